@@ -1,0 +1,43 @@
+"""The contenders behind one small face, so that every workload is written once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+Contender = Literal["holdfast", "ref"]
+
+
+class Queue(Protocol):
+    """One queue. What `claim` returns is opaque: it goes to `bodies`, to `ack`, or to the next `claim`."""
+
+    def enqueue(self, body: Any) -> None: ...
+    def enqueue_many(self, bodies: Sequence[Any]) -> None: ...
+    def claim(self, n: int, ack: Sequence[Any] = (), wait: float = 0) -> Sequence[Any]: ...
+    def ack(self, claims: Sequence[Any]) -> None: ...
+    def bodies(self, claims: Sequence[Any]) -> list[Any]: ...
+    def left(self) -> int: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Target:
+    """Which contender, on which database."""
+
+    contender: Contender
+    store: str
+    url: str
+
+
+def open_queue(target: Target) -> Queue:
+    """Opened, its structure created, its connection warm. Drivers are imported only where they are measured."""
+    if target.contender == "holdfast":
+        from bench.queues.holdfast import HoldfastQueue
+
+        return HoldfastQueue(target.url)
+    if target.store == "sqlite":
+        from bench.queues.ref_sqlite import RefSqlite
+
+        return RefSqlite(target.url)
+    from bench.queues.ref_postgres import RefPostgres
+
+    return RefPostgres(target.url)

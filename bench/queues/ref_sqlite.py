@@ -1,0 +1,92 @@
+"""ref-sqlite: a bare table on apsw, one row per message with a state and a lease. No retry, priority or dead letter.
+
+There is no index beside the primary key: acked rows are gone and only the few leased ones are passed over, so the scan
+for ready rows starts where they are. A lease that ran out is taken back once nothing is ready.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import apsw
+import msgspec
+
+LEASE = 300.0
+Row = tuple[int, bytes]
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS job (
+    id    INTEGER PRIMARY KEY,
+    state INTEGER NOT NULL DEFAULT 0,
+    until REAL,
+    body  BLOB NOT NULL
+)"""
+_PUT = "INSERT INTO job (body) VALUES (?)"
+_CLAIM = """
+UPDATE job SET state = 1, until = ?
+WHERE id IN (SELECT id FROM job WHERE state = 0 ORDER BY id LIMIT ?)
+RETURNING id, body"""
+_ACK = "DELETE FROM job WHERE id = ?"
+_EXPIRE = "UPDATE job SET state = 0 WHERE state = 1 AND until < ?"
+
+encode = msgspec.json.Encoder().encode
+decode = msgspec.json.Decoder().decode
+
+
+class RefSqlite:
+    def __init__(self, url: str) -> None:
+        self._connection = apsw.Connection(url.removeprefix("sqlite:///"))
+        self._connection.set_busy_handler(_wait_for_the_lock)
+        self._execute = self._connection.execute
+        self._looked_for_expired = 0.0
+        for pragma in ("journal_mode = WAL", "synchronous = FULL"):
+            self._execute(f"PRAGMA {pragma}")
+        self._execute(_TABLE)
+
+    def enqueue(self, body: Any) -> None:
+        self._execute(_PUT, (encode(body),))
+
+    def enqueue_many(self, bodies: Sequence[Any]) -> None:
+        self._execute("BEGIN IMMEDIATE")
+        self._connection.executemany(_PUT, [(encode(body),) for body in bodies])
+        self._execute("COMMIT")
+
+    def claim(self, n: int, ack: Sequence[Row] = (), wait: float = 0) -> list[Row]:
+        deadline = time.monotonic() + wait
+        while True:
+            found = self._claim(n, ack)
+            if found or time.monotonic() >= deadline:
+                return found
+            ack = ()
+            time.sleep(0.001)
+
+    def ack(self, claims: Sequence[Row]) -> None:
+        self._execute("BEGIN IMMEDIATE")
+        self._connection.executemany(_ACK, [(number,) for number, _ in claims])
+        self._execute("COMMIT")
+
+    def bodies(self, claims: Sequence[Row]) -> list[Any]:
+        return [decode(body) for _, body in claims]
+
+    def left(self) -> int:
+        return int(self._execute("SELECT count(*) FROM job").fetchall()[0][0])  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _claim(self, n: int, ack: Sequence[Row]) -> list[Row]:
+        now = time.time()
+        self._execute("BEGIN IMMEDIATE")
+        if ack:
+            self._connection.executemany(_ACK, [(number,) for number, _ in ack])
+        found: list[Any] = self._execute(_CLAIM, (now + LEASE, n)).fetchall()
+        if not found and now - self._looked_for_expired > 1:
+            self._looked_for_expired = now
+            self._execute(_EXPIRE, (now,))
+        self._execute("COMMIT")
+        return found
+
+
+def _wait_for_the_lock(_: int) -> bool:
+    time.sleep(0.0002)
+    return True

@@ -1,0 +1,41 @@
+"""How much of everything: the full size, and the quick one that only shows that it all runs."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Sizes:
+    enqueue_seconds: float = 2.0
+    concurrent: int = 100
+    bulk: int = 100_000
+    bulk_calls: tuple[int, ...] = (1_000, 10_000)
+    drains: tuple[tuple[int, int], ...] = ((1, 10_000), (10, 100_000), (100, 100_000), (1_000, 100_000))
+    """(messages per claim, messages in all): one by one, 100,000 would take a minute and show nothing more."""
+    processes: tuple[int, ...] = (1, 2)
+    split: int = 100_000
+    latency_messages: int = 400
+    latency_rate: float = 50.0
+    backlogs: tuple[int, int] = (10_000, 1_000_000)
+    backlog_seconds: float = 3.0
+    churn_seconds: float = 60.0
+    churn_windows: int = 12
+    idle_seconds: float = 5.0
+    imports: int = 5
+
+
+FULL = Sizes()
+QUICK = Sizes(
+    enqueue_seconds=0.2,
+    concurrent=20,
+    bulk=2_000,
+    bulk_calls=(1_000,),
+    drains=((100, 2_000),),
+    split=1_000,
+    latency_messages=15,
+    backlogs=(500, 2_000),
+    backlog_seconds=0.1,
+    churn_seconds=0.6,
+    churn_windows=3,
+    idle_seconds=0.3,
+    imports=1,
+)

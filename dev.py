@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+"""Everything a developer runs, on a machine with nothing but Python 3.11 or newer.
+
+    python3 dev.py demo  [args]   see Holdfast work, on one SQLite file
+    python3 dev.py test  [args]   every test, with a real PostgreSQL; args go to pytest
+    python3 dev.py check          format, lint, types, architecture and unit tests: under a minute
+    python3 dev.py bench [args]   the benchmarks
+    python3 dev.py lock           refresh requirements/*.txt from pyproject.toml
+
+The first run sets up .venv beside this file; later runs find it ready.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+BIN = VENV / "bin"
+PYTHON = BIN / "python"
+UV = BIN / "uv"
+LOG = ROOT / ".dev-setup.log"
+
+MADE = VENV / ".made"
+"""Says for which folder and Python the virtual environment was made: a copied or outdated one is made anew."""
+
+UNFINISHED = VENV / ".unfinished"
+"""Exists while packages are installed: found at the start, it tells of an interrupted set-up."""
+
+MINIMUM = (3, 11)
+SETUP_ENVIRONMENT = {
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "UV_PYTHON_DOWNLOADS": "never",
+    "UV_SYSTEM_CERTS": "1",
+    "VIRTUAL_ENV": str(VENV),
+}
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+def demo(args: list[str]) -> int:
+    prepare("core")
+    return run(BIN / "holdfast", "demo", *args)
+
+
+def test(args: list[str]) -> int:
+    prepare("dev")
+    return run(PYTHON, "-m", "pytest", "-n", "2", "--dist", "worksteal", *args)
+
+
+def check(args: list[str]) -> int:
+    prepare("dev")
+    codes = [
+        run(BIN / "ruff", "format", "--check", "."),
+        run(BIN / "ruff", "check", "."),
+        run(BIN / "mypy"),
+        run(PYTHON, "-m", "pytest", "-q", "-n", "2", "tests/architecture", "tests/unit", *args),
+    ]
+    return next((code for code in codes if code), 0)
+
+
+def bench(args: list[str]) -> int:
+    prepare("dev")
+    return run(PYTHON, "-m", "bench", *args)
+
+
+def lock(args: list[str]) -> int:
+    with one_at_a_time():
+        ensure_venv()
+        if not has_uv():
+            sys.exit("dev.py lock needs uv, and pip could not install it: see " + LOG.name)
+        compile_lock("dev", "--all-extras", "--group", "dev", *args)
+        compile_lock("core", "--constraint", "requirements/dev.txt", *args)
+    return 0
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "demo": demo,
+    "test": test,
+    "check": check,
+    "bench": bench,
+    "lock": lock,
+}
+
+
+# --- set-up -----------------------------------------------------------------------------------------------------------
+
+
+def prepare(name: str) -> None:
+    """Make .venv hold everything in requirements/<name>.txt and this package; at once when it already does."""
+    if is_ready(name):
+        return
+    with one_at_a_time():
+        if is_ready(name):
+            return
+        ensure_venv()
+        UNFINISHED.touch()
+        for outdated in VENV.glob(".ready-*"):
+            outdated.unlink()
+        install_packages(ROOT / "requirements" / f"{name}.txt")
+        stamp(name).touch()
+        UNFINISHED.unlink()
+
+
+def is_ready(name: str) -> bool:
+    # dev holds all of core, so a demo after a test has nothing to do.
+    return is_sound() and any(stamp(held).exists() for held in {name, "dev"})
+
+
+def stamp(name: str) -> Path:
+    inputs = (ROOT / "requirements" / f"{name}.txt").read_bytes() + (ROOT / "pyproject.toml").read_bytes()
+    return VENV / f".ready-{name}-{hashlib.sha256(inputs).hexdigest()[:16]}"
+
+
+def is_sound() -> bool:
+    return MADE.exists() and MADE.read_text() == identity() and PYTHON.exists() and not UNFINISHED.exists()
+
+
+def identity() -> str:
+    return f"{ROOT}\nPython {sys.version_info.major}.{sys.version_info.minor}\n"
+
+
+def ensure_venv() -> None:
+    if is_sound():
+        return
+    LOG.unlink(missing_ok=True)
+    if importlib.util.find_spec("ensurepip") is None:
+        install_venv_module()
+    MADE.unlink(missing_ok=True)
+    with step("making .venv"):
+        must(sys.executable, "-m", "venv", "--clear", VENV)
+    MADE.write_text(identity())
+
+
+def install_venv_module() -> None:
+    """Debian and Ubuntu ship Python without what the venv module needs."""
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        sys.exit("This Python cannot make virtual environments; on Debian or Ubuntu: apt-get install python3-venv")
+    with step("installing python3-venv"):
+        attempt("apt-get", "update")
+        must("apt-get", "install", "-y", "--no-install-recommends", "python3-venv")
+
+
+def install_packages(requirements: Path) -> None:
+    with step(f"installing {requirements.relative_to(ROOT)}"):
+        if not (has_uv() and attempt(UV, "pip", "install", "--require-hashes", "-r", requirements)):
+            must(PYTHON, "-m", "pip", "install", "--require-hashes", "-r", requirements)
+    with step("installing holdfast from this folder"):
+        if not (UV.exists() and attempt(UV, "pip", "install", "--no-deps", "-e", ROOT)):
+            must(PYTHON, "-m", "pip", "install", "--no-deps", "-e", ROOT)
+
+
+def has_uv() -> bool:
+    # uv is a matter of speed only: where it cannot be had, pip does the same in some minutes.
+    return UV.exists() or attempt(PYTHON, "-m", "pip", "install", "uv")
+
+
+def compile_lock(name: str, *options: str) -> None:
+    # No header and no annotations: both would name paths, and an index URL never belongs in the file.
+    common = [
+        "--universal",
+        "--python-version",
+        "3.11",
+        "--generate-hashes",
+        "--no-header",
+        "--no-annotate",
+        "--upgrade",
+    ]
+    output = f"requirements/{name}.txt"
+    with step(f"resolving {output}"):
+        must(UV, "pip", "compile", "pyproject.toml", *common, *options, "-o", output)
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Hold the set-up of this folder; a second dev.py waits for the first instead of spoiling its work."""
+    folder = os.open(ROOT, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def step(what: str) -> Iterator[None]:
+    print(f"set-up: {what} ...", end="", flush=True, file=sys.stderr)
+    started = time.monotonic()
+    try:
+        yield
+    except BaseException:
+        print(file=sys.stderr)
+        raise
+    print(f" {time.monotonic() - started:.1f} s", file=sys.stderr)
+
+
+def must(*command: str | Path) -> None:
+    if not attempt(*command):
+        sys.exit(f"\n{LOG.read_text(errors='replace')}\nset-up failed; the lines above are also in {LOG.name}")
+
+
+def attempt(*command: str | Path) -> bool:
+    """Run a set-up command, its chatter going to the log only."""
+    with LOG.open("a") as log:
+        log.write(f"$ {' '.join(map(str, command))}\n")
+        log.flush()
+        environment = {**os.environ, **SETUP_ENVIRONMENT}
+        try:
+            done = subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        except OSError as error:
+            log.write(f"{error}\n")
+            return False
+    return done.returncode == 0
+
+
+# --- running ----------------------------------------------------------------------------------------------------------
+
+
+def run(*command: str | Path) -> int:
+    """Run in the foreground; the exit code is the command's, or 128 + n when signal n ended it."""
+    child = subprocess.Popen(command, cwd=ROOT)
+
+    def pass_on(number: int, _: FrameType | None) -> None:
+        child.send_signal(number)
+
+    signal.signal(signal.SIGTERM, pass_on)
+    try:
+        code = child.wait()
+    except KeyboardInterrupt:
+        wait_out(child)
+        raise
+    return code if code >= 0 else 128 - code
+
+
+def wait_out(child: subprocess.Popen[bytes]) -> None:
+    """The terminal sent Ctrl-C to the child as well: let it clean up, however often the user presses."""
+    while child.poll() is None:
+        try:
+            child.wait()
+        except KeyboardInterrupt:
+            continue
+
+
+def main() -> int:
+    if sys.version_info < MINIMUM:
+        sys.exit(f"Holdfast needs Python {MINIMUM[0]}.{MINIMUM[1]} or newer; this is {sys.version.split()[0]}")
+    name, args = (sys.argv[1], sys.argv[2:]) if len(sys.argv) > 1 else ("help", [])
+    if name in {"help", "-h", "--help"}:
+        print(__doc__.strip() if __doc__ else "")
+        return 0
+    if name not in COMMANDS:
+        sys.exit(f"dev.py: no command {name!r}; there are {', '.join(COMMANDS)}")
+    try:
+        return COMMANDS[name](args)
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,342 @@
+"""AsyncHoldfast: the same names for asyncio. No rule and no SQL of its own.
+
+Every call runs on a small pool of threads over the one implementation. Enqueues and settlements that are awaited at the
+same time are handed over together, so that a thousand of them cost one commit and one change of thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from holdfast import endings
+from holdfast.claims import Claim
+from holdfast.client import Holdfast, Receipt
+from holdfast.core import priority as priorities
+from holdfast.core.deadletter import DeadLetterRecord
+from holdfast.core.duration import Duration
+from holdfast.core.message import Lease, Message, MessageStatus, NewMessage, id_text
+from holdfast.core.retry import Backoff
+from holdfast.core.settlement import Settlement
+from holdfast.gather import Gather
+from holdfast.store.api import Stats
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+THREADS = 16
+
+
+class AsyncClaim:
+    """A claim whose endings are awaited. See `Claim`."""
+
+    __slots__ = ("_client", "claim")
+
+    def __init__(self, client: AsyncHoldfast, claim: Claim) -> None:
+        self._client = client
+        self.claim = claim
+
+    @property
+    def message(self) -> Message:
+        """The message."""
+        return self.claim.message
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first attempt."""
+        return self.claim.attempt
+
+    @property
+    def lease(self) -> Lease:
+        """The right to work on it, and until when."""
+        return self.claim.lease
+
+    @property
+    def queue(self) -> str:
+        """The name of the queue that it came from."""
+        return self.claim.queue
+
+    async def ack(self) -> None:
+        """The work is done."""
+        await self._client.ack(self)
+
+    async def nack(
+        self, error: str | BaseException = "", *, delay: Duration | None = None, permanent: bool = False
+    ) -> None:
+        """The work failed."""
+        await self._client.nack(self, error, delay=delay, permanent=permanent)
+
+    async def extend(self, duration: Duration | None = None) -> None:
+        """Keeps the lease for another `duration` from now."""
+        await self._client.extend(self, duration)
+
+    async def release(self) -> None:
+        """Hands it back at once, as if it had never been claimed."""
+        await self._client.release(self)
+
+    async def snooze(self, delay: Duration) -> None:
+        """Hands it back for later; no attempt is spent."""
+        await self._client.snooze(self, delay)
+
+    async def dead_letter(self, error: str | BaseException) -> None:
+        """Gives up on it now."""
+        await self._client.dead_letter(self, error)
+
+    def __repr__(self) -> str:
+        return f"Async{self.claim!r}"
+
+
+AsyncClaims = AsyncClaim | Iterable[AsyncClaim]
+
+
+class AsyncHoldfast:
+    """Holdfast for asyncio.
+
+    >>> async def main():
+    ...     async with AsyncHoldfast("sqlite:///work.db") as hf:
+    ...         await hf.enqueue("emails", {"to": "a@b.c"})
+    ...         for claim in await hf.claim("emails", n=10):
+    ...             await claim.ack()
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        tenant: str = "default",
+        strict: bool = False,
+        worker: str | None = None,
+        migrate: bool = True,
+        patience: float = 60.0,
+        sweep_every: float = 1.0,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        self._hf = Holdfast(
+            url,
+            tenant=tenant,
+            strict=strict,
+            worker=worker,
+            migrate=migrate,
+            patience=patience,
+            sweep_every=sweep_every,
+            clock=clock,
+        )
+        self.settings = self._hf.settings
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast")
+        self._inserts = AsyncGather(self._hf._inserts, self._threads)
+        self._settlements = AsyncGather(self._hf._settlements, self._threads)
+
+    @property
+    def worker(self) -> str:
+        """Who claims."""
+        return self._hf.worker
+
+    async def queue(
+        self,
+        name: str,
+        *,
+        lease: Duration = 30,
+        max_attempts: int = 5,
+        backoff: Backoff | str | Duration | Sequence[Duration] | None = "1s..60s",
+        ordering: str = "unordered",
+        dead_letter: str | None = None,
+        history: Duration = "1h",
+    ) -> None:
+        """Declares a queue, or changes the settings of one. See `Holdfast.queue`."""
+        await self._run(
+            self._hf.queue,
+            name,
+            lease=lease,
+            max_attempts=max_attempts,
+            backoff=backoff,
+            ordering=ordering,
+            dead_letter=dead_letter,
+            history=history,
+        )
+
+    async def queues(self) -> list[str]:
+        """The names of all declared queues of this tenant."""
+        return await self._run(self._hf.queues)
+
+    async def enqueue(
+        self,
+        queue: str,
+        body: Any,
+        *,
+        priority: int | str = priorities.NORMAL,
+        key: str | None = None,
+        delay: Duration = 0,
+        headers: dict[str, Any] | None = None,
+        correlation_id: str | None = None,
+    ) -> Receipt:
+        """Stores one message; when this returns, it survives a crash."""
+        new = await self._draft(queue, [body], priority, key, delay, headers, correlation_id)
+        await self._inserts.call(new)
+        return Receipt(id_text(new[0].id))
+
+    async def enqueue_many(
+        self,
+        queue: str,
+        bodies: Iterable[Any],
+        *,
+        priority: int | str = priorities.NORMAL,
+        key: str | None = None,
+        delay: Duration = 0,
+        headers: dict[str, Any] | None = None,
+        correlation_id: str | None = None,
+    ) -> list[Receipt]:
+        """Stores many messages in one transaction: all of them or none."""
+        new = await self._draft(queue, bodies, priority, key, delay, headers, correlation_id)
+        if new:
+            await self._inserts.call(new)
+        return [Receipt(id_text(message.id)) for message in new]
+
+    async def claim(
+        self, *queues: str, n: int = 1, lease: Duration | None = None, wait: Duration = 0, ack: AsyncClaims = ()
+    ) -> list[AsyncClaim]:
+        """Takes up to `n` messages, waiting up to `wait` for the first one. See `Holdfast.claim`."""
+        finished = _plain(ack)
+        claims = await self._run(self._hf.claim, *queues, n=n, lease=lease, wait=wait, ack=finished)
+        return [AsyncClaim(self, claim) for claim in claims]
+
+    async def ack(self, claims: AsyncClaims) -> None:
+        """Ends claims: the work is done."""
+        held = _plain(claims)
+        await self._settle(held, endings.acked(held))
+
+    async def nack(
+        self,
+        claims: AsyncClaims,
+        error: str | BaseException = "",
+        *,
+        delay: Duration | None = None,
+        permanent: bool = False,
+    ) -> None:
+        """Ends claims: the work failed."""
+        held = _plain(claims)
+        await self._settle(held, endings.nacked(held, error, delay, permanent))
+
+    async def release(self, claims: AsyncClaims) -> None:
+        """Ends claims as if they had never been."""
+        held = _plain(claims)
+        await self._settle(held, endings.released(held))
+
+    async def snooze(self, claims: AsyncClaims, delay: Duration) -> None:
+        """Ends claims for now: claimable again after `delay`, no attempt spent."""
+        held = _plain(claims)
+        await self._settle(held, endings.snoozed(held, delay))
+
+    async def dead_letter(self, claims: AsyncClaims, error: str | BaseException) -> None:
+        """Ends claims for good."""
+        await self.nack(claims, error, permanent=True)
+
+    async def extend(self, claims: AsyncClaims, duration: Duration | None = None) -> None:
+        """Renews leases for `duration` from now."""
+        await self._run(self._hf.extend, _plain(claims), duration)
+
+    async def cancel(self, message_id: str) -> bool:
+        """Ends a message that is pending or being worked on."""
+        return await self._run(self._hf.cancel, message_id)
+
+    async def status(self, message_id: str) -> MessageStatus | None:
+        """Where a message is and how often it was tried."""
+        return await self._run(self._hf.status, message_id)
+
+    async def peek(self, queue: str, n: int = 10) -> list[Message]:
+        """The next messages in the order of claiming, without claiming them."""
+        return await self._run(self._hf.peek, queue, n)
+
+    async def stats(self, queue: str) -> Stats:
+        """How many messages are pending, waiting for their time, being worked on, dead."""
+        return await self._run(self._hf.stats, queue)
+
+    async def purge(self, queue: str) -> int:
+        """Removes every pending message of a queue; how many."""
+        return await self._run(self._hf.purge, queue)
+
+    async def dead_letters(
+        self, queue: str | None = None, *, n: int = 100, after: str | None = None
+    ) -> list[DeadLetterRecord]:
+        """Dead letters, oldest first."""
+        return await self._run(self._hf.dead_letters, queue, n=n, after=after)
+
+    async def replay(self, dead_id: str) -> Receipt:
+        """Gives a dead letter another life as a new message; once per death."""
+        return await self._run(self._hf.replay, dead_id)
+
+    async def sweep(self, queue: str) -> int:
+        """Takes back leases that ended in silence. See `Holdfast.sweep`."""
+        return await self._run(self._hf.sweep, queue)
+
+    async def close(self) -> None:
+        """Closes every connection."""
+        await self._run(self._hf.close)
+        self._threads.shutdown(wait=False)
+
+    async def __aenter__(self) -> AsyncHoldfast:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _run(self, call: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(call, *args, **kwargs))
+
+    async def _draft(self, queue: str, bodies: Iterable[Any], *options: Any) -> list[NewMessage]:
+        if self._hf._book.knows(queue):
+            return self._hf._draft(queue, bodies, *options)
+        return await self._run(self._hf._draft, queue, bodies, *options)
+
+    async def _settle(self, claims: list[Claim], settlements: list[Settlement]) -> None:
+        if settlements:
+            endings.refuse(endings.note(claims, settlements, await self._settlements.call(settlements)))
+
+
+class AsyncGather(Generic[Item, Answer]):
+    """Hands the calls that are awaited at the same time to a `Gather` together."""
+
+    def __init__(self, gather: Gather[Item, Answer], threads: ThreadPoolExecutor) -> None:
+        self._gather = gather
+        self._threads = threads
+        self._waiting: list[tuple[Sequence[Item], asyncio.Future[list[Answer]]]] = []
+        self._handing_over: asyncio.Task[None] | None = None
+
+    async def call(self, items: Sequence[Item]) -> list[Answer]:
+        """The answers for these items, once they are committed."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[list[Answer]] = loop.create_future()
+        self._waiting.append((items, answer))
+        if self._handing_over is None:
+            self._handing_over = loop.create_task(self._hand_over())
+        return await answer
+
+    async def _hand_over(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while self._waiting:
+                calls, self._waiting = self._waiting, []
+                outcomes = await loop.run_in_executor(
+                    self._threads, self._gather.call_each, [items for items, _ in calls]
+                )
+                for (_, answer), outcome in zip(calls, outcomes, strict=True):
+                    _tell(answer, outcome)
+        finally:
+            self._handing_over = None
+
+
+def _tell(answer: asyncio.Future[list[Answer]], outcome: list[Answer] | BaseException) -> None:
+    if answer.cancelled():
+        return
+    if isinstance(outcome, BaseException):
+        answer.set_exception(outcome)
+    else:
+        answer.set_result(outcome)
+
+
+def _plain(claims: AsyncClaims) -> list[Claim]:
+    return [claims.claim] if isinstance(claims, AsyncClaim) else [claim.claim for claim in claims]

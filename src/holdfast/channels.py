@@ -1,0 +1,73 @@
+"""The client's book of queues: found once, remembered for a second, declared on first use unless strict."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from holdfast.core.queue import QueueSpec, channel_name
+from holdfast.errors import SchemaTooNew, StoreError, UnknownQueue
+from holdfast.settings import Settings
+from holdfast.store.api import Channel, Store
+
+FRESH = 1.0
+"""Seconds for which a queue's settings are trusted; a change elsewhere is seen after that."""
+
+
+class ChannelBook:
+    """Channels by name. Opens (and migrates) the database on first use."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+        self._known: dict[str, tuple[float, Channel]] = {}
+        self._opened = False
+        self._opening = threading.Lock()
+
+    def open(self) -> None:
+        """Makes sure that the database has the structure this code expects."""
+        if self._opened:
+            return
+        with self._opening:
+            if not self._opened:
+                self._prepare()
+                self._opened = True
+
+    def knows(self, name: str) -> bool:
+        """Whether `channel(name)` would answer without asking the database."""
+        found = self._known.get(name)
+        return found is not None and time.monotonic() < found[0]
+
+    def declare(self, name: str, spec: QueueSpec) -> Channel:
+        """Creates or changes a queue."""
+        self.open()
+        return self._remember(self._store.channels.declare(self._settings.tenant, channel_name(name), spec))
+
+    def channel(self, name: str) -> Channel:
+        """The queue of this name; one that was never declared comes to life with the defaults, unless strict."""
+        found = self._known.get(name)
+        if found is not None and time.monotonic() < found[0]:
+            return found[1]
+        self.open()
+        channel = self._store.channels.find(self._settings.tenant, channel_name(name))
+        if channel is not None:
+            return self._remember(channel)
+        if self._settings.strict:
+            raise UnknownQueue(f"the queue {name!r} was never declared, and this client is strict: hf.queue({name!r})")
+        return self.declare(name, QueueSpec())
+
+    def _remember(self, channel: Channel) -> Channel:
+        self._known[channel.name] = (time.monotonic() + FRESH, channel)
+        return channel
+
+    def _prepare(self) -> None:
+        schema = self._store.schema
+        if self._settings.migrate:
+            schema.migrate()
+        elif schema.version() < schema.newest:
+            raise StoreError(
+                f"the database is at schema {schema.version()}, this Holdfast needs {schema.newest}: "
+                "run `holdfast migrate`, or allow it with Holdfast(url, migrate=True)"
+            )
+        elif schema.version() > schema.newest:
+            raise SchemaTooNew

@@ -1,0 +1,68 @@
+"""A claim in a consumer's hand: the message, the attempt's number, the lease, and the ways to end it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.core.duration import Duration
+from holdfast.core.lifecycle import Event
+from holdfast.core.message import Failure, Lease, Message
+from holdfast.core.settlement import Settlement
+from holdfast.store.api import Channel, Grant
+
+if TYPE_CHECKING:
+    from holdfast.client import Holdfast
+
+
+class Claim:
+    """What a consumer holds: `message`, `attempt` (1 is the first) and `lease`.
+
+    End it with exactly one of `ack`, `nack`, `release`, `snooze`, `dead_letter`; or let the lease run out.
+    """
+
+    __slots__ = ("_client", "attempt", "channel", "ended", "lease", "member", "message")
+
+    def __init__(self, client: Holdfast, channel: Channel, grant: Grant) -> None:
+        self._client = client
+        self.channel = channel
+        self.message: Message = grant.message
+        self.attempt: int = grant.attempt
+        self.lease: Lease = grant.lease
+        self.member = grant.member
+        self.ended: Event | None = None
+
+    @property
+    def queue(self) -> str:
+        """The name of the queue that it came from."""
+        return self.channel.name
+
+    def ack(self) -> None:
+        """The work is done; a second `ack` of the same claim changes nothing."""
+        self._client.ack(self)
+
+    def nack(self, error: str | BaseException = "", *, delay: Duration | None = None, permanent: bool = False) -> None:
+        """The work failed: try again after the queue's backoff (or `delay`), or dead when attempts are used up."""
+        self._client.nack(self, error, delay=delay, permanent=permanent)
+
+    def extend(self, duration: Duration | None = None) -> None:
+        """Keeps the lease for another `duration` from now (the queue's lease by default)."""
+        self._client.extend(self, duration)
+
+    def release(self) -> None:
+        """Hands it back at once, as if it had never been claimed."""
+        self._client.release(self)
+
+    def snooze(self, delay: Duration) -> None:
+        """Hands it back for later; no attempt is spent."""
+        self._client.snooze(self, delay)
+
+    def dead_letter(self, error: str | BaseException) -> None:
+        """Gives up on it now, whatever attempts are left."""
+        self._client.dead_letter(self, error)
+
+    def settlement(self, event: Event, *, delay: int = 0, failure: Failure | None = None) -> Settlement:
+        """The value that ends this claim."""
+        return Settlement(self.lease, self.message.raw_id, self.attempt, event, self.member, delay, failure)
+
+    def __repr__(self) -> str:
+        return f"Claim({self.queue!r}, attempt={self.attempt}, {self.message!r})"

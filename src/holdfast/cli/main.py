@@ -1,0 +1,69 @@
+"""`holdfast`: finds the command, and turns errors of ours into one line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+import click
+
+from holdfast.errors import HoldfastError
+
+COMMANDS = {
+    "demo": ("holdfast.cli.demo.command", "See it work: competing consumers, a kill -9, and nothing lost."),
+    "migrate": ("holdfast.cli.migrate", "Bring a database up to date, or print the SQL for it."),
+}
+"""Command → the module that defines it under the same name, and its line in the help."""
+
+FAILED = 1
+INTERRUPTED = 130
+
+
+class LazyGroup(click.Group):
+    """Imports a command when it is called, so that `holdfast --help` waits for none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        found = getattr(import_module(COMMANDS[cmd_name][0]), cmd_name)
+        assert isinstance(found, click.Command), "a command's module defines it under its own name"
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="holdfast", message="holdfast %(version)s")
+def holdfast() -> None:
+    """Reliable messaging in the database you already have."""
+
+
+def main() -> int:
+    """Runs the command line; the exit code."""
+    try:
+        code = holdfast.main(prog_name="holdfast", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.ClickException as problem:
+        problem.show()
+        return problem.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except HoldfastError as problem:
+        click.echo(f"holdfast: {one_line(problem)}", err=True)
+        return FAILED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; Python would complain once more while it shuts down.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+
+
+def one_line(problem: BaseException) -> str:
+    """The text of an error, whatever line breaks a database put in."""
+    return " ".join(str(problem).split())

@@ -1,0 +1,366 @@
+"""Holdfast, the client: the rules of `core` around one call of the store each."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast import endings
+from holdfast.channels import ChannelBook
+from holdfast.claims import Claim
+from holdfast.core import priority as priorities
+from holdfast.core.deadletter import DeadLetterRecord
+from holdfast.core.duration import Duration, micros, seconds
+from holdfast.core.message import Message, MessageStatus, NewMessage, encode_json, id_bytes, id_text, plain_text
+from holdfast.core.queue import queue_spec
+from holdfast.core.retry import Backoff
+from holdfast.core.settlement import Settlement
+from holdfast.errors import InvalidInput
+from holdfast.gather import Gather
+from holdfast.settings import Settings
+from holdfast.store.api import Bell, Channel, ClaimRequest, Stats, Store
+from holdfast.store.ids import new_id
+from holdfast.store.opening import open_store
+
+Claims = Claim | Iterable[Claim]
+
+LONGEST_NAP = 5.0
+"""A waiting claim looks at least this often, whether or not it was woken."""
+
+SWEEP_LIMIT = 100
+MOST_CLAIMS = 100_000
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """What `enqueue` returns once the message is safe: its `id`, and whether it was a `duplicate`."""
+
+    id: str
+    duplicate: bool = False
+
+
+class Holdfast:
+    """Reliable queues in the database you already have.
+
+    >>> hf = Holdfast("sqlite:///work.db")
+    >>> receipt = hf.enqueue("emails", {"to": "a@b.c"})
+    >>> for claim in hf.claim("emails", n=10):
+    ...     claim.ack()
+    >>> hf.close()
+
+    Safe to share between threads, and across a fork. `AsyncHoldfast` has the same names for asyncio.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        tenant: str = "default",
+        strict: bool = False,
+        worker: str | None = None,
+        migrate: bool = True,
+        patience: float = 60.0,
+        sweep_every: float = 1.0,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        self.settings = Settings(url, tenant, strict, worker, migrate, patience, sweep_every, clock)
+        self.store: Store = open_store(self.settings)
+        self._book = ChannelBook(self.store, self.settings)
+        self._inserts: Gather[NewMessage, bool] = Gather(self.store.messages.insert)
+        self._settlements: Gather[Settlement, bool] = Gather(self.store.messages.settle)
+        self._bells: list[Bell] = []
+        self._swept: dict[int, float] = {}
+        self._worker: tuple[int, str] = (0, "")
+
+    # --- queues -------------------------------------------------------------------------------------------------------
+
+    def queue(
+        self,
+        name: str,
+        *,
+        lease: Duration = 30,
+        max_attempts: int = 5,
+        backoff: Backoff | str | Duration | Sequence[Duration] | None = "1s..60s",
+        ordering: str = "unordered",
+        dead_letter: str | None = None,
+        history: Duration = "1h",
+    ) -> None:
+        """Declares a queue, or changes the settings of one; its messages stay.
+
+        `backoff` is the wait after a failure: doubling ("1s..60s"), fixed (30), a list ([60, 300, 1800]) or None.
+        `ordering` is "unordered", "fifo" or "per_key". `dead_letter` names a queue that is told of every death.
+        `history` is how long finished messages can be looked up.
+        """
+        self._book.declare(
+            name,
+            queue_spec(
+                {
+                    "lease": lease,
+                    "max_attempts": max_attempts,
+                    "backoff": backoff,
+                    "ordering": ordering,
+                    "dead_letter": dead_letter,
+                    "history": history,
+                }
+            ),
+        )
+
+    def queues(self) -> list[str]:
+        """The names of all declared queues of this tenant."""
+        self._book.open()
+        return self.store.channels.names(self.settings.tenant)
+
+    # --- in -----------------------------------------------------------------------------------------------------------
+
+    def enqueue(
+        self,
+        queue: str,
+        body: Any,
+        *,
+        priority: int | str = priorities.NORMAL,
+        key: str | None = None,
+        delay: Duration = 0,
+        headers: dict[str, Any] | None = None,
+        correlation_id: str | None = None,
+    ) -> Receipt:
+        """Stores one message; when this returns, it survives a crash."""
+        new = self._draft(queue, [body], priority, key, delay, headers, correlation_id)
+        self._inserts.call(new)
+        return Receipt(id_text(new[0].id))
+
+    def enqueue_many(
+        self,
+        queue: str,
+        bodies: Iterable[Any],
+        *,
+        priority: int | str = priorities.NORMAL,
+        key: str | None = None,
+        delay: Duration = 0,
+        headers: dict[str, Any] | None = None,
+        correlation_id: str | None = None,
+    ) -> list[Receipt]:
+        """Stores many messages in one transaction: all of them or none."""
+        new = self._draft(queue, bodies, priority, key, delay, headers, correlation_id)
+        if new:
+            self._inserts.call(new)
+        return [Receipt(id_text(message.id)) for message in new]
+
+    # --- out ----------------------------------------------------------------------------------------------------------
+
+    def claim(
+        self, *queues: str, n: int = 1, lease: Duration | None = None, wait: Duration = 0, ack: Claims = ()
+    ) -> list[Claim]:
+        """Takes up to `n` messages, looking at the queues in the order given. Waits up to `wait` for the first one.
+
+        `ack` settles earlier claims in the same transaction, which saves a commit per round; if one of them was lost,
+        `LeaseLost` is raised and what was claimed is handed back.
+        """
+        if not queues:
+            raise InvalidInput('claim() needs the name of a queue: hf.claim("emails", n=10)')
+        if not isinstance(n, int) or not 1 <= n <= MOST_CLAIMS:
+            raise InvalidInput(f"n must be a whole number from 1 to {MOST_CLAIMS}, not {n!r}")
+        channels = [self._book.channel(name) for name in queues]
+        term = None if lease is None else _positive(micros(lease, "lease"))
+        finished = as_list(ack)
+        request = ClaimRequest(channels, n, self.worker, term, endings.acked(finished))
+        self._sweep_now_and_then(channels)
+        claims = self._claim_once(request, finished)
+        if claims or not (patience := seconds(wait, "wait")):
+            return claims
+        request.ack = ()
+        return self._claim_patiently(request, patience)
+
+    def ack(self, claims: Claims) -> None:
+        """Ends claims: the work is done."""
+        held = as_list(claims)
+        self._settle(held, endings.acked(held))
+
+    def nack(
+        self,
+        claims: Claims,
+        error: str | BaseException = "",
+        *,
+        delay: Duration | None = None,
+        permanent: bool = False,
+    ) -> None:
+        """Ends claims: the work failed. They come back after the backoff, or die when the attempts are used up."""
+        held = as_list(claims)
+        self._settle(held, endings.nacked(held, error, delay, permanent))
+
+    def release(self, claims: Claims) -> None:
+        """Ends claims as if they had never been: claimable at once, no attempt spent."""
+        held = as_list(claims)
+        self._settle(held, endings.released(held))
+
+    def snooze(self, claims: Claims, delay: Duration) -> None:
+        """Ends claims for now: claimable again after `delay`, no attempt spent."""
+        held = as_list(claims)
+        self._settle(held, endings.snoozed(held, delay))
+
+    def dead_letter(self, claims: Claims, error: str | BaseException) -> None:
+        """Ends claims for good: dead letters, whatever attempts were left."""
+        self.nack(claims, error, permanent=True)
+
+    def extend(self, claims: Claims, duration: Duration | None = None) -> None:
+        """Renews leases for `duration` from now; a run of messages shares one lease, so all of it is renewed."""
+        held = as_list(claims)
+        if held:
+            term = max(claim.channel.spec.lease for claim in held) if duration is None else duration
+            ends = self.store.messages.extend(endings.acked(held), _positive(micros(term, "duration")))
+            endings.refuse(endings.renew(held, ends))
+
+    # --- operating ----------------------------------------------------------------------------------------------------
+
+    def cancel(self, message_id: str) -> bool:
+        """Ends a message that is pending or being worked on; False if it had ended before (or never was)."""
+        self._book.open()
+        return self.store.acts.cancel(self.settings.tenant, id_bytes(message_id))
+
+    def status(self, message_id: str) -> MessageStatus | None:
+        """Where a message is and how often it was tried; None if it is unknown, or its history is over."""
+        self._book.open()
+        return self.store.reads.status(self.settings.tenant, id_bytes(message_id))
+
+    def peek(self, queue: str, n: int = 10) -> list[Message]:
+        """The next messages in the order of claiming, without claiming them."""
+        return self.store.reads.peek(self._book.channel(queue), n)
+
+    def stats(self, queue: str) -> Stats:
+        """How many messages are pending, waiting for their time, being worked on, dead."""
+        return self.store.reads.stats(self._book.channel(queue))
+
+    def purge(self, queue: str) -> int:
+        """Removes every pending message of a queue; how many. Claims in progress are left alone."""
+        return self.store.acts.purge(self._book.channel(queue))
+
+    def dead_letters(
+        self, queue: str | None = None, *, n: int = 100, after: str | None = None
+    ) -> list[DeadLetterRecord]:
+        """Dead letters, oldest first; the next page begins `after` the last id of this one."""
+        self._book.open()
+        return self.store.reads.dead_letters(self.settings.tenant, queue, n, id_bytes(after) if after else None)
+
+    def replay(self, dead_id: str) -> Receipt:
+        """Gives a dead letter another life as a new message; once per death."""
+        self._book.open()
+        fresh = new_id()
+        self.store.acts.replay(self.settings.tenant, id_bytes(dead_id), fresh)
+        return Receipt(id_text(fresh))
+
+    def sweep(self, queue: str) -> int:
+        """Takes back leases that ended in silence and prunes history that is over; how much it found to do.
+
+        Every client that claims does this by itself, now and then; calling it is never needed and always safe.
+        """
+        return self.store.messages.sweep(self._book.channel(queue), SWEEP_LIMIT)
+
+    def close(self) -> None:
+        """Closes every connection. The client may be used again; it then reopens them."""
+        while self._bells:
+            self._bells.pop().close()
+        self.store.close()
+
+    def __enter__(self) -> Holdfast:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def worker(self) -> str:
+        """Who claims: the name given, or host, process and a random part, new after every start and fork."""
+        if self.settings.worker:
+            return self.settings.worker
+        if self._worker[0] != os.getpid():
+            self._worker = (os.getpid(), f"{socket.gethostname()}:{os.getpid()}:{os.urandom(3).hex()}")
+        return self._worker[1]
+
+    # --- the ladder below ---------------------------------------------------------------------------------------------
+
+    def _draft(
+        self,
+        queue: str,
+        bodies: Iterable[Any],
+        priority: int | str,
+        key: str | None,
+        delay: Duration,
+        headers: dict[str, Any] | None,
+        correlation_id: str | None,
+    ) -> list[NewMessage]:
+        """Checks and prepares messages without storing them; used by `enqueue` here and in `AsyncHoldfast`."""
+        channel = self._book.channel(queue)
+        lane = priorities.lane(channel.id, priorities.priority(priority))
+        wait = micros(delay, "delay")
+        order_key = channel.spec.order_key(plain_text(key, "key"))
+        raw_headers = encode_json(_headers(headers), "headers") if headers else None
+        correlation_id = plain_text(correlation_id, "correlation_id")
+        plain = wait == 0 and not channel.spec.ordered
+        return [
+            NewMessage(new_id(), lane, encode_json(body), raw_headers, key, correlation_id, plain, order_key, wait)
+            for body in bodies
+        ]
+
+    def _claim_once(self, request: ClaimRequest, finished: Sequence[Claim] = ()) -> list[Claim]:
+        claimed = self.store.messages.claim(request)
+        by_group = {channel.group: channel for channel in request.channels}
+        claims = [Claim(self, by_group[grant.lease.group], grant) for grant in claimed.grants]
+        lost = endings.note(finished, request.ack, claimed.acked)
+        if lost and claims:
+            self.release(claims)
+        endings.refuse(lost)
+        return claims
+
+    def _claim_patiently(self, request: ClaimRequest, patience: float) -> list[Claim]:
+        """Sleeps until something is due, someone rings, or the time is over."""
+        deadline = time.monotonic() + patience
+        numbers = [channel.id for channel in request.channels]
+        bell = self._bells.pop() if self._bells else self.store.wakeup.bell()
+        try:
+            while True:
+                claims = self._claim_once(request)
+                left = deadline - time.monotonic()
+                if claims or left <= 0:
+                    return claims
+                due = self.store.reads.next_due(request.channels)
+                if due == 0.0:
+                    self._sweep(request.channels)
+                    due = 0.001
+                bell.wait(numbers, min(left, LONGEST_NAP, LONGEST_NAP if due is None else due))
+        finally:
+            self._bells.append(bell)
+
+    def _sweep_now_and_then(self, channels: Sequence[Channel]) -> None:
+        moment = time.monotonic()
+        due = [channel for channel in channels if moment >= self._swept.get(channel.id, 0.0)]
+        if due:
+            self._sweep(due)
+
+    def _sweep(self, channels: Sequence[Channel]) -> None:
+        for channel in channels:
+            self._swept[channel.id] = time.monotonic() + self.settings.sweep_every
+            self.store.messages.sweep(channel, SWEEP_LIMIT)
+
+    def _settle(self, claims: list[Claim], settlements: list[Settlement]) -> None:
+        if settlements:
+            endings.refuse(endings.note(claims, settlements, self._settlements.call(settlements)))
+
+
+def as_list(claims: Claims) -> list[Claim]:
+    """One claim or many, as a list."""
+    return [claims] if isinstance(claims, Claim) else list(claims)
+
+
+def _positive(term: int) -> int:
+    if term <= 0:
+        raise InvalidInput("a lease must be longer than 0 seconds")
+    return term
+
+
+def _headers(headers: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(headers, dict) or not all(isinstance(name, str) for name in headers):
+        raise InvalidInput("headers must be a dict with text as keys")
+    return headers

@@ -1,0 +1,71 @@
+"""Dead letters: the full copy of a message that ran out of attempts, and what its error history keeps."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import msgspec
+
+from holdfast.core.message import Failure, Message, clean_text, encode_json
+from holdfast.errors import InvalidInput
+
+HISTORY_LIMIT = 20
+ERROR_LIMIT = 8_000
+
+_history = msgspec.json.Decoder(list[Failure])
+
+
+class DeadLetterRecord(msgspec.Struct, frozen=True):
+    """A dead letter as `hf.dead_letters()` lists it. Times are microseconds since 1970, the database's clock."""
+
+    id: str
+    queue: str
+    message: Message
+    error: str
+    attempts: int
+    failed_at: int
+    history: list[Failure]
+    replayed_as: str | None = None
+    replay_state: str | None = None
+
+
+def read_history(raw: bytes | None) -> list[Failure]:
+    """The stored error history, oldest first."""
+    return _history.decode(raw) if raw else []
+
+
+def add_to_history(raw: bytes | None, failure: Failure, at: int) -> bytes:
+    """The history with one more failure; only the last 20 are kept, each error's end (where a traceback says most)."""
+    error = clean_text(failure.error)
+    if len(error) > ERROR_LIMIT:
+        error = "…" + error[-ERROR_LIMIT:]
+    line = Failure(failure.attempt, failure.worker, error, at)
+    return encode_json([*read_history(raw), line][-HISTORY_LIMIT:])
+
+
+def envelope(message_id: str, queue: str, message: Message, error: str, attempts: int, failed_at: int) -> bytes:
+    """The body sent to the queue that `dead_letter` names."""
+    original: dict[str, Any] = {
+        "id": message_id,
+        "queue": queue,
+        "body": msgspec.Raw(message.raw_body),
+        "headers": message.headers,
+        "priority": message.priority,
+        "key": message.key,
+        "correlation_id": message.correlation_id,
+        "enqueued_at": message.enqueued_at,
+    }
+    return encode_json(
+        {"original_message": original, "failed_at": failed_at, "error": clean_text(error), "attempts": attempts},
+        "dead letter",
+    )
+
+
+def error_text(error: object) -> str:
+    """What is kept of an error: its own text, or for an exception its traceback."""
+    if isinstance(error, str):
+        return clean_text(error)
+    if isinstance(error, BaseException):
+        return clean_text("".join(traceback.format_exception(error)).rstrip())
+    raise InvalidInput(f"an error must be text or an exception, not {type(error).__name__}")

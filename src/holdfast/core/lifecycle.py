@@ -1,0 +1,92 @@
+"""The life of a queue message: one table, and nothing moves that is not in it.
+
+The keys are (state, what happened); the value is the next state. `decide` turns the outcome of an attempt into what
+happened: a failure becomes DIED when the attempts are used up or the error is permanent. The chart in
+docs/explanation/lifecycle.md is generated from this table.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from holdfast.core.queue import QueueSpec
+from holdfast.errors import HoldfastError
+
+
+class State(StrEnum):
+    """Where a message is."""
+
+    PENDING = "pending"
+    PROCESSING = "processing"
+    SUCCEEDED = "succeeded"
+    DEAD = "dead"
+    CANCELED = "canceled"
+
+
+class Event(StrEnum):
+    """What can happen to a message."""
+
+    CLAIMED = "claimed"
+    ACKED = "acked"
+    FAILED = "failed"
+    EXPIRED = "expired"
+    RELEASED = "released"
+    SNOOZED = "snoozed"
+    DIED = "died"
+    CANCELED = "canceled"
+
+
+TABLE: dict[tuple[State, Event], State] = {
+    (State.PENDING, Event.CLAIMED): State.PROCESSING,
+    (State.PENDING, Event.CANCELED): State.CANCELED,
+    (State.PROCESSING, Event.ACKED): State.SUCCEEDED,
+    (State.PROCESSING, Event.FAILED): State.PENDING,
+    (State.PROCESSING, Event.EXPIRED): State.PENDING,
+    (State.PROCESSING, Event.RELEASED): State.PENDING,
+    (State.PROCESSING, Event.SNOOZED): State.PENDING,
+    (State.PROCESSING, Event.DIED): State.DEAD,
+    (State.PROCESSING, Event.CANCELED): State.CANCELED,
+}
+
+FINAL = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELED})
+GIVES_ATTEMPT_BACK = frozenset({Event.RELEASED, Event.SNOOZED})
+
+
+class IllegalMove(HoldfastError):
+    """A message cannot move this way."""
+
+
+def next_state(state: State, event: Event) -> State:
+    """The only way to a new state."""
+    try:
+        return TABLE[state, event]
+    except KeyError:
+        raise IllegalMove(f"a message that is {state} cannot be {event}") from None
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What a failed attempt leads to."""
+
+    event: Event
+    wait: float = 0.0
+
+
+def after_failure(
+    spec: QueueSpec, attempt: int, *, chance: float, delay: float | None = None, permanent: bool = False
+) -> Verdict:
+    """A handler failed: try again after the backoff (or the delay it asked for), or dead."""
+    if permanent or attempt >= spec.max_attempts:
+        return Verdict(Event.DIED)
+    return Verdict(Event.FAILED, spec.backoff.wait(attempt, chance) if delay is None else delay)
+
+
+def after_expiry(spec: QueueSpec, attempt: int) -> Verdict:
+    """A lease ended without a word: the attempt counts, and whoever asks next may have it at once."""
+    return Verdict(Event.DIED if attempt >= spec.max_attempts else Event.EXPIRED)
+
+
+def attempts_after(attempt: int, event: Event) -> int:
+    """How many attempts are spent once attempt number `attempt` has ended this way."""
+    return attempt - 1 if event in GIVES_ATTEMPT_BACK else attempt

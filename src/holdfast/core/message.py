@@ -1,0 +1,189 @@
+"""Messages: what a producer hands over, what a consumer gets, and what is known of one later."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from holdfast.core.lifecycle import State
+from holdfast.core.priority import priority_of
+from holdfast.errors import InvalidInput
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+_UNREAD: Any = object()
+
+
+class MessageId(bytes):
+    """The 16 bytes of a UUIDv7; a type of its own, so that a driver can tell an id from a body."""
+
+    __slots__ = ()
+
+
+class NewMessage(msgspec.Struct):
+    """A message on its way into the store. `plain` ones go to a lane, the others become rows."""
+
+    id: MessageId
+    lane: int
+    body: bytes
+    headers: bytes | None = None
+    key: str | None = None
+    correlation_id: str | None = None
+    plain: bool = True
+    order_key: str = ""
+    delay: int = 0
+    replay_of: MessageId | None = None
+
+
+class Message:
+    """An immutable message. `body` and `headers` are decoded when first read.
+
+    >>> message = Message(MessageId(16), 2, b'{"to": "a@b.c"}', None, None, None, 0)
+    >>> message.body, message.priority
+    ({'to': 'a@b.c'}, 2)
+    """
+
+    __slots__ = (
+        "_body",
+        "_headers",
+        "correlation_id",
+        "enqueued_at",
+        "key",
+        "lane",
+        "raw_body",
+        "raw_headers",
+        "raw_id",
+    )
+
+    def __init__(
+        self,
+        raw_id: MessageId,
+        lane: int,
+        raw_body: bytes,
+        raw_headers: bytes | None,
+        key: str | None,
+        correlation_id: str | None,
+        enqueued_at: int,
+    ) -> None:
+        self.raw_id = raw_id
+        self.lane = lane
+        self.raw_body = raw_body
+        self.raw_headers = raw_headers
+        self.key = key
+        self.correlation_id = correlation_id
+        self.enqueued_at = enqueued_at
+        self._body = _UNREAD
+        self._headers = _UNREAD
+
+    @property
+    def id(self) -> str:
+        """The UUIDv7 as text."""
+        return id_text(self.raw_id)
+
+    @property
+    def body(self) -> Any:
+        """The JSON value that was enqueued."""
+        if self._body is _UNREAD:
+            self._body = _decode(self.raw_body)
+        return self._body
+
+    @property
+    def headers(self) -> dict[str, Any]:
+        """The headers that were enqueued with it."""
+        if self._headers is _UNREAD:
+            self._headers = _decode(self.raw_headers) if self.raw_headers else {}
+        return self._headers  # type: ignore[no-any-return]
+
+    @property
+    def priority(self) -> int:
+        """0 urgent to 3 low."""
+        return priority_of(self.lane)
+
+    def __repr__(self) -> str:
+        return f"Message(id={self.id!r}, priority={self.priority}, key={self.key!r}, {len(self.raw_body)} bytes)"
+
+
+class Lease(msgspec.Struct):
+    """The time-limited right to work on a run of messages (or on one row): its token fences every settlement.
+
+    `until` is the database's clock, in microseconds since 1970.
+    """
+
+    token: int
+    group: int
+    until: int
+    size: int
+    worker: str
+
+
+class MessageStatus(msgspec.Struct, frozen=True):
+    """What is known of a message now."""
+
+    id: str
+    queue: str
+    state: State
+    attempts: int
+    enqueued_at: int
+    due_at: int | None = None
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """One line of a message's error history. `at` is filled in by the database's clock."""
+
+    attempt: int
+    worker: str
+    error: str
+    at: int = 0
+
+
+def encode_json(value: Any, what: str = "body") -> bytes:
+    """Canonical UTF-8 JSON, the one form in which every store keeps a value."""
+    try:
+        raw = _encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as problem:
+        raise InvalidInput(f"{what} cannot be written as JSON: {problem}") from None
+    # The encoder writes NaN and Infinity as null; only a value with a null in it needs a second look.
+    if b"null" in raw and not _is_finite(value):
+        raise InvalidInput(f"{what} cannot be written as JSON: it holds a number that is not finite")
+    return raw
+
+
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, dict):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return all(map(_is_finite, value))
+    return True
+
+
+def clean_text(value: str) -> str:
+    """Text that every database can hold: no lone surrogates, no NUL."""
+    return value.encode("utf-8", "replace").decode().replace("\x00", "�")
+
+
+def plain_text(value: str | None, what: str) -> str | None:
+    """Checks a key or the like: text that every database keeps as it is."""
+    if value is not None and (not isinstance(value, str) or clean_text(value) != value):
+        raise InvalidInput(f"{what} must be text without NUL or lone surrogates, not {value!r}")
+    return value
+
+
+def id_text(raw: bytes) -> str:
+    """The usual dashed form of 16 id bytes."""
+    digits = raw.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def id_bytes(text: str) -> MessageId:
+    """The 16 bytes of an id as users hold it."""
+    try:
+        raw = MessageId.fromhex(text.replace("-", ""))
+    except (ValueError, AttributeError, TypeError):
+        raw = MessageId()
+    if len(raw) != 16:
+        raise InvalidInput(f"{text!r} is not a message id; ids look like 01890a5d-ac96-774b-bcce-b302099a8057")
+    return raw

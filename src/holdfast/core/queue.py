@@ -1,0 +1,81 @@
+"""What a queue promises its messages: the settings that `hf.queue()` declares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from holdfast.core.duration import seconds
+from holdfast.core.retry import Backoff, backoff
+from holdfast.errors import InvalidInput
+
+ORDERINGS = ("unordered", "fifo", "per_key")
+NAME_LIMIT = 200
+
+
+class QueueSpec(msgspec.Struct, frozen=True):
+    """A queue's settings, as stored with it. Durations in seconds."""
+
+    lease: float = 30.0
+    max_attempts: int = 5
+    backoff: Backoff = Backoff()
+    ordering: str = "unordered"
+    dead_letter: str | None = None
+    history: float = 3600.0
+
+    @property
+    def ordered(self) -> bool:
+        """Whether only the head of a key may be claimed."""
+        return self.ordering != "unordered"
+
+    def run_limit(self, wanted: int) -> int:
+        """How many messages one lease may cover. With a single attempt a crash would kill a whole run, so: one."""
+        return 1 if self.max_attempts == 1 else wanted
+
+    def order_key(self, key: str | None) -> str:
+        """The key whose head is claimable: all of a fifo queue shares one, an unkeyed message has none."""
+        if self.ordering == "per_key":
+            return "" if key is None else "=" + key
+        return "fifo" if self.ordering == "fifo" else ""
+
+
+def queue_spec(settings: dict[str, Any]) -> QueueSpec:
+    """Checks what a user wrote in `hf.queue(name, …)`; what is not given has its default."""
+    known = set(QueueSpec.__struct_fields__)
+    for name in settings:
+        if name not in known:
+            raise InvalidInput(f"queue() has no setting {name!r}; it knows {', '.join(sorted(known))}")
+    spec = QueueSpec(**{name: _read(name, value) for name, value in settings.items()})
+    if spec.lease <= 0:
+        raise InvalidInput("lease must be longer than 0 seconds")
+    return spec
+
+
+def _read(name: str, value: Any) -> Any:
+    if name in ("lease", "history"):
+        return seconds(value, name)
+    if name == "backoff":
+        return value if isinstance(value, Backoff) else backoff(value)
+    if name == "max_attempts" and (not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 10_000):
+        raise InvalidInput(f"max_attempts must be a whole number from 1 to 10000, not {value!r}")
+    if name == "ordering" and value not in ORDERINGS:
+        raise InvalidInput(f"ordering must be one of {', '.join(ORDERINGS)}, not {value!r}")
+    if name == "dead_letter" and value is not None:
+        return channel_name(value)
+    return value
+
+
+def channel_name(name: str) -> str:
+    """Checks the name of a queue (or tenant): text that every store, URL and log can carry."""
+    if not isinstance(name, str) or not name:
+        raise InvalidInput("a name must be text and not empty")
+    if len(name) > NAME_LIMIT:
+        raise InvalidInput(f"the name {name[:40]!r}… has {len(name)} characters; at most {NAME_LIMIT} are allowed")
+    if not name.isprintable() or name != name.strip() or "/" in name or _surrogate(name):
+        raise InvalidInput(f"the name {name!r} may not hold slashes, control characters or outer spaces")
+    return name
+
+
+def _surrogate(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)

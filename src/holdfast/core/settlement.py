@@ -1,0 +1,20 @@
+"""Settling: how one claim ends, as the value that a store applies under the claim's token."""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.core.lifecycle import Event
+from holdfast.core.message import Failure, Lease, MessageId
+
+
+class Settlement(msgspec.Struct):
+    """The end of one claim. `member` is its place in a run, or None for a row with a lease of its own."""
+
+    lease: Lease
+    message_id: MessageId
+    attempt: int
+    event: Event
+    member: int | None = None
+    delay: int = 0
+    failure: Failure | None = None

@@ -1,0 +1,74 @@
+"""How claims end: the settlements that a verb stands for, and what to say of claims that were lost."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from holdfast.claims import Claim
+from holdfast.core.deadletter import error_text
+from holdfast.core.duration import Duration, micros, seconds
+from holdfast.core.lifecycle import Event, after_failure
+from holdfast.core.message import Failure
+from holdfast.core.settlement import Settlement
+from holdfast.errors import LeaseLost
+
+
+def acked(claims: Sequence[Claim]) -> list[Settlement]:
+    """The work is done."""
+    return [claim.settlement(Event.ACKED) for claim in claims]
+
+
+def released(claims: Sequence[Claim]) -> list[Settlement]:
+    """As if they had never been claimed."""
+    return [claim.settlement(Event.RELEASED) for claim in claims]
+
+
+def snoozed(claims: Sequence[Claim], delay: Duration) -> list[Settlement]:
+    """Later, without an attempt spent."""
+    wait = micros(delay, "delay")
+    return [claim.settlement(Event.SNOOZED, delay=wait) for claim in claims]
+
+
+def nacked(
+    claims: Sequence[Claim], error: str | BaseException, delay: Duration | None, permanent: bool
+) -> list[Settlement]:
+    """The work failed: each claim's queue says whether it gets another attempt, and when."""
+    wait = None if delay is None else seconds(delay, "delay")
+    text = error_text(error) or "failed without a reason"
+    settlements = []
+    for claim in claims:
+        chance = random.random()  # noqa: S311
+        verdict = after_failure(claim.channel.spec, claim.attempt, chance=chance, delay=wait, permanent=permanent)
+        failure = Failure(claim.attempt, claim.lease.worker, text)
+        settlements.append(claim.settlement(verdict.event, delay=micros(verdict.wait), failure=failure))
+    return settlements
+
+
+def note(claims: Sequence[Claim], settlements: Sequence[Settlement], applied: Sequence[bool]) -> list[Claim]:
+    """Remembers how each claim ended; those that were lost. Acking again what was acked is no loss."""
+    lost = []
+    for claim, settlement, held in zip(claims, settlements, applied, strict=True):
+        if held:
+            claim.ended = settlement.event
+        elif not (claim.ended is Event.ACKED and settlement.event is Event.ACKED):
+            lost.append(claim)
+    return lost
+
+
+def renew(claims: Sequence[Claim], ends: Sequence[int | None]) -> list[Claim]:
+    """Notes the new ends of leases; those that were lost."""
+    for claim, until in zip(claims, ends, strict=True):
+        if until is not None:
+            claim.lease.until = until
+    return [claim for claim, until in zip(claims, ends, strict=True) if until is None]
+
+
+def refuse(lost: Sequence[Claim]) -> None:
+    """Raises `LeaseLost` if there is any."""
+    if lost:
+        names = ", ".join(claim.message.id for claim in lost[:3]) + (", …" if len(lost) > 3 else "")
+        raise LeaseLost(
+            f"{len(lost)} claim(s) no longer yours ({names}): the lease ran out and someone else has the message, "
+            "or it was settled or cancelled before; nothing was changed for them"
+        )

@@ -1,0 +1,68 @@
+"""Every error Holdfast raises on purpose. A class's docstring is its default message.
+
+HoldfastError
+├── InvalidInput          a name, body, duration or setting that cannot be accepted (also a ValueError)
+├── UnknownQueue          strict mode: the queue was never declared
+├── LeaseLost             the claim is no longer yours; nothing was changed
+├── NotFound              no message or dead letter with this id
+├── AlreadyReplayed       this dead letter has had its one replay
+└── StoreError            the database refused or is out of reach
+    ├── Unavailable       it did not come back within the client's patience
+    ├── StoreFull         no room left on the disk
+    ├── StoreCorrupt      the file is damaged or not a database
+    ├── EngineConflict    two SQLite libraries on one file in one process
+    └── SchemaTooNew      the database was migrated by a newer Holdfast
+"""
+
+from __future__ import annotations
+
+
+class HoldfastError(Exception):
+    """Something went wrong in Holdfast."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (type(self).__doc__ or "").strip())
+
+
+class InvalidInput(HoldfastError, ValueError):
+    """This value cannot be accepted."""
+
+
+class UnknownQueue(HoldfastError):
+    """The queue was never declared, and this client is strict: declare it first with hf.queue(name)."""
+
+
+class LeaseLost(HoldfastError):
+    """The lease is over and the message belongs to someone else, or is finished; nothing was changed."""
+
+
+class NotFound(HoldfastError):
+    """There is nothing with this id."""
+
+
+class AlreadyReplayed(HoldfastError):
+    """This dead letter was replayed before; a death can be replayed once."""
+
+
+class StoreError(HoldfastError):
+    """The database refused the operation."""
+
+
+class Unavailable(StoreError):
+    """The database cannot be reached; what was asked may or may not have happened."""
+
+
+class StoreFull(StoreError):
+    """The disk or the database is full; nothing was written. Free some space, no restart is needed."""
+
+
+class StoreCorrupt(StoreError):
+    """The file is damaged or is not a database."""
+
+
+class EngineConflict(StoreError):
+    """This file is already open in this process through the other SQLite library; two would break its locks."""
+
+
+class SchemaTooNew(StoreError):
+    """The database was migrated by a newer Holdfast; upgrade this installation."""

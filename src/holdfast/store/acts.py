@@ -1,0 +1,70 @@
+"""What an operator does to messages: cancel, purge. Shared by both stores."""
+
+from __future__ import annotations
+
+from holdfast.core import priority, run
+from holdfast.core.lifecycle import State
+from holdfast.core.message import MessageId
+from holdfast.store import rows
+from holdfast.store.api import Channel
+from holdfast.store.rows import Content, NewRow
+from holdfast.store.settling import close
+from holdfast.store.transaction import Transaction
+
+
+def cancel(tx: Transaction, tenant: str, message_id: MessageId) -> bool:
+    """Ends a message that is pending or being worked on; its holder's token is worth nothing from then on."""
+    row = tx.one("rows.find", id=message_id, tenant=tenant)
+    if row is not None:
+        return _cancel_row(tx, row[0], row[7], message_id)
+    found = tx.one("lanes.find", id=message_id, tenant=tenant)
+    return found is not None and _cancel_in_lane(tx, found[0], found[1], message_id)
+
+
+def purge(tx: Transaction, channel: Channel) -> int:
+    """Removes everything that is pending; what is being worked on is left to its holder."""
+    gone = 0
+    for level in priority.ALL:
+        lane = priority.lane(channel.id, level)
+        tx.one("lanes.hold", group=channel.group, lane=lane)
+        gone += tx.run("lanes.purge", group=channel.group, lane=lane)
+    return gone + tx.run("rows.purge", group=channel.group)
+
+
+def _cancel_row(tx: Transaction, group: int, order_key: str, message_id: MessageId) -> bool:
+    rows.hold_keys(tx, [(group, order_key)])
+    ended = tx.one("rows.cancel", group=group, id=message_id)
+    if ended is None:
+        return False
+    rows.promote(tx, [(group, order_key)])
+    return True
+
+
+def _cancel_in_lane(tx: Transaction, group: int, lane: int, message_id: MessageId) -> bool:
+    tx.one("lanes.hold", group=group, lane=lane)
+    member = tx.one("lanes.member", id=message_id)
+    if member is None:
+        return False
+    content = Content.of(member)
+    if tx.one("lanes.is_pending", group=group, id=message_id):
+        rows.add(tx, [NewRow(group, content, state=State.CANCELED)])
+        tx.run("lanes.remove", id=message_id)
+        return True
+    return _cancel_in_run(tx, group, content)
+
+
+def _cancel_in_run(tx: Transaction, group: int, content: Content) -> bool:
+    held = tx.one("runs.holding", group=group, id=content.id)
+    if held is None:
+        return False
+    token, size, _, member = held
+    locked = tx.one("runs.lock", token=token)
+    if locked is None or run.is_settled(locked[1], member):
+        return False
+    rows.add(tx, [NewRow(group, content, state=State.CANCELED, attempts=1)])
+    bits = run.settle(locked[1], size, [member])
+    if run.is_finished(bits, size):
+        close(tx, token)
+    else:
+        tx.run("runs.split", token=token, settled=bits)
+    return True

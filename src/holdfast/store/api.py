@@ -1,0 +1,138 @@
+"""What the rest of Holdfast may ask of a database: small roles, domain verbs, many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from holdfast.core.deadletter import DeadLetterRecord
+from holdfast.core.message import Lease, Message, MessageId, MessageStatus, NewMessage
+from holdfast.core.queue import QueueSpec
+from holdfast.core.settlement import Settlement
+
+
+class Channel(msgspec.Struct, frozen=True):
+    """A declared queue and the hidden group that consumes it."""
+
+    id: int
+    group: int
+    tenant: str
+    name: str
+    spec: QueueSpec
+
+
+class Grant(msgspec.Struct):
+    """One granted claim. `member` is its place in a run, None for a row that has a lease of its own."""
+
+    lease: Lease
+    attempt: int
+    member: int | None
+    message: Message
+
+
+class ClaimRequest(msgspec.Struct):
+    """Who wants what. `ack` is settled in the same transaction, before anything is claimed."""
+
+    channels: Sequence[Channel]
+    limit: int
+    worker: str
+    lease: int | None = None
+    ack: Sequence[Settlement] = ()
+
+
+class Claimed(msgspec.Struct):
+    """What came of a request: the grants, and for each of its acks whether the lease still held."""
+
+    grants: list[Grant]
+    acked: list[bool]
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """How many messages of a queue are in which state. `waiting` are pending ones that are not due yet."""
+
+    pending: int
+    waiting: int
+    processing: int
+    dead: int
+
+
+class Channels(Protocol):
+    """Queues by name."""
+
+    def declare(self, tenant: str, name: str, spec: QueueSpec) -> Channel: ...
+    def find(self, tenant: str, name: str) -> Channel | None: ...
+    def names(self, tenant: str) -> list[str]: ...
+
+
+class Messages(Protocol):
+    """The life of messages: in, claimed, settled."""
+
+    def insert(self, new: Sequence[NewMessage]) -> list[bool]: ...
+    def claim(self, request: ClaimRequest) -> Claimed: ...
+    def settle(self, settlements: Sequence[Settlement]) -> list[bool]: ...
+    def extend(self, settlements: Sequence[Settlement], micros: int) -> list[int | None]: ...
+    def sweep(self, channel: Channel, limit: int) -> int: ...
+
+
+class Acts(Protocol):
+    """What an operator does to messages."""
+
+    def cancel(self, tenant: str, message_id: MessageId) -> bool: ...
+    def replay(self, tenant: str, dead_id: MessageId, new_id: MessageId) -> None: ...
+    def purge(self, channel: Channel) -> int: ...
+
+
+class Reads(Protocol):
+    """Looking without touching."""
+
+    def status(self, tenant: str, message_id: MessageId) -> MessageStatus | None: ...
+    def peek(self, channel: Channel, limit: int) -> list[Message]: ...
+    def stats(self, channel: Channel) -> Stats: ...
+    def dead_letters(
+        self, tenant: str, queue: str | None, limit: int, after: MessageId | None
+    ) -> list[DeadLetterRecord]: ...
+    def next_due(self, channels: Sequence[Channel]) -> float | None: ...
+
+
+class Bell(Protocol):
+    """One sleeper's ear. Ringing is a hint: whoever wakes looks, and whoever is not woken looks anyway, later."""
+
+    def wait(self, channels: Sequence[int], timeout: float) -> bool: ...
+    def close(self) -> None: ...
+
+
+class Wakeup(Protocol):
+    """Telling sleepers, in this and other processes, that a channel has something new."""
+
+    def ring(self, channels: Sequence[int]) -> None: ...
+    def bell(self) -> Bell: ...
+    def close(self) -> None: ...
+
+
+class Schema(Protocol):
+    """The database's structure."""
+
+    @property
+    def newest(self) -> int: ...
+    def migrate(self) -> list[str]: ...
+    def version(self) -> int: ...
+
+
+class Store(Protocol):
+    """One database."""
+
+    @property
+    def channels(self) -> Channels: ...
+    @property
+    def messages(self) -> Messages: ...
+    @property
+    def acts(self) -> Acts: ...
+    @property
+    def reads(self) -> Reads: ...
+    @property
+    def wakeup(self) -> Wakeup: ...
+    @property
+    def schema(self) -> Schema: ...
+    def close(self) -> None: ...

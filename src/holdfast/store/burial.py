@@ -1,0 +1,101 @@
+"""Dead letters: burying a message, telling the queue that wants to know, and giving it another life."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.core import priority
+from holdfast.core.deadletter import add_to_history, envelope
+from holdfast.core.lifecycle import State
+from holdfast.core.message import Failure, MessageId, NewMessage, id_text
+from holdfast.core.queue import QueueSpec
+from holdfast.errors import AlreadyReplayed, NotFound
+from holdfast.store import rows
+from holdfast.store.channels import declare, find
+from holdfast.store.ids import new_id
+from holdfast.store.rows import Content, NewRow
+from holdfast.store.transaction import Transaction
+
+Insert = Callable[[Any, Sequence[NewMessage]], object]
+
+
+def bury(
+    tx: Transaction,
+    insert: Insert,
+    group: int,
+    content: Content,
+    attempts: int,
+    failure: Failure,
+    errors: bytes | None,
+    replay_of: MessageId | None = None,
+) -> None:
+    """Keeps a full copy with its history, and sends the envelope, in the transaction that ends the message."""
+    failed_at = tx.clock()
+    owner = tx.one("channels.owner", group=group)
+    assert owner is not None, "a group always has a channel"
+    channel, tenant, queue, raw_spec = owner
+    tx.run(
+        "dead.insert",
+        id=new_id(),
+        tenant=tenant,
+        channel=channel,
+        group=group,
+        message_id=content.id,
+        lane=content.lane,
+        attempts=attempts,
+        error=failure.error,
+        errors=add_to_history(errors, failure, failed_at),
+        failed_at=failed_at,
+        body=content.body,
+        headers=content.headers,
+        key=content.key,
+        correlation_id=content.correlation_id,
+        enqueued_at=content.enqueued_at,
+    )
+    if replay_of:
+        end_replay(tx, replay_of, State.DEAD)
+    target = msgspec.json.decode(raw_spec, type=QueueSpec).dead_letter
+    if target:
+        body = envelope(id_text(content.id), queue, content.message(), failure.error, attempts, failed_at)
+        _send(tx, insert, tenant, target, body)
+
+
+def replay(tx: Transaction, tenant: str, dead_id: MessageId, fresh: MessageId) -> None:
+    """One new life per death: a new message with the old content, whose end is written back to the dead letter."""
+    found = tx.one("dead.begin_replay", id=dead_id, tenant=tenant, new_id=fresh)
+    if found is None:
+        if tx.one("dead.exists", id=dead_id, tenant=tenant):
+            raise AlreadyReplayed(f"dead letter {id_text(dead_id)} was replayed before; a death can be replayed once")
+        raise NotFound(f"there is no dead letter {id_text(dead_id)}")
+    group, lane, body, headers, key, correlation_id = found
+    owner = tx.one("channels.owner", group=group)
+    assert owner is not None, "a group always has a channel"
+    spec = msgspec.json.decode(owner[3], type=QueueSpec)
+    content = Content(fresh, lane, body, headers, key, correlation_id, None)
+    rows.add(tx, [NewRow(group, content, order_key=spec.order_key(key), replay_of=dead_id)])
+    tx.rings.add(owner[0])
+
+
+def end_replay(tx: Transaction, dead_id: MessageId, state: State) -> None:
+    """The replayed message has ended: the dead letter it came from remembers how."""
+    tx.one("dead.end_replay", id=dead_id, state=state.value)
+
+
+def _send(tx: Transaction, insert: Insert, tenant: str, queue: str, body: bytes) -> None:
+    target = find(tx, tenant, queue) or declare(tx, tenant, queue, QueueSpec())
+    order_key = target.spec.order_key(None)
+    insert(
+        tx,
+        [
+            NewMessage(
+                id=new_id(),
+                lane=priority.lane(target.id, priority.NORMAL),
+                body=body,
+                plain=not order_key,
+                order_key=order_key,
+            )
+        ],
+    )

@@ -1,0 +1,36 @@
+"""Queues by name: declared, found, changed without losing a message. Shared by both stores."""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.core import priority
+from holdfast.core.message import encode_json
+from holdfast.core.queue import QueueSpec
+from holdfast.store.api import Channel
+from holdfast.store.transaction import Transaction
+
+_spec = msgspec.json.Decoder(QueueSpec)
+
+
+def declare(tx: Transaction, tenant: str, name: str, spec: QueueSpec) -> Channel:
+    """Creates a queue, or gives an existing one new settings."""
+    found = tx.one("channels.declare", tenant=tenant, name=name, spec=encode_json(spec))
+    assert found is not None, "an upsert returns its row"
+    channel = found[0]
+    joined = tx.one("channels.join", channel=channel, history=round(spec.history * 1_000_000))
+    assert joined is not None, "an upsert returns its row"
+    group = joined[0]
+    lanes = [priority.lane(channel, level) for level in priority.ALL]
+    for lane in lanes:
+        tx.run("channels.place_cursor", group=group, lane=lane, start=priority.lane_start(lane))
+    return Channel(channel, group, tenant, name, spec)
+
+
+def find(tx: Transaction, tenant: str, name: str) -> Channel | None:
+    """The queue of this name, if it was declared."""
+    found = tx.one("channels.find", tenant=tenant, name=name)
+    if found is None:
+        return None
+    channel, group, raw_spec = found
+    return Channel(channel, group, tenant, name, _spec.decode(raw_spec))

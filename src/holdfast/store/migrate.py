@@ -1,0 +1,51 @@
+"""Migrations: numbered, forward only, each in a transaction, safe when several processes start at once."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from holdfast.errors import SchemaTooNew
+from holdfast.store.sqlfile import load_migrations
+
+
+class Migratable(Protocol):
+    """What a database must offer: its version, and running a migration under a lock that keeps others out."""
+
+    def schema_version(self) -> int: ...
+    def apply(self, number: int, name: str, script: str) -> bool: ...
+
+
+class Migrator:
+    """Brings one database up to this version of Holdfast."""
+
+    def __init__(self, database: Migratable, package: str) -> None:
+        self._database = database
+        self._migrations = load_migrations(package)
+
+    @property
+    def newest(self) -> int:
+        """The number of the last migration that this code knows."""
+        return len(self._migrations)
+
+    def version(self) -> int:
+        """The number of the last migration that the database has seen; 0 for an empty one."""
+        return self._database.schema_version()
+
+    def migrate(self) -> list[str]:
+        """Runs what is missing; the names of what it ran. Refuses a database that is ahead of this code."""
+        version, newest = self.version(), self.newest
+        if version > newest:
+            raise SchemaTooNew(
+                f"the database is at schema {version}, this Holdfast knows {newest}: upgrade this installation"
+            )
+        ran = []
+        for number, name, script in self._migrations[version:]:
+            # Another process may have been faster; then there is nothing left to do.
+            if self._database.apply(number, name, script):
+                ran.append(name)
+        return ran
+
+
+def script(package: str) -> str:
+    """All migrations as one SQL text, for those who run them by hand."""
+    return "\n".join(f"-- migration {name}\n{text}" for _, name, text in load_migrations(package))

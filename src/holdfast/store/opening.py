@@ -1,0 +1,55 @@
+"""From a URL to a store."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from holdfast.errors import InvalidInput
+from holdfast.settings import Settings
+from holdfast.store.api import Store
+from holdfast.store.migrate import script
+
+_FORMS = "sqlite:///relative.db, sqlite:////absolute.db or postgresql://user@host/database"
+
+
+def open_store(settings: Settings) -> Store:
+    """Opens what the URL names. Drivers are imported only when they are wanted."""
+    kind = settings.url.split(":", 1)[0] if isinstance(settings.url, str) else ""
+    if kind == "sqlite":
+        return _open_sqlite(settings)
+    if kind in ("postgresql", "postgres"):
+        return _open_postgres(settings)
+    raise InvalidInput(f"{_without_password(settings.url)!r} is not a database URL; write {_FORMS}")
+
+
+def migration_script(url: str) -> str:
+    """The SQL that creates everything Holdfast needs, for the kind of database that the URL names."""
+    kind = "sqlite" if url.startswith("sqlite") else "postgres"
+    return script(f"holdfast.store.{kind}")
+
+
+def _open_sqlite(settings: Settings) -> Store:
+    from holdfast.store.sqlite import SqliteStore
+
+    parts = urlsplit(settings.url)
+    options = dict(parse_qsl(parts.query))
+    engine = options.pop("engine", "apsw")
+    if options:
+        raise InvalidInput(f"unknown option {next(iter(options))!r} in the URL; sqlite knows engine=apsw|stdlib")
+    path = unquote(parts.path[1:])
+    if parts.netloc or not path or path == ":memory:":
+        raise InvalidInput("a sqlite URL names a file: sqlite:///relative.db or sqlite:////absolute.db")
+    return SqliteStore(path, engine=engine, clock=settings.clock, patience=settings.patience)
+
+
+def _open_postgres(settings: Settings) -> Store:
+    try:
+        from holdfast.store.postgres import PostgresStore
+    except ImportError as problem:
+        raise InvalidInput(f"PostgreSQL needs its driver: pip install 'holdfast[postgres]' ({problem})") from problem
+    return PostgresStore(settings.url, clock=settings.clock, patience=settings.patience)
+
+
+def _without_password(url: object) -> str:
+    parts = urlsplit(str(url))
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

@@ -1,0 +1,26 @@
+"""The PostgreSQL store."""
+
+from __future__ import annotations
+
+from holdfast.store.migrate import Migrator
+from holdfast.store.postgres.connection import Clock, Database
+from holdfast.store.postgres.messages import PostgresMessages
+from holdfast.store.postgres.schema import PostgresSchema
+from holdfast.store.roles import ActsRole, ChannelsRole, ReadsRole
+
+
+class PostgresStore:
+    """One PostgreSQL database, used by any number of threads, processes and machines."""
+
+    def __init__(self, url: str, *, clock: Clock | None = None, patience: float = 60.0) -> None:
+        self.database = Database(url, clock, patience)
+        self.channels = ChannelsRole(self.database)
+        self.messages = PostgresMessages(self.database)
+        self.acts = ActsRole(self.database)
+        self.reads = ReadsRole(self.database)
+        self.wakeup = self.database.wakeup
+        self.schema = Migrator(PostgresSchema(self.database), __name__)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self.database.close()

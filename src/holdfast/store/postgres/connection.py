@@ -1,0 +1,226 @@
+"""The pool of connections, the transactions on them, and what happens when the server goes away.
+
+A call that finds the server gone tries again, with new connections, until its patience ends. What it does must bear
+being run twice: inserts are recognised by their ids, settlements by their tokens (see `Transaction.again`).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.abc import Buffer
+from psycopg.adapt import Dumper, Loader
+from psycopg.pq import Format
+from psycopg.types.numeric import Int8BinaryDumper
+
+from holdfast.core.message import MessageId
+from holdfast.store import forks
+from holdfast.store.postgres.errors import DriverError, is_away, is_conflict, translated
+from holdfast.store.postgres.statements import QUERIES
+from holdfast.store.postgres.wakeup import PostgresWakeup
+
+Result = TypeVar("Result")
+Clock = Callable[[], int]
+Row = tuple[Any, ...]
+Connection = psycopg.Connection[Row]
+
+# Without these a connection whose server vanished without a word would hang for hours.
+_ENDINGS = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+
+
+class RawUuid(Loader):
+    """Ids stay 16 bytes; they become text only when a user looks at them."""
+
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> MessageId:
+        return MessageId(data)
+
+
+class RawUuidDumper(Dumper):
+    """And go back as they are."""
+
+    format = Format.BINARY
+    oid = psycopg.postgres.types["uuid"].oid
+
+    def dump(self, obj: MessageId) -> bytes:
+        return obj
+
+
+class PostgresTransaction:
+    """Named queries on a connection. `again` says that an earlier try of the same work had an unknown outcome."""
+
+    __slots__ = ("_clock", "_connection", "_cursor", "again", "rings")
+
+    def __init__(self, connection: Connection, clock: Clock | None, again: bool) -> None:
+        self._connection = connection
+        self._cursor = connection.cursor(binary=True)
+        self._clock = clock
+        self.again = again
+        self.rings: set[int] = set()
+
+    def all(self, query: str, **parameters: Any) -> list[Row]:
+        self._execute(query, parameters)
+        return self._cursor.fetchall()
+
+    def one(self, query: str, **parameters: Any) -> Row | None:
+        self._execute(query, parameters)
+        return self._cursor.fetchone()
+
+    def run(self, query: str, **parameters: Any) -> int:
+        self._execute(query, parameters)
+        return self._cursor.rowcount
+
+    def each(self, query: str, parameters: Sequence[dict[str, Any]]) -> list[Row | None]:
+        if not parameters:
+            return []
+        now = self._given_now()
+        self._cursor.executemany(QUERIES[query], [{**one, "now": now} for one in parameters], returning=True)
+        found = [self._cursor.fetchone()]
+        while self._cursor.nextset():
+            found.append(self._cursor.fetchone())
+        return found
+
+    def begin(self) -> None:
+        """From here to `commit` everything is one transaction."""
+        self._connection.execute("BEGIN")
+
+    def commit(self) -> None:
+        """Makes it so."""
+        self._connection.execute("COMMIT")
+
+    def execute(self, statement: str) -> None:
+        """A statement of a migration."""
+        self._connection.execute(statement.encode())
+
+    def clock(self) -> int:
+        found = self.one("clock.now")
+        assert found is not None, "a clock always shows a time"
+        return found[0]  # type: ignore[no-any-return]
+
+    def _execute(self, query: str, parameters: dict[str, Any]) -> None:
+        parameters["now"] = self._given_now()
+        self._cursor.execute(QUERIES[query], parameters, prepare=True)
+
+    def _given_now(self) -> int | None:
+        return None if self._clock is None else self._clock()
+
+
+class Database:
+    """One PostgreSQL database, shared by all threads of this process."""
+
+    def __init__(self, url: str, clock: Clock | None, patience: float) -> None:
+        self.url = url
+        self.wakeup = PostgresWakeup(self.connect)
+        self._clock = clock
+        self._patience = patience
+        self._idle: list[Connection] = []
+        self._lock = threading.Lock()
+        forks.guard(self)
+
+    def write(self, work: Callable[[PostgresTransaction], Result]) -> Result:
+        """Runs `work` in a transaction: all of it happens, durably, or nothing."""
+
+        def in_transaction(tx: PostgresTransaction) -> Result:
+            tx.begin()
+            result = work(tx)
+            tx.commit()
+            return result
+
+        return self.single(in_transaction)
+
+    def read(self, work: Callable[[PostgresTransaction], Result]) -> Result:
+        """Runs `work` without a transaction around it: its statements see what is committed."""
+        return self.single(work)
+
+    def single(self, work: Callable[[PostgresTransaction], Result]) -> Result:
+        """Runs work of one statement, which is a transaction by itself and costs one round trip."""
+        deadline = time.monotonic() + self._patience
+        pause, again = 0.02, False
+        while True:
+            connection: Connection | None = None
+            try:
+                connection = self._take()
+                transaction = PostgresTransaction(connection, self._clock, again)
+                result = work(transaction)
+                break
+            except DriverError as problem:
+                again = again or (connection is not None and is_away(problem))
+                self._put_away(connection, problem)
+                if not (is_conflict(problem) or is_away(problem)) or time.monotonic() > deadline:
+                    raise translated(problem) from problem
+            except BaseException:
+                self._put_away(connection, None)
+                raise
+            time.sleep(pause)
+            pause = min(pause * 2, 1.0)
+        self._put_back(connection)
+        if transaction.rings:
+            self.wakeup.ring(sorted(transaction.rings))
+        return result
+
+    def connect(self, **options: Any) -> Connection:
+        """A new connection with our types on it."""
+        connection = psycopg.connect(self.url, autocommit=True, prepare_threshold=0, **{**_ENDINGS, **options})
+        connection.adapters.register_loader("uuid", RawUuid)
+        connection.adapters.register_dumper(MessageId, RawUuidDumper)
+        connection.adapters.register_dumper(int, Int8BinaryDumper)
+        return connection
+
+    def close(self) -> None:
+        """Closes every connection that is not in use; the next call opens new ones."""
+        self.wakeup.close()
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def before_fork(self) -> None:
+        """Nothing to do: the child lets the parent's connections be."""
+
+    def after_fork_in_parent(self) -> None:
+        """Nothing to do."""
+
+    def after_fork_in_child(self) -> None:
+        """The sockets belong to the parent; closing them here would end its sessions (psycopg does not, by pid)."""
+        self._idle = []
+        self._lock = threading.Lock()
+        self.wakeup.after_fork_in_child()
+
+    def _take(self) -> Connection:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return self.connect()
+
+    def _put_back(self, connection: Connection) -> None:
+        with self._lock:
+            self._idle.append(connection)
+
+    def _put_away(self, connection: Connection | None, problem: BaseException | None) -> None:
+        """After a failure: an unbroken connection is rolled back and kept, and if one broke the others are suspect."""
+        if connection is None:
+            return
+        try:
+            if not connection.broken and not connection.closed:
+                connection.rollback()
+                self._put_back(connection)
+                return
+        except DriverError:
+            pass
+        connection.close()
+        if problem is not None and is_away(problem):
+            with self._lock:
+                idle, self._idle = self._idle, []
+            for other in idle:
+                other.close()

@@ -1,0 +1,56 @@
+"""The only judge of what a PostgreSQL error means."""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg import errors
+
+from holdfast.errors import HoldfastError, StoreCorrupt, StoreError, StoreFull, Unavailable
+
+DriverError = (psycopg.Error,)
+
+_AGAIN = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)
+_AWAY = (
+    errors.AdminShutdown,
+    errors.CrashShutdown,
+    errors.CannotConnectNow,
+    errors.ConnectionException,
+    errors.TooManyConnections,
+    errors.IdleInTransactionSessionTimeout,
+    errors.ReadOnlySqlTransaction,
+)
+_KINDS: dict[type[BaseException], type[StoreError]] = {
+    errors.DiskFull: StoreFull,
+    errors.DataCorrupted: StoreCorrupt,
+    errors.IndexCorrupted: StoreCorrupt,
+}
+
+
+def is_conflict(error: BaseException) -> bool:
+    """Two transactions got in each other's way and the database undid this one: run it again."""
+    return isinstance(error, _AGAIN)
+
+
+def is_away(error: BaseException) -> bool:
+    """The server is restarting, failing over or out of reach: try again until patience ends.
+
+    An OperationalError without a code comes from the connection itself, not from the server.
+    """
+    if isinstance(error, _AWAY):
+        return True
+    return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) and not getattr(
+        error, "sqlstate", None
+    )
+
+
+def translated(error: BaseException) -> HoldfastError:
+    """The error of ours that says the same."""
+    kind = next((ours for theirs, ours in _KINDS.items() if isinstance(error, theirs)), StoreError)
+    if is_away(error):
+        kind = Unavailable
+    default = (kind.__doc__ or "").strip()
+    return kind(f"{default} ({type(error).__name__}: {_first_line(error)})")
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or ["no details"])[0]

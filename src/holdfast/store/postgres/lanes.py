@@ -1,0 +1,133 @@
+"""The lane engine on PostgreSQL: appended by one statement, claimed by one function call, closed by one statement."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from holdfast.core import priority
+from holdfast.core.lifecycle import Event
+from holdfast.core.message import Lease, Message, NewMessage
+from holdfast.core.settlement import Settlement
+from holdfast.store import rows, settling
+from holdfast.store.api import ClaimRequest, Grant
+from holdfast.store.postgres.connection import PostgresTransaction
+from holdfast.store.transaction import Row
+
+
+def insert(tx: PostgresTransaction, new: Sequence[NewMessage]) -> list[bool]:
+    """Plain messages are appended to their lanes, the others become rows; False where the id was there before."""
+    tx.rings.update({priority.channel_of(message.lane) for message in new})
+    fresh = _unknown(tx, new) if tx.again else new
+    plain = [message for message in fresh if message.plain]
+    if plain:
+        append(tx, plain)
+    singles = [message for message in fresh if not message.plain]
+    if singles:
+        channels = {priority.channel_of(message.lane) for message in singles}
+        groups = {channel: _group_of(tx, channel) for channel in channels}
+        rows.add(tx, [rows.from_new(groups[priority.channel_of(message.lane)], message) for message in singles])
+    return [True] * len(new)
+
+
+def append(tx: PostgresTransaction, new: Sequence[NewMessage]) -> None:
+    """All of them in one statement."""
+    tx.run(
+        "lanes.append",
+        lanes=[message.lane for message in new],
+        ids=[message.id for message in new],
+        bodies=[message.body for message in new],
+        headers=[message.headers for message in new],
+        keys=[message.key for message in new],
+        correlation_ids=[message.correlation_id for message in new],
+    )
+
+
+def claim(tx: PostgresTransaction, request: ClaimRequest) -> list[Grant]:
+    """One function call takes due rows and lane runs, priority by priority, until the limit is reached."""
+    return _grants(tx.all("lanes.claim", **_wish(request)), request.worker)
+
+
+def close_and_claim(tx: PostgresTransaction, request: ClaimRequest) -> tuple[set[int], list[Grant]]:
+    """The same, after closing the runs that are acked whole; their tokens come first."""
+    sizes = whole_runs(request.ack)
+    found = tx.all("lanes.close_and_claim", tokens=list(sizes), sizes=list(sizes.values()), **_wish(request))
+    closed = {row[1] for row in found if row[0] is None}
+    grants = _grants([row for row in found if row[0] is not None], request.worker)
+    return closed | _closed_unheard(tx, request.ack, set(sizes) - closed), grants
+
+
+def close_whole(tx: PostgresTransaction, settlements: Sequence[Settlement]) -> set[int]:
+    """Closes the runs of which every member is acked here; their tokens."""
+    sizes = whole_runs(settlements)
+    if not sizes:
+        return set()
+    closed = {token for (token,) in tx.all("runs.close_whole", tokens=list(sizes), sizes=list(sizes.values()))}
+    return closed | _closed_unheard(tx, settlements, set(sizes) - closed)
+
+
+def whole_runs(settlements: Sequence[Settlement]) -> dict[int, int]:
+    """Token and size of the runs that are acked by as many settlements as they have members."""
+    sizes = {one.lease.token: one.lease.size for one in settlements if one.member is not None}
+    acked = Counter(one.lease.token for one in settlements if one.event is Event.ACKED and one.member is not None)
+    return {token: size for token, size in sorted(sizes.items()) if acked[token] == size}
+
+
+def settle(tx: PostgresTransaction, settlements: Sequence[Settlement]) -> list[bool]:
+    """Settles what needs a look at each claim: split runs and rows."""
+    applied = settling.settle(tx, insert, settlements)
+    if tx.again and not all(applied):
+        now = tx.clock()
+        applied = [held or _ended_by_us(one, now) for held, one in zip(applied, settlements, strict=True)]
+    return applied
+
+
+def _closed_unheard(tx: PostgresTransaction, settlements: Sequence[Settlement], tokens: set[int]) -> set[int]:
+    """Runs that are gone because an earlier try of the same work closed them and its answer got lost."""
+    if not tx.again or not tokens:
+        return set()
+    wanted = sorted(tokens)
+    open_runs = tx.each("runs.lock", [{"token": token} for token in wanted])
+    gone = {token for token, run in zip(wanted, open_runs, strict=True) if run is None}
+    now = tx.clock()
+    return {one.lease.token for one in settlements if one.lease.token in gone and _ended_by_us(one, now)}
+
+
+def _ended_by_us(settlement: Settlement, now: int) -> bool:
+    """Before its end, nobody but its holder can end a lease: one that is gone early was ended by our earlier try."""
+    return settlement.lease.until > now
+
+
+def _wish(request: ClaimRequest) -> dict[str, object]:
+    specs = [channel.spec for channel in request.channels]
+    return {
+        "readers": [channel.group for channel in request.channels],
+        "first_lanes": [priority.lane(channel.id, 0) for channel in request.channels],
+        "terms": [request.lease or round(spec.lease * 1_000_000) for spec in specs],
+        "run_limits": [spec.run_limit(request.limit) for spec in specs],
+        "wanted": request.limit,
+        "worker": request.worker,
+    }
+
+
+def _unknown(tx: PostgresTransaction, new: Sequence[NewMessage]) -> list[NewMessage]:
+    known = tx.each("lanes.is_known", [{"id": message.id} for message in new])
+    return [message for message, found in zip(new, known, strict=True) if found is None]
+
+
+def _grants(found: list[Row], worker: str) -> list[Grant]:
+    sizes = Counter(row[1] for row in found if row[4] is not None)
+    leases: dict[int, Lease] = {}
+    grants = []
+    for group, token, until, attempt, member, lane, message_id, *content in found:
+        lease = leases.get(token)
+        if lease is None or member is None:
+            lease = leases[token] = Lease(token, group, until, sizes[token] or 1, worker)
+        grants.append(Grant(lease, attempt, member, Message(message_id, lane, *content)))
+    return grants
+
+
+def _group_of(tx: PostgresTransaction, channel: int) -> int:
+    found = tx.one("channels.group_of", channel=channel)
+    assert found is not None, "a message is only made for a declared queue"
+    return found[0]  # type: ignore[no-any-return]

@@ -1,0 +1,50 @@
+"""The life of messages on PostgreSQL: what one statement can do is not wrapped in a transaction of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.core.message import NewMessage
+from holdfast.core.settlement import Settlement
+from holdfast.store import expiry, extending
+from holdfast.store.api import Channel, Claimed, ClaimRequest
+from holdfast.store.postgres import lanes
+from holdfast.store.postgres.connection import Database
+
+
+class PostgresMessages:
+    """In, claimed, settled."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def insert(self, new: Sequence[NewMessage]) -> list[bool]:
+        one_statement = all(message.plain for message in new)
+        run = self._database.single if one_statement else self._database.write
+        return run(lambda tx: lanes.insert(tx, new))
+
+    def claim(self, request: ClaimRequest) -> Claimed:
+        if not request.ack:
+            return Claimed(self._database.single(lambda tx: lanes.claim(tx, request)), [])
+        closed, grants = self._database.single(lambda tx: lanes.close_and_claim(tx, request))
+        return Claimed(grants, self._settle_others(request.ack, closed))
+
+    def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+        """Runs that are acked whole are closed by one statement; only what is left needs a transaction."""
+        closed: set[int] = set()
+        if lanes.whole_runs(settlements):
+            closed = self._database.single(lambda tx: lanes.close_whole(tx, settlements))
+        return self._settle_others(settlements, closed)
+
+    def extend(self, settlements: Sequence[Settlement], micros: int) -> list[int | None]:
+        return self._database.write(lambda tx: extending.extend(tx, settlements, micros))
+
+    def sweep(self, channel: Channel, limit: int) -> int:
+        return self._database.write(lambda tx: expiry.sweep(tx, lanes.insert, channel, limit))
+
+    def _settle_others(self, settlements: Sequence[Settlement], closed: set[int]) -> list[bool]:
+        left = [settlement for settlement in settlements if settlement.lease.token not in closed]
+        if not left:
+            return [True] * len(settlements)
+        applied = iter(self._database.write(lambda tx: lanes.settle(tx, left)))
+        return [settlement.lease.token in closed or next(applied) for settlement in settlements]

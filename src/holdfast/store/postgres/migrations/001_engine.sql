@@ -1,0 +1,364 @@
+-- Times are microseconds since 1970 (UTC); ids are UUIDv7; body and headers are UTF-8 JSON, kept as bytes because
+-- jsonb refuses some of what JSON allows.
+
+-- The database's clock. Tests pass a time of their own; everyone else passes NULL.
+-- clock_timestamp, not now(): now() stands still inside a transaction, and a lease must not be born old.
+CREATE FUNCTION holdfast_now(given bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT coalesce(given, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+$$;
+
+CREATE TABLE holdfast_channel (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    tenant      text   NOT NULL,
+    name        text   NOT NULL,
+    kind        text   NOT NULL CHECK (kind IN ('queue', 'topic')),
+    spec        bytea  NOT NULL,
+    declared_at bigint NOT NULL,
+    UNIQUE (tenant, name)
+);
+
+-- Who reads a channel. A queue has exactly one group, without a name.
+CREATE TABLE holdfast_group (
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    channel_id bigint NOT NULL REFERENCES holdfast_channel (id),
+    name       text   NOT NULL DEFAULT '',
+    history    bigint NOT NULL DEFAULT 0,
+    UNIQUE (channel_id, name)
+);
+
+-- Numbers that are never given out twice, whatever is deleted.
+CREATE SEQUENCE holdfast_token;
+
+-- Lane engine. A lane (channel x priority) is read in the order (xid, seq): by the transaction that wrote a message,
+-- then by its place in there. Neither is known to be complete before the transaction commits, so a reader's cursor is
+-- not a position alone but a window between two snapshots (see holdfast_claim_lane).
+CREATE TABLE holdfast_message (
+    lane           bigint NOT NULL,
+    xid            xid8   NOT NULL DEFAULT pg_current_xact_id(),
+    seq            bigint GENERATED ALWAYS AS IDENTITY,
+    id             uuid   NOT NULL,
+    body           bytea  NOT NULL,
+    headers        bytea,
+    key            text,
+    correlation_id text,
+    enqueued_at    bigint NOT NULL,
+    PRIMARY KEY (lane, xid, seq)
+);
+
+CREATE UNIQUE INDEX holdfast_message_id ON holdfast_message (id);
+
+-- One row per group and lane, never updated: locking it makes claims of a lane take turns.
+CREATE TABLE holdfast_lane (
+    group_id bigint NOT NULL REFERENCES holdfast_group (id),
+    lane     bigint NOT NULL,
+    PRIMARY KEY (group_id, lane)
+);
+
+-- How far a group has claimed a lane: all that snapshot `lo` shows, and of what `hi` shows besides, everything up to
+-- (xid, seq). A claim adds the new cursor and deletes the one before. It is not updated in place because under a held
+-- snapshot old versions pile up, and the newest one must stay the first that an index scan finds.
+CREATE TABLE holdfast_cursor (
+    group_id bigint      NOT NULL,
+    lane     bigint      NOT NULL,
+    number   bigint      GENERATED ALWAYS AS IDENTITY,
+    lo       pg_snapshot NOT NULL,
+    hi       pg_snapshot NOT NULL,
+    xid      xid8        NOT NULL,
+    seq      bigint      NOT NULL,
+    PRIMARY KEY (group_id, lane, number)
+);
+
+-- One lease for a whole run: the messages of one window between two positions. `settled` has a bit per member once
+-- the run is split.
+CREATE TABLE holdfast_run (
+    token       bigint      PRIMARY KEY,
+    group_id    bigint      NOT NULL,
+    lane        bigint      NOT NULL,
+    lo          pg_snapshot NOT NULL,
+    hi          pg_snapshot NOT NULL,
+    first_xid   xid8        NOT NULL,
+    first_seq   bigint      NOT NULL,
+    last_xid    xid8        NOT NULL,
+    last_seq    bigint      NOT NULL,
+    size        bigint      NOT NULL CHECK (size > 0),
+    settled     bytea,
+    until       bigint      NOT NULL,
+    worker      text        NOT NULL,
+    finished_at bigint
+);
+
+CREATE INDEX holdfast_run_open ON holdfast_run (group_id, until) WHERE finished_at IS NULL;
+CREATE INDEX holdfast_run_finished ON holdfast_run (group_id, finished_at) WHERE finished_at IS NOT NULL;
+
+-- Row engine: messages that need a state of their own.
+CREATE TABLE holdfast_row (
+    seq            bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    group_id       bigint  NOT NULL REFERENCES holdfast_group (id),
+    id             uuid    NOT NULL,
+    lane           bigint  NOT NULL,
+    state          text    NOT NULL CHECK (state IN ('pending', 'processing', 'succeeded', 'canceled')),
+    due_at         bigint  NOT NULL,
+    attempts       bigint  NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    alone          boolean NOT NULL DEFAULT false,
+    order_key      text    NOT NULL DEFAULT '',
+    head           boolean NOT NULL DEFAULT true,
+    token          bigint,
+    until          bigint,
+    worker         text,
+    finished_at    bigint,
+    errors         bytea,
+    replay_of      uuid,
+    body           bytea   NOT NULL,
+    headers        bytea,
+    key            text,
+    correlation_id text,
+    enqueued_at    bigint  NOT NULL,
+    CHECK ((state = 'processing') = (token IS NOT NULL)),
+    CHECK ((state = 'processing') = (until IS NOT NULL)),
+    CHECK ((state IN ('succeeded', 'canceled')) = (finished_at IS NOT NULL)),
+    CHECK (head OR state = 'pending')
+);
+
+CREATE UNIQUE INDEX holdfast_row_id ON holdfast_row (id, group_id);
+CREATE INDEX holdfast_row_due ON holdfast_row (group_id, lane, due_at, seq) WHERE state = 'pending' AND head;
+CREATE INDEX holdfast_row_leased ON holdfast_row (group_id, until) WHERE state = 'processing';
+CREATE INDEX holdfast_row_finished ON holdfast_row (group_id, finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX holdfast_row_order ON holdfast_row (group_id, order_key, seq) WHERE order_key <> '' AND finished_at IS NULL;
+
+-- Dead letters: a full copy, independent of everything above.
+CREATE TABLE holdfast_dead (
+    id             uuid   PRIMARY KEY,
+    tenant         text   NOT NULL,
+    channel_id     bigint NOT NULL REFERENCES holdfast_channel (id),
+    group_id       bigint NOT NULL REFERENCES holdfast_group (id),
+    message_id     uuid   NOT NULL,
+    lane           bigint NOT NULL,
+    attempts       bigint NOT NULL,
+    error          text   NOT NULL,
+    errors         bytea,
+    failed_at      bigint NOT NULL,
+    replayed_as    uuid,
+    replay_state   text,
+    body           bytea  NOT NULL,
+    headers        bytea,
+    key            text,
+    correlation_id text,
+    enqueued_at    bigint NOT NULL
+);
+
+CREATE INDEX holdfast_dead_channel ON holdfast_dead (channel_id, id);
+CREATE INDEX holdfast_dead_message ON holdfast_dead (message_id);
+
+-- Every claimed message, whichever engine it comes from. `member` is its place in a run, NULL for a row.
+CREATE TYPE holdfast_grant AS (
+    group_id       bigint,
+    token          bigint,
+    until          bigint,
+    attempt        bigint,
+    member         bigint,
+    lane           bigint,
+    id             uuid,
+    body           bytea,
+    headers        bytea,
+    key            text,
+    correlation_id text,
+    enqueued_at    bigint
+);
+
+-- Whether a message was not claimed yet by the reader whose cursor this is.
+CREATE FUNCTION holdfast_is_pending(cursor holdfast_cursor, message_xid xid8, message_seq bigint)
+RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT NOT pg_visible_in_snapshot(message_xid, (cursor).lo)
+       AND (NOT pg_visible_in_snapshot(message_xid, (cursor).hi)
+            OR (message_xid, message_seq) > ((cursor).xid, (cursor).seq))
+$$;
+
+-- The next messages of a window: first the late ones, whose transactions were still running at `lo`, then the fresh
+-- ones, which began after it. Late xids are all below fresh ones, so one position serves both. The position is given
+-- to each part as a single lower bound, because a scan with two of them could start at the wrong one.
+CREATE FUNCTION holdfast_read_window(
+    wanted_lane bigint, lo pg_snapshot, hi pg_snapshot, after_xid xid8, after_seq bigint, wanted bigint
+) RETURNS SETOF holdfast_message LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    fresh xid8 := pg_snapshot_xmax(lo);
+    late xid8;
+    found bigint := 0;
+    part bigint;
+BEGIN
+    IF after_xid < fresh THEN
+        FOR late IN SELECT x FROM pg_snapshot_xip(lo) AS x WHERE x >= after_xid AND pg_visible_in_snapshot(x, hi) ORDER BY x
+        LOOP
+            RETURN QUERY
+                SELECT m.* FROM holdfast_message m
+                WHERE m.lane = wanted_lane AND m.xid = late
+                  AND m.seq > CASE WHEN late = after_xid THEN after_seq ELSE -1 END
+                ORDER BY m.seq
+                LIMIT wanted - found;
+            GET DIAGNOSTICS part = ROW_COUNT;
+            found := found + part;
+            EXIT WHEN found >= wanted;
+        END LOOP;
+        after_xid := fresh;
+        after_seq := -1;
+    END IF;
+    IF found < wanted THEN
+        RETURN QUERY
+            SELECT m.* FROM holdfast_message m
+            WHERE m.lane = wanted_lane AND (m.xid, m.seq) > (after_xid, after_seq) AND m.xid < pg_snapshot_xmax(hi)
+              AND pg_visible_in_snapshot(m.xid, hi)
+            ORDER BY m.xid, m.seq
+            LIMIT wanted - found;
+    END IF;
+END
+$$;
+
+-- Takes the next run of a lane: reads the window, moves the cursor, records one lease for all of it.
+-- The lock is taken by a statement of its own, so that the read after it sees everything that `hi` shows.
+CREATE FUNCTION holdfast_claim_lane(
+    reader bigint, wanted_lane bigint, wanted bigint, new_until bigint, new_worker text
+) RETURNS SETOF holdfast_grant LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    now_at holdfast_cursor;
+    next_lo pg_snapshot;
+    next_hi pg_snapshot;
+    after_xid xid8;
+    after_seq bigint;
+    new_token bigint;
+    taken bigint;
+BEGIN
+    SELECT c.* INTO now_at FROM holdfast_cursor c
+    WHERE c.group_id = reader AND c.lane = wanted_lane ORDER BY c.number DESC LIMIT 1;
+    -- An empty lane, as most are, is recognised without the lock: nothing behind the position, and nothing from the
+    -- transactions that were still running when the window's snapshots were taken.
+    after_xid := greatest(now_at.xid, pg_snapshot_xmax(now_at.lo));
+    after_seq := CASE WHEN now_at.xid = after_xid THEN now_at.seq ELSE -1 END;
+    -- (ORDER BY, because for a mere EXISTS the planner may walk the table from its start, over all that is done.)
+    PERFORM 1 FROM holdfast_message m
+    WHERE m.lane = wanted_lane AND (m.xid, m.seq) > (after_xid, after_seq)
+    ORDER BY m.xid, m.seq LIMIT 1;
+    IF NOT FOUND AND NOT EXISTS (
+        SELECT 1 FROM (SELECT pg_snapshot_xip(now_at.lo) UNION SELECT pg_snapshot_xip(now_at.hi)) AS x (late),
+        LATERAL (SELECT 1 FROM holdfast_message m WHERE m.lane = wanted_lane AND m.xid = x.late ORDER BY m.seq LIMIT 1) AS one
+    ) THEN
+        RETURN;
+    END IF;
+    PERFORM 1 FROM holdfast_lane l WHERE l.group_id = reader AND l.lane = wanted_lane FOR UPDATE;
+    SELECT c.* INTO now_at FROM holdfast_cursor c
+    WHERE c.group_id = reader AND c.lane = wanted_lane ORDER BY c.number DESC LIMIT 1;
+    next_lo := now_at.lo;
+    next_hi := now_at.hi;
+    after_xid := now_at.xid;
+    after_seq := now_at.seq;
+    new_token := nextval('holdfast_token');
+    FOR turn IN 1..2 LOOP
+        RETURN QUERY
+            WITH run AS MATERIALIZED (
+                SELECT w.*, row_number() OVER () - 1 AS place
+                FROM holdfast_read_window(wanted_lane, next_lo, next_hi, after_xid, after_seq, wanted) w
+            ), ends AS (
+                SELECT count(*) AS size, array_agg(run.xid) AS xids, array_agg(run.seq) AS seqs FROM run
+            ), lease AS (
+                INSERT INTO holdfast_run (token, group_id, lane, lo, hi, first_xid, first_seq, last_xid, last_seq,
+                                          size, until, worker)
+                SELECT new_token, reader, wanted_lane, next_lo, next_hi, xids[1], seqs[1], xids[size], seqs[size],
+                       size, new_until, new_worker
+                FROM ends WHERE size > 0
+            ), moved AS (
+                INSERT INTO holdfast_cursor (group_id, lane, lo, hi, xid, seq)
+                SELECT reader, wanted_lane, next_lo, next_hi, xids[size], seqs[size] FROM ends WHERE size > 0
+            )
+            SELECT reader, new_token, new_until, 1::bigint, run.place, run.lane, run.id, run.body, run.headers,
+                   run.key, run.correlation_id, run.enqueued_at
+            FROM run
+            ORDER BY run.place;
+        GET DIAGNOSTICS taken = ROW_COUNT;
+        IF taken > 0 THEN
+            DELETE FROM holdfast_cursor c
+            WHERE c.group_id = reader AND c.lane = wanted_lane AND c.number = now_at.number;
+            RETURN;
+        END IF;
+        -- The window is used up: the next one begins where it ended, and ends now.
+        next_lo := next_hi;
+        next_hi := pg_current_snapshot();
+        after_xid := '0';
+        after_seq := -1;
+    END LOOP;
+    -- Nothing new at all. The empty window is remembered, so that the next look need not pass over what is done.
+    INSERT INTO holdfast_cursor (group_id, lane, lo, hi, xid, seq)
+    VALUES (reader, wanted_lane, next_lo, next_lo, '0', -1);
+    DELETE FROM holdfast_cursor c WHERE c.group_id = reader AND c.lane = wanted_lane AND c.number = now_at.number;
+END
+$$;
+
+-- Takes due rows of one priority. One whose last lease ended in silence is taken alone.
+CREATE FUNCTION holdfast_claim_rows(
+    reader bigint, wanted_lane bigint, wanted bigint, moment bigint, new_until bigint, new_worker text, OUT alone boolean,
+    OUT granted holdfast_grant
+) RETURNS SETOF record LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    new_token bigint;
+    first_alone boolean;
+BEGIN
+    SELECT r.alone INTO first_alone FROM holdfast_row r
+    WHERE r.group_id = reader AND r.lane = wanted_lane AND r.state = 'pending' AND r.head AND r.due_at <= moment
+    ORDER BY r.due_at, r.seq LIMIT 1 FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    new_token := nextval('holdfast_token');
+    RETURN QUERY
+        WITH picked AS MATERIALIZED (
+            SELECT r.seq FROM holdfast_row r
+            WHERE r.group_id = reader AND r.lane = wanted_lane AND r.state = 'pending' AND r.head
+              AND r.due_at <= moment AND r.alone = first_alone
+            ORDER BY r.due_at, r.seq
+            LIMIT CASE WHEN first_alone THEN 1 ELSE wanted END
+            FOR UPDATE SKIP LOCKED
+        ), taken AS (
+            UPDATE holdfast_row r
+            SET state = 'processing', attempts = r.attempts + 1, token = new_token, until = new_until,
+                worker = new_worker
+            FROM picked WHERE r.seq = picked.seq
+            RETURNING r.*
+        )
+        SELECT first_alone,
+               ROW(reader, new_token, new_until, t.attempts, NULL, t.lane, t.id, t.body, t.headers, t.key,
+                   t.correlation_id, t.enqueued_at)::holdfast_grant
+        FROM taken t
+        ORDER BY t.due_at, t.seq;
+END
+$$;
+
+-- One claim: for each group in turn, priority by priority, due rows and then the lane, until the limit is reached.
+CREATE FUNCTION holdfast_claim(
+    readers bigint[], first_lanes bigint[], terms bigint[], run_limits bigint[], wanted bigint, new_worker text,
+    given_now bigint
+) RETURNS SETOF holdfast_grant LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    moment bigint := holdfast_now(given_now);
+    taken bigint := 0;
+    part bigint;
+    row_taken record;
+    stop boolean;
+BEGIN
+    FOR place IN 1..array_length(readers, 1) LOOP
+        stop := false;
+        FOR level IN 0..3 LOOP
+            EXIT WHEN taken >= wanted OR stop;
+            FOR row_taken IN SELECT * FROM holdfast_claim_rows(readers[place], first_lanes[place] + level,
+                                     wanted - taken, moment, moment + terms[place], new_worker)
+            LOOP
+                taken := taken + 1;
+                stop := row_taken.alone;
+                RETURN NEXT row_taken.granted;
+            END LOOP;
+            EXIT WHEN taken >= wanted OR stop;
+            RETURN QUERY SELECT * FROM holdfast_claim_lane(readers[place], first_lanes[place] + level,
+                                     least(wanted - taken, run_limits[place]), moment + terms[place], new_worker);
+            GET DIAGNOSTICS part = ROW_COUNT;
+            taken := taken + part;
+        END LOOP;
+        EXIT WHEN taken >= wanted;
+    END LOOP;
+END
+$$;

@@ -1,0 +1,56 @@
+-- name: declare
+INSERT INTO holdfast_channel (tenant, name, kind, spec, declared_at)
+VALUES (:tenant, :name, 'queue', :spec, (SELECT holdfast_now(:now::bigint)))
+ON CONFLICT (tenant, name) DO UPDATE SET spec = excluded.spec
+RETURNING id
+
+-- name: join
+-- The hidden group of a queue.
+INSERT INTO holdfast_group (channel_id, name, history)
+VALUES (:channel, '', :history)
+ON CONFLICT (channel_id, name) DO UPDATE SET history = excluded.history
+RETURNING id
+
+-- name: place_cursor
+-- A queue's reader starts before everything: a snapshot that shows nothing. (:start is a SQLite position.)
+WITH placed AS (
+    INSERT INTO holdfast_lane (group_id, lane) VALUES (:group, :lane)
+    ON CONFLICT DO NOTHING
+    RETURNING group_id, lane
+)
+INSERT INTO holdfast_cursor (group_id, lane, lo, hi, xid, seq)
+SELECT group_id, lane, '1:1:', '1:1:', '0', -1 FROM placed WHERE :start::bigint IS NOT NULL
+
+-- name: find
+SELECT c.id, g.id, c.spec
+FROM holdfast_channel c
+JOIN holdfast_group g ON g.channel_id = c.id AND g.name = ''
+WHERE c.tenant = :tenant AND c.name = :name
+
+-- name: owner
+-- Whose message a group's is: for wake-ups, dead letters and settings.
+SELECT c.id, c.tenant, c.name, c.spec
+FROM holdfast_group g
+JOIN holdfast_channel c ON c.id = g.channel_id
+WHERE g.id = :group
+
+-- name: names
+SELECT name FROM holdfast_channel WHERE tenant = :tenant ORDER BY name
+
+-- name: group_of
+SELECT id FROM holdfast_group WHERE channel_id = :channel AND name = ''
+
+-- name: next_due
+-- When the next delay or lease of a group runs out. :lane is the first of the channel's four.
+SELECT min(moment) FROM (
+    SELECT min(until) AS moment FROM holdfast_run WHERE group_id = :group AND finished_at IS NULL
+    UNION ALL SELECT min(until) FROM holdfast_row WHERE group_id = :group AND state = 'processing'
+    UNION ALL SELECT min(due_at) FROM holdfast_row
+              WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head
+    UNION ALL SELECT min(due_at) FROM holdfast_row
+              WHERE group_id = :group AND lane = :lane + 1 AND state = 'pending' AND head
+    UNION ALL SELECT min(due_at) FROM holdfast_row
+              WHERE group_id = :group AND lane = :lane + 2 AND state = 'pending' AND head
+    UNION ALL SELECT min(due_at) FROM holdfast_row
+              WHERE group_id = :group AND lane = :lane + 3 AND state = 'pending' AND head
+) AS moments

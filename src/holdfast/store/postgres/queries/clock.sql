@@ -1,0 +1,2 @@
+-- name: now
+SELECT holdfast_now(:now::bigint)

@@ -1,0 +1,37 @@
+-- name: insert
+INSERT INTO holdfast_dead (id, tenant, channel_id, group_id, message_id, lane, attempts, error, errors, failed_at,
+                           body, headers, key, correlation_id, enqueued_at)
+VALUES (:id::uuid, :tenant, :channel, :group, :message_id::uuid, :lane, :attempts, :error, :errors, :failed_at,
+        :body, :headers, :key, :correlation_id, :enqueued_at)
+
+-- name: list
+SELECT d.id, c.name, d.message_id, d.lane, d.body, d.headers, d.key, d.correlation_id, d.enqueued_at,
+       d.error, d.attempts, d.failed_at, d.errors, d.replayed_as, d.replay_state
+FROM holdfast_dead d
+JOIN holdfast_channel c ON c.id = d.channel_id
+WHERE d.tenant = :tenant AND (:queue::text IS NULL OR c.name = :queue) AND (:after::uuid IS NULL OR d.id > :after::uuid)
+ORDER BY d.id
+LIMIT :limit
+
+-- name: find
+-- The last death of a message.
+SELECT c.name, d.attempts, d.enqueued_at
+FROM holdfast_dead d
+JOIN holdfast_channel c ON c.id = d.channel_id
+WHERE d.message_id = :id::uuid AND d.tenant = :tenant
+ORDER BY d.id DESC
+LIMIT 1
+
+-- name: begin_replay
+UPDATE holdfast_dead SET replayed_as = :new_id::uuid, replay_state = 'pending'
+WHERE id = :id::uuid AND tenant = :tenant AND replayed_as IS NULL
+RETURNING group_id, lane, body, headers, key, correlation_id
+
+-- name: exists
+SELECT 1 FROM holdfast_dead WHERE id = :id::uuid AND tenant = :tenant
+
+-- name: end_replay
+UPDATE holdfast_dead SET replay_state = :state WHERE id = :id::uuid RETURNING 1
+
+-- name: count
+SELECT count(*) FROM holdfast_dead WHERE channel_id = :channel

@@ -1,0 +1,102 @@
+-- name: append
+-- ON CONFLICT is for an insert that is tried again because the answer to the first one got lost.
+INSERT INTO holdfast_message (lane, id, body, headers, key, correlation_id, enqueued_at)
+SELECT n.lane, n.id, n.body, n.headers, n.key, n.correlation_id, (SELECT holdfast_now(:now::bigint))
+FROM unnest(:lanes::bigint[], :ids::uuid[], :bodies::bytea[], :headers::bytea[], :keys::text[], :correlation_ids::text[])
+     WITH ORDINALITY AS n (lane, id, body, headers, key, correlation_id, place)
+ORDER BY n.place
+ON CONFLICT DO NOTHING
+
+-- name: claim
+SELECT group_id, token, until, attempt, member, lane, id, body, headers, key, correlation_id, enqueued_at
+FROM holdfast_claim(:readers::bigint[], :first_lanes::bigint[], :terms::bigint[], :run_limits::bigint[], :wanted::bigint,
+                    :worker::text, :now::bigint)
+
+-- name: close_and_claim
+-- The same as runs.close_whole and then claim, in one statement: one round trip and one commit per turn of a consumer.
+-- A closed run comes back as a row without a message.
+WITH mine AS MATERIALIZED (
+    SELECT r.token, r.lane, r.lo, r.hi, r.first_xid, r.first_seq, r.last_xid, r.last_seq, g.history
+    FROM holdfast_run r
+    JOIN unnest(:tokens::bigint[], :sizes::bigint[]) AS t (token, size) ON t.token = r.token AND t.size = r.size
+    JOIN holdfast_group g ON g.id = r.group_id
+    WHERE r.settled IS NULL AND r.finished_at IS NULL
+    ORDER BY r.token
+    FOR UPDATE OF r
+), kept AS (
+    UPDATE holdfast_run r SET finished_at = (SELECT holdfast_now(:now::bigint))
+    FROM mine WHERE r.token = mine.token AND mine.history > 0
+), dropped AS (
+    DELETE FROM holdfast_run r USING mine WHERE r.token = mine.token AND mine.history = 0
+), gone AS (
+    DELETE FROM holdfast_message m USING mine
+    WHERE mine.history = 0 AND m.lane = mine.lane
+      AND (m.xid, m.seq) >= (mine.first_xid, mine.first_seq) AND (m.xid, m.seq) <= (mine.last_xid, mine.last_seq)
+      AND pg_visible_in_snapshot(m.xid, mine.hi) AND NOT pg_visible_in_snapshot(m.xid, mine.lo)
+)
+SELECT NULL::bigint AS group_id, token, NULL::bigint AS until, NULL::bigint AS attempt, NULL::bigint AS member,
+       NULL::bigint AS lane, NULL::uuid AS id, NULL::bytea AS body, NULL::bytea AS headers, NULL::text AS key,
+       NULL::text AS correlation_id, NULL::bigint AS enqueued_at
+FROM mine
+UNION ALL
+SELECT group_id, token, until, attempt, member, lane, id, body, headers, key, correlation_id, enqueued_at
+FROM holdfast_claim(:readers::bigint[], :first_lanes::bigint[], :terms::bigint[], :run_limits::bigint[], :wanted::bigint,
+                    :worker::text, :now::bigint)
+
+-- name: member
+-- The message of a lane by id, in the columns that a row takes over.
+SELECT id, lane, body, headers, key, correlation_id, enqueued_at
+FROM holdfast_message
+WHERE id = :id::uuid
+
+-- name: hold
+-- Keeps claims of this lane out until the transaction ends.
+SELECT 1 FROM holdfast_lane WHERE group_id = :group AND lane = :lane FOR UPDATE
+
+-- name: is_pending
+SELECT 1
+FROM holdfast_message m
+JOIN LATERAL (SELECT c FROM holdfast_cursor c WHERE c.group_id = :group AND c.lane = m.lane
+              ORDER BY c.number DESC LIMIT 1) AS last ON true
+WHERE m.id = :id::uuid AND holdfast_is_pending(last.c, m.xid, m.seq)
+
+-- name: remove
+DELETE FROM holdfast_message WHERE id = :id::uuid
+
+-- name: purge
+-- Everything that was not claimed yet.
+DELETE FROM holdfast_message m
+USING (SELECT c FROM holdfast_cursor c WHERE c.group_id = :group AND c.lane = :lane
+       ORDER BY c.number DESC LIMIT 1) AS last
+WHERE m.lane = :lane AND holdfast_is_pending(last.c, m.xid, m.seq)
+
+-- name: peek
+SELECT m.id, m.lane, m.body, m.headers, m.key, m.correlation_id, m.enqueued_at
+FROM holdfast_message m,
+     (SELECT c FROM holdfast_cursor c WHERE c.group_id = :group AND c.lane = :lane
+      ORDER BY c.number DESC LIMIT 1) AS last
+WHERE m.lane = :lane AND holdfast_is_pending(last.c, m.xid, m.seq)
+ORDER BY m.xid, m.seq
+LIMIT :limit
+
+-- name: count
+SELECT count(*)
+FROM holdfast_message m,
+     (SELECT c FROM holdfast_cursor c WHERE c.group_id = :group AND c.lane = :lane
+      ORDER BY c.number DESC LIMIT 1) AS last
+WHERE m.lane = :lane AND holdfast_is_pending(last.c, m.xid, m.seq)
+
+-- name: find
+-- A message of a lane by id, with the channel that it belongs to.
+SELECT g.id, m.lane, m.enqueued_at, c.name
+FROM holdfast_message m
+JOIN holdfast_channel c ON c.id = m.lane / 4
+JOIN holdfast_group g ON g.channel_id = c.id AND g.name = ''
+WHERE m.id = :id::uuid AND c.tenant = :tenant
+
+-- name: is_known
+-- Whether an insert whose answer got lost did store this message.
+SELECT 1 FROM holdfast_message WHERE id = :id::uuid
+UNION ALL SELECT 1 FROM holdfast_row WHERE id = :id::uuid
+UNION ALL SELECT 1 FROM holdfast_dead WHERE message_id = :id::uuid
+LIMIT 1

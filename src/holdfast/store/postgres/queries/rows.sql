@@ -1,0 +1,95 @@
+-- name: insert
+-- A row with an order key is claimable only as the first unfinished one of its key.
+INSERT INTO holdfast_row (group_id, id, lane, state, due_at, attempts, alone, order_key, head, finished_at,
+                          errors, replay_of, body, headers, key, correlation_id, enqueued_at)
+VALUES (:group, :id::uuid, :lane, :state, (SELECT holdfast_now(:now::bigint)) + :delay, :attempts, :alone, :order_key,
+        :order_key::text = '' OR NOT EXISTS (SELECT 1 FROM holdfast_row
+                                       WHERE group_id = :group AND order_key = :order_key AND finished_at IS NULL),
+        CASE WHEN :state::text IN ('pending', 'processing') THEN NULL ELSE (SELECT holdfast_now(:now::bigint)) END,
+        :errors, :replay_of::uuid, :body, :headers, :key, :correlation_id, coalesce(:enqueued_at::bigint, (SELECT holdfast_now(:now::bigint))))
+ON CONFLICT DO NOTHING
+RETURNING 1
+
+-- name: hold_key
+-- An arrival and the end of the head must not miss each other: whoever touches a key takes turns.
+SELECT pg_advisory_xact_lock(hashtextextended(:order_key::text, :group::bigint))
+
+-- name: lock
+-- The row behind a claim, if the token still holds.
+SELECT id, lane, body, headers, key, correlation_id, enqueued_at, errors, order_key, replay_of, worker
+FROM holdfast_row
+WHERE group_id = :group AND id = :id::uuid AND token = :token
+FOR UPDATE
+
+-- name: succeed
+UPDATE holdfast_row
+SET state = 'succeeded', finished_at = (SELECT holdfast_now(:now::bigint)), token = NULL, until = NULL
+WHERE group_id = :group AND id = :id::uuid AND token = :token
+RETURNING order_key, replay_of, (SELECT g.history FROM holdfast_group g WHERE g.id = group_id)
+
+-- name: again
+UPDATE holdfast_row
+SET state = 'pending', due_at = (SELECT holdfast_now(:now::bigint)) + :delay, attempts = :attempts, alone = :alone, errors = :errors,
+    token = NULL, until = NULL
+WHERE group_id = :group AND id = :id::uuid
+RETURNING 1
+
+-- name: cancel
+UPDATE holdfast_row
+SET state = 'canceled', finished_at = (SELECT holdfast_now(:now::bigint)), token = NULL, until = NULL, head = true
+WHERE group_id = :group AND id = :id::uuid AND finished_at IS NULL
+RETURNING 1
+
+-- name: remove
+DELETE FROM holdfast_row WHERE group_id = :group AND id = :id::uuid RETURNING 1
+
+-- name: promote
+-- The key's next one may go.
+UPDATE holdfast_row SET head = true
+WHERE seq = (SELECT min(seq) FROM holdfast_row
+             WHERE group_id = :group AND order_key = :order_key AND order_key <> '' AND finished_at IS NULL)
+RETURNING 1
+
+-- name: extend
+UPDATE holdfast_row SET until = (SELECT holdfast_now(:now::bigint)) + :micros
+WHERE group_id = :group AND id = :id::uuid AND token = :token
+RETURNING until
+
+-- name: expired
+SELECT id, lane, body, headers, key, correlation_id, enqueued_at, errors, order_key, replay_of, worker, attempts
+FROM holdfast_row
+WHERE group_id = :group AND state = 'processing' AND until <= (SELECT holdfast_now(:now::bigint))
+ORDER BY until
+LIMIT :limit
+FOR UPDATE SKIP LOCKED
+
+-- name: outdated
+DELETE FROM holdfast_row
+WHERE seq IN (SELECT r.seq FROM holdfast_row r JOIN holdfast_group g ON g.id = r.group_id
+              WHERE r.group_id = :group AND r.finished_at <= (SELECT holdfast_now(:now::bigint)) - g.history
+              ORDER BY r.finished_at
+              LIMIT :limit)
+
+-- name: purge
+DELETE FROM holdfast_row WHERE group_id = :group AND state = 'pending'
+
+-- name: peek
+SELECT id, lane, body, headers, key, correlation_id, enqueued_at
+FROM holdfast_row
+WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head AND due_at <= (SELECT holdfast_now(:now::bigint))
+ORDER BY due_at, seq
+LIMIT :limit
+
+-- name: find
+SELECT r.group_id, r.lane, r.state, r.attempts, r.due_at, r.enqueued_at, c.name, r.order_key
+FROM holdfast_row r
+JOIN holdfast_group g ON g.id = r.group_id
+JOIN holdfast_channel c ON c.id = g.channel_id
+WHERE r.id = :id::uuid AND c.tenant = :tenant
+
+-- name: count
+SELECT count(*) FILTER (WHERE state = 'pending' AND due_at <= (SELECT holdfast_now(:now::bigint))),
+       count(*) FILTER (WHERE state = 'pending' AND due_at > (SELECT holdfast_now(:now::bigint))),
+       count(*) FILTER (WHERE state = 'processing')
+FROM holdfast_row
+WHERE group_id = :group AND finished_at IS NULL

@@ -1,0 +1,190 @@
+"""Wake-ups by LISTEN/NOTIFY, sent after the commit by a thread of their own.
+
+A NOTIFY inside the enqueue's transaction would make all commits of the server queue up behind one lock, with an fsync
+inside. Sent afterwards on a connection that does not wait for the disk, and with everything that came together in one,
+it costs the producer nothing. If it gets lost, a sleeper finds the message at its next look.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import psycopg
+
+from holdfast.store.api import Bell
+from holdfast.store.postgres.statements import QUERIES
+
+_CHANNEL = "holdfast"
+_EVERYONE = "*"
+_PAYLOAD_LIMIT = 7_000
+_RETRY = 0.5
+
+Connect = Callable[..., "psycopg.Connection[Any]"]
+
+
+class PostgresWakeup:
+    """One sender and one listener per process, each started when first needed."""
+
+    def __init__(self, connect: Connect) -> None:
+        self._connect = connect
+        self._lock = threading.Lock()
+        self._sender: Sender | None = None
+        self._listener: Listener | None = None
+
+    def ring(self, channels: Sequence[int]) -> None:
+        """Wakes everyone who waits for one of these channels, in every process."""
+        with self._lock:
+            if self._sender is None:
+                self._sender = Sender(self._connect)
+            self._sender.send(channels)
+
+    def bell(self) -> Bell:
+        """A new ear. Returns once the server knows that this process listens."""
+        with self._lock:
+            if self._listener is None:
+                self._listener = Listener(self._connect)
+            listener = self._listener
+        listener.ready.wait(timeout=5.0)
+        return ConditionBell(listener)
+
+    def close(self) -> None:
+        """Ends both threads; they start again when needed."""
+        with self._lock:
+            sender, self._sender = self._sender, None
+            listener, self._listener = self._listener, None
+        if sender is not None:
+            sender.close()
+        if listener is not None:
+            listener.close()
+
+    def after_fork_in_child(self) -> None:
+        """Threads do not survive a fork."""
+        self._lock = threading.Lock()
+        self._sender = self._listener = None
+
+
+class Sender:
+    """The thread that notifies. What comes while it is busy goes out together."""
+
+    def __init__(self, connect: Connect) -> None:
+        self._connect = connect
+        self._changed = threading.Condition()
+        self._waiting: set[int] = set()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="holdfast-notify", daemon=True)
+        self._thread.start()
+
+    def send(self, channels: Sequence[int]) -> None:
+        """Leaves it to the thread."""
+        with self._changed:
+            self._waiting.update(channels)
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Sends what is waiting and ends."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join(timeout=5.0)
+
+    def _run(self) -> None:
+        connection: psycopg.Connection[Any] | None = None
+        while channels := self._next():
+            try:
+                if connection is None:
+                    connection = self._connect(options="-c synchronous_commit=off")
+                connection.execute(QUERIES["wakeup.notify"], {"channel": _CHANNEL, "payload": _payload(channels)})
+            except psycopg.Error:
+                connection = None  # A hint was lost. The next one is worth a new connection.
+                time.sleep(0 if self._closed else _RETRY)
+        if connection is not None:
+            connection.close()
+
+    def _next(self) -> set[int]:
+        with self._changed:
+            while not self._waiting and not self._closed:
+                self._changed.wait()
+            channels, self._waiting = self._waiting, set()
+            return channels
+
+
+class Listener:
+    """The thread that hears notifications, for all sleepers of this process."""
+
+    def __init__(self, connect: Connect) -> None:
+        self.ready = threading.Event()
+        self.count = 0
+        self._connect = connect
+        self._changed = threading.Condition()
+        self._rung: dict[int, int] = {}
+        self._everyone = 0
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="holdfast-listen", daemon=True)
+        self._thread.start()
+
+    def wait(self, wanted: set[int], seen: int, timeout: float) -> tuple[bool, int]:
+        """Until one of the wanted channels was rung after `seen`."""
+        deadline = time.monotonic() + timeout
+        with self._changed:
+            while True:
+                if self._everyone > seen or any(self._rung.get(channel, 0) > seen for channel in wanted):
+                    return True, self.count
+                left = deadline - time.monotonic()
+                if left <= 0 or not self._changed.wait(left):
+                    return False, self.count
+
+    def close(self) -> None:
+        """Ends the thread, within the second that it listens at a time."""
+        self._closed.set()
+        self._thread.join(timeout=5.0)
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            try:
+                with self._connect() as connection:
+                    connection.execute(f"LISTEN {_CHANNEL}")
+                    self.ready.set()
+                    self._hear(_EVERYONE)  # Whatever was rung while nobody listened.
+                    self._listen(connection)
+            except psycopg.Error:
+                self._closed.wait(_RETRY)
+
+    def _listen(self, connection: psycopg.Connection[Any]) -> None:
+        while not self._closed.is_set():
+            for notice in connection.notifies(timeout=0.2):
+                self._hear(notice.payload)
+                if self._closed.is_set():
+                    return
+
+    def _hear(self, payload: str) -> None:
+        with self._changed:
+            self.count += 1
+            if payload == _EVERYONE:
+                self._everyone = self.count
+            else:
+                self._rung.update({int(part): self.count for part in payload.split(",") if part.isdigit()})
+            self._changed.notify_all()
+
+
+class ConditionBell:
+    """One sleeper of this process."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._seen = listener.count
+
+    def wait(self, channels: Sequence[int], timeout: float) -> bool:
+        """True as soon as one of the channels was rung since the last look."""
+        rung, self._seen = self._listener.wait(set(channels), self._seen, timeout)
+        return rung
+
+    def close(self) -> None:
+        """Nothing to take away."""
+
+
+def _payload(channels: set[int]) -> str:
+    text = ",".join(map(str, sorted(channels)))
+    return text if len(text) <= _PAYLOAD_LIMIT else _EVERYONE

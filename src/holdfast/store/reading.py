@@ -1,0 +1,93 @@
+"""Looking without touching: status, peek, counts, dead letters. Shared by both stores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.core import priority, run
+from holdfast.core.deadletter import DeadLetterRecord, read_history
+from holdfast.core.lifecycle import State
+from holdfast.core.message import Message, MessageId, MessageStatus, id_text
+from holdfast.store.api import Channel, Stats
+from holdfast.store.rows import Content
+from holdfast.store.transaction import Row, Transaction
+
+
+def status(tx: Transaction, tenant: str, message_id: MessageId) -> MessageStatus | None:
+    """Where a message is: among the rows, in its lane, or dead. A row speaks for the lane it came from."""
+    row = tx.one("rows.find", id=message_id, tenant=tenant)
+    if row is not None:
+        _, _, state, attempts, due_at, enqueued_at, queue, _ = row
+        due = due_at if state == State.PENDING else None
+        return MessageStatus(id_text(message_id), queue, State(state), attempts, enqueued_at, due)
+    dead = tx.one("dead.find", id=message_id, tenant=tenant)
+    if dead is not None:
+        queue, attempts, enqueued_at = dead
+        return MessageStatus(id_text(message_id), queue, State.DEAD, attempts, enqueued_at)
+    found = tx.one("lanes.find", id=message_id, tenant=tenant)
+    if found is None:
+        return None
+    group, _, enqueued_at, queue = found
+    if tx.one("lanes.is_pending", group=group, id=message_id):
+        return MessageStatus(id_text(message_id), queue, State.PENDING, 0, enqueued_at, enqueued_at)
+    held = tx.one("runs.holding", group=group, id=message_id)
+    working = held is not None and not run.is_settled(held[2], held[3])
+    state = State.PROCESSING if working else State.SUCCEEDED
+    return MessageStatus(id_text(message_id), queue, state, 1, enqueued_at)
+
+
+def peek(tx: Transaction, channel: Channel, limit: int) -> list[Message]:
+    """What the next claims would get, in their order."""
+    found: list[Row] = []
+    for level in priority.ALL:
+        lane = priority.lane(channel.id, level)
+        for query in ("rows.peek", "lanes.peek"):
+            if len(found) < limit:
+                found += tx.all(query, group=channel.group, lane=lane, limit=limit - len(found))
+    return [Content.of(row).message() for row in found]
+
+
+def stats(tx: Transaction, channel: Channel) -> Stats:
+    """How many are where."""
+    counted = tx.one("rows.count", group=channel.group)
+    assert counted is not None, "a count is always one row"
+    pending, waiting, processing = counted
+    for level in priority.ALL:
+        lane = tx.one("lanes.count", group=channel.group, lane=priority.lane(channel.id, level))
+        pending += lane[0] if lane else 0
+    for size, bits in tx.all("runs.open_runs", group=channel.group):
+        processing += size - int.from_bytes(bits or b"", "little").bit_count()
+    dead = tx.one("dead.count", channel=channel.id)
+    return Stats(pending, waiting, processing, dead[0] if dead else 0)
+
+
+def dead_letters(
+    tx: Transaction, tenant: str, queue: str | None, limit: int, after: MessageId | None
+) -> list[DeadLetterRecord]:
+    """Dead letters, oldest first."""
+    return [_dead_letter(row) for row in tx.all("dead.list", tenant=tenant, queue=queue, limit=limit, after=after)]
+
+
+def next_due(tx: Transaction, channels: Sequence[Channel]) -> float | None:
+    """Seconds until something more can be claimed without anyone's doing: a delay or a lease runs out."""
+    found = [
+        tx.one("channels.next_due", group=channel.group, lane=priority.lane(channel.id, 0)) for channel in channels
+    ]
+    moments = [moment[0] for moment in found if moment and moment[0] is not None]
+    return max(0.0, (min(moments) - tx.clock()) / 1_000_000) if moments else None
+
+
+def _dead_letter(row: Row) -> DeadLetterRecord:
+    dead_id, queue, *content = row[:9]
+    error, attempts, failed_at, errors, replayed_as, replay_state = row[9:]
+    return DeadLetterRecord(
+        id=id_text(dead_id),
+        queue=queue,
+        message=Content(*content).message(),
+        error=error,
+        attempts=attempts,
+        failed_at=failed_at,
+        history=read_history(errors),
+        replayed_as=id_text(replayed_as) if replayed_as else None,
+        replay_state=replay_state,
+    )

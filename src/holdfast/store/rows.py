@@ -1,0 +1,96 @@
+"""The row engine: a message with a state of its own. Shared by both stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from holdfast.core.lifecycle import State
+from holdfast.core.message import Message, MessageId, NewMessage
+from holdfast.store.transaction import Row, Transaction
+
+
+class Content(msgspec.Struct):
+    """What a message carries wherever it is kept: the columns that lanes, rows and dead letters have in common."""
+
+    id: MessageId
+    lane: int
+    body: bytes
+    headers: bytes | None
+    key: str | None
+    correlation_id: str | None
+    enqueued_at: int | None
+
+    @classmethod
+    def of(cls, row: Row) -> Content:
+        """Reads the columns in the order in which every query gives them."""
+        return cls(*row[:7])
+
+    def message(self) -> Message:
+        """The same as users see it."""
+        return Message(
+            self.id, self.lane, self.body, self.headers, self.key, self.correlation_id, self.enqueued_at or 0
+        )
+
+
+class NewRow(msgspec.Struct):
+    """A row to be. `alone` rows are claimed one by one, because their last lease ended in silence."""
+
+    group: int
+    content: Content
+    state: State = State.PENDING
+    delay: int = 0
+    attempts: int = 0
+    alone: bool = False
+    order_key: str = ""
+    errors: bytes | None = None
+    replay_of: MessageId | None = None
+
+
+def add(tx: Transaction, new: Sequence[NewRow]) -> list[bool]:
+    """Inserts rows; False where the id is already there."""
+    hold_keys(tx, [(row.group, row.order_key) for row in new])
+    return [inserted is not None for inserted in tx.each("rows.insert", [_columns(row) for row in new])]
+
+
+def hold_keys(tx: Transaction, keys: Iterable[tuple[int, str]]) -> None:
+    """Arrivals and endings of one order key happen one after the other; always locked in the same order."""
+    tx.each("rows.hold_key", [{"group": group, "order_key": key} for group, key in sorted(set(keys)) if key])
+
+
+def promote(tx: Transaction, keys: Iterable[tuple[int, str]]) -> None:
+    """The heads of these keys have ended for good: the next of each may be claimed."""
+    wanted = [{"group": group, "order_key": key} for group, key in sorted(set(keys)) if key]
+    promoted = tx.each("rows.promote", wanted)
+    # The one that was to be next may have been purged a moment ago: look again, there may be another behind it.
+    tx.each("rows.promote", [key for key, found in zip(wanted, promoted, strict=True) if found is None])
+
+
+def from_new(group: int, message: NewMessage) -> NewRow:
+    """A message that starts its life as a row."""
+    content = Content(
+        message.id, message.lane, message.body, message.headers, message.key, message.correlation_id, None
+    )
+    return NewRow(group, content, delay=message.delay, order_key=message.order_key, replay_of=message.replay_of)
+
+
+def _columns(row: NewRow) -> dict[str, object]:
+    content = row.content
+    return {
+        "group": row.group,
+        "id": content.id,
+        "lane": content.lane,
+        "state": row.state.value,
+        "delay": row.delay,
+        "attempts": row.attempts,
+        "alone": row.alone,
+        "order_key": row.order_key,
+        "errors": row.errors,
+        "replay_of": row.replay_of,
+        "body": content.body,
+        "headers": content.headers,
+        "key": content.key,
+        "correlation_id": content.correlation_id,
+        "enqueued_at": content.enqueued_at,
+    }

@@ -1,0 +1,195 @@
+"""Ending claims, each under its token. Shared by both stores.
+
+A run that is settled whole is closed without looking at its members. Anything else splits it: members that were
+acked only set their bit, all others leave the lane as a row or a dead letter, and the last one closes the run.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from holdfast.core import run
+from holdfast.core.deadletter import add_to_history
+from holdfast.core.lifecycle import Event, State, attempts_after
+from holdfast.core.settlement import Settlement
+from holdfast.store import rows
+from holdfast.store.burial import Insert, bury, end_replay
+from holdfast.store.rows import Content, NewRow
+from holdfast.store.transaction import Row, Transaction
+
+Indexed = tuple[int, Settlement]
+
+
+def settle(tx: Transaction, insert: Insert, settlements: Sequence[Settlement]) -> list[bool]:
+    """Applies every settlement whose lease still holds; False for those that lost it."""
+    applied = [False] * len(settlements)
+    runs: dict[int, list[Indexed]] = defaultdict(list)
+    singles: list[Indexed] = []
+    for index, settlement in enumerate(settlements):
+        if settlement.member is None:
+            singles.append((index, settlement))
+        else:
+            runs[settlement.lease.token].append((index, settlement))
+    for token in sorted(runs):
+        for index in _settle_run(tx, insert, token, runs[token]):
+            applied[index] = True
+    for index in _settle_rows(tx, insert, singles):
+        applied[index] = True
+    return applied
+
+
+def close(tx: Transaction, token: int) -> None:
+    """A run is over: its range goes now, or when the group's history is."""
+    tx.run("runs.finish", token=token)
+    tx.run("runs.forget_messages", token=token)
+    tx.run("runs.forget", token=token)
+
+
+def _settle_run(tx: Transaction, insert: Insert, token: int, settlements: list[Indexed]) -> list[int]:
+    found = tx.one("runs.lock", token=token)
+    if found is None:
+        return []
+    size, bits = found
+    if bits is None and _is_whole_ack(settlements, size):
+        close(tx, token)
+        return [index for index, _ in settlements]
+    held = _first_of_each_member([pair for pair in settlements if not run.is_settled(bits, _member(pair))])
+    if not held:
+        return []
+    _move_out(tx, insert, [settlement for _, settlement in held if settlement.event is not Event.ACKED])
+    bits = run.settle(bits, size, (_member(pair) for pair in held))
+    if run.is_finished(bits, size):
+        close(tx, token)
+    else:
+        tx.run("runs.split", token=token, settled=bits)
+    return [index for index, _ in held]
+
+
+def _is_whole_ack(settlements: list[Indexed], size: int) -> bool:
+    return (
+        len(settlements) == size
+        and all(settlement.event is Event.ACKED for _, settlement in settlements)
+        and len({settlement.member for _, settlement in settlements}) == size
+    )
+
+
+def _move_out(tx: Transaction, insert: Insert, leaving: list[Settlement]) -> None:
+    """Members in trouble leave the lane: from here on each has a state of its own."""
+    found = tx.each("lanes.member", [{"id": settlement.message_id} for settlement in leaving])
+    now = tx.clock() if leaving else 0
+    new_rows = []
+    for settlement, row in zip(leaving, found, strict=True):
+        assert row is not None, "a claimed member stays in its lane until the run is closed"
+        content, group = Content.of(row), settlement.lease.group
+        if settlement.event is Event.DIED:
+            assert settlement.failure is not None, "a death has a reason"
+            bury(tx, insert, group, content, settlement.attempt, settlement.failure, None)
+        else:
+            new_rows.append(_row_of(settlement, content, now))
+    rows.add(tx, new_rows)
+    _ring(tx, {settlement.lease.group for settlement in leaving})
+
+
+def _row_of(settlement: Settlement, content: Content, now: int) -> NewRow:
+    if settlement.event is Event.CANCELED:
+        return NewRow(settlement.lease.group, content, state=State.CANCELED, attempts=settlement.attempt)
+    return NewRow(
+        settlement.lease.group,
+        content,
+        delay=settlement.delay,
+        attempts=attempts_after(settlement.attempt, settlement.event),
+        errors=add_to_history(None, settlement.failure, now) if settlement.failure else None,
+    )
+
+
+def _settle_rows(tx: Transaction, insert: Insert, settlements: list[Indexed]) -> list[int]:
+    ordered = sorted(settlements, key=lambda pair: (pair[1].lease.group, pair[1].message_id))
+    locked = tx.each("rows.lock", [_claim_of(settlement) for _, settlement in ordered]) if ordered else []
+    held = [(index, settlement, row) for (index, settlement), row in zip(ordered, locked, strict=True) if row]
+    held = _first_of_each_row(held)
+    rows.hold_keys(tx, [(settlement.lease.group, row[8]) for _, settlement, row in held])
+    ended = []
+    for event in Event:
+        chosen = [(settlement, row) for _, settlement, row in held if settlement.event is event]
+        if not chosen:
+            continue
+        if event is Event.ACKED:
+            _succeed(tx, chosen)
+        elif event is Event.DIED:
+            _die(tx, insert, chosen)
+        elif event is Event.CANCELED:
+            tx.each("rows.cancel", [_claim_of(settlement) for settlement, _ in chosen])
+        else:
+            _again(tx, chosen)
+            continue
+        ended += [(settlement.lease.group, row[8]) for settlement, row in chosen]
+    rows.promote(tx, ended)
+    _ring(tx, {settlement.lease.group for _, settlement, row in held if settlement.event is not Event.ACKED or row[8]})
+    return [index for index, _, _ in held]
+
+
+def _succeed(tx: Transaction, chosen: list[tuple[Settlement, Row]]) -> None:
+    results = tx.each("rows.succeed", [_claim_of(settlement) for settlement, _ in chosen])
+    forgotten = []
+    for (settlement, row), result in zip(chosen, results, strict=True):
+        if row[9]:
+            end_replay(tx, row[9], State.SUCCEEDED)
+        if result is not None and result[2] == 0:
+            forgotten.append({"group": settlement.lease.group, "id": settlement.message_id})
+    tx.each("rows.remove", forgotten)
+
+
+def _die(tx: Transaction, insert: Insert, chosen: list[tuple[Settlement, Row]]) -> None:
+    for settlement, row in chosen:
+        assert settlement.failure is not None, "a death has a reason"
+        content = Content.of(row)
+        bury(tx, insert, settlement.lease.group, content, settlement.attempt, settlement.failure, row[7], row[9])
+        tx.each("rows.remove", [{"group": settlement.lease.group, "id": content.id}])
+
+
+def _again(tx: Transaction, chosen: list[tuple[Settlement, Row]]) -> None:
+    now = tx.clock()
+    tx.each(
+        "rows.again",
+        [
+            {
+                "group": settlement.lease.group,
+                "id": settlement.message_id,
+                "delay": settlement.delay,
+                "attempts": attempts_after(settlement.attempt, settlement.event),
+                "alone": False,
+                "errors": add_to_history(row[7], settlement.failure, now) if settlement.failure else row[7],
+            }
+            for settlement, row in chosen
+        ],
+    )
+
+
+def _first_of_each_member(pairs: list[Indexed]) -> list[Indexed]:
+    """Two settlements of one claim in one call: the first wins, the second has lost."""
+    return list({_member(pair): pair for pair in reversed(pairs)}.values())
+
+
+def _first_of_each_row(held: list[tuple[int, Settlement, Row]]) -> list[tuple[int, Settlement, Row]]:
+    seen: dict[tuple[int, bytes], tuple[int, Settlement, Row]] = {}
+    for entry in sorted(held, key=lambda entry: entry[0]):
+        seen.setdefault((entry[1].lease.group, entry[1].message_id), entry)
+    return list(seen.values())
+
+
+def _member(pair: Indexed) -> int:
+    member = pair[1].member
+    assert member is not None, "only members of runs come here"
+    return member
+
+
+def _claim_of(settlement: Settlement) -> dict[str, object]:
+    return {"group": settlement.lease.group, "id": settlement.message_id, "token": settlement.lease.token}
+
+
+def _ring(tx: Transaction, groups: set[int]) -> None:
+    for group in groups:
+        owner = tx.one("channels.owner", group=group)
+        if owner:
+            tx.rings.add(owner[0])

@@ -1,0 +1,26 @@
+"""The SQLite store: one file, no server."""
+
+from __future__ import annotations
+
+from holdfast.store.migrate import Migrator
+from holdfast.store.roles import ActsRole, ChannelsRole, ReadsRole
+from holdfast.store.sqlite.connection import Clock, Database
+from holdfast.store.sqlite.messages import SqliteMessages
+from holdfast.store.sqlite.schema import SqliteSchema
+
+
+class SqliteStore:
+    """One SQLite file, used by any number of threads and processes of one machine."""
+
+    def __init__(self, path: str, *, engine: str = "apsw", clock: Clock | None = None, patience: float = 60.0) -> None:
+        self.database = Database(path, engine, clock, patience)
+        self.channels = ChannelsRole(self.database)
+        self.messages = SqliteMessages(self.database)
+        self.acts = ActsRole(self.database)
+        self.reads = ReadsRole(self.database)
+        self.wakeup = self.database.wakeup
+        self.schema = Migrator(SqliteSchema(self.database), __name__)
+
+    def close(self) -> None:
+        """Closes the file."""
+        self.database.close()

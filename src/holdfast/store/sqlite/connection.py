@@ -1,0 +1,181 @@
+"""One file: a connection that writes and one that reads, their pragmas, and transactions that cannot be half done.
+
+Writers always begin IMMEDIATE: a read that turns into a write would fail at once under a second writer. Waiting for
+the write lock is done here, in short steps, because SQLite's own busy timeout sleeps far longer than a commit takes.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from holdfast.errors import Unavailable
+from holdfast.store import forks
+from holdfast.store.sqlite.engines import Connection, Row, connect
+from holdfast.store.sqlite.errors import DriverError, is_busy, translated
+from holdfast.store.sqlite.statements import QUERIES
+from holdfast.store.sqlite.wakeup import SqliteWakeup
+
+Result = TypeVar("Result")
+Clock = Callable[[], int]
+
+_PRAGMAS = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA foreign_keys = OFF",
+    "PRAGMA secure_delete = OFF",
+    "PRAGMA temp_store = MEMORY",
+)
+
+
+class SqliteTransaction:
+    """Named queries on an open transaction, with the clock read once at its start."""
+
+    __slots__ = ("_connection", "_now", "rings")
+
+    def __init__(self, connection: Connection, now: int) -> None:
+        self._connection = connection
+        self._now = now
+        self.rings: set[int] = set()
+
+    def all(self, query: str, **parameters: Any) -> list[Row]:
+        parameters["now"] = self._now
+        return self._connection.rows(QUERIES[query], parameters)
+
+    def one(self, query: str, **parameters: Any) -> Row | None:
+        found = self.all(query, **parameters)
+        return found[0] if found else None
+
+    def run(self, query: str, **parameters: Any) -> int:
+        self.all(query, **parameters)
+        return self._connection.changes()
+
+    def each(self, query: str, parameters: Sequence[dict[str, Any]]) -> list[Row | None]:
+        return [self.one(query, **one) for one in parameters]
+
+    def many(self, query: str, parameters: Sequence[Sequence[Any]]) -> None:
+        """The fast lane for bulk inserts: positional parameters, nothing returned."""
+        self._connection.many(QUERIES[query], parameters)
+
+    def execute(self, statement: str) -> None:
+        """A statement of a migration."""
+        self._connection.rows(statement)
+
+    def clock(self) -> int:
+        return self._now
+
+
+class Database:
+    """The file, shared by all threads of this process."""
+
+    def __init__(self, path: str, engine: str, clock: Clock | None, patience: float) -> None:
+        self.path = path
+        self.engine = engine
+        self.wakeup = SqliteWakeup(path)
+        self._clock = clock
+        self._patience = patience
+        self._writing = threading.Lock()
+        self._reading = threading.Lock()
+        self._writer: Connection | None = None
+        self._reader: Connection | None = None
+        forks.guard(self)
+
+    def write(self, work: Callable[[SqliteTransaction], Result]) -> Result:
+        """Runs `work` in a transaction of its own; all of it happens, durably, or nothing."""
+        with self._writing:
+            if self._writer is None:
+                self._writer = self._open()
+            transaction, result = self._attempt(self._writer, "BEGIN IMMEDIATE", work)
+        if transaction.rings:
+            self.wakeup.ring(sorted(transaction.rings))
+        return result
+
+    def read(self, work: Callable[[SqliteTransaction], Result]) -> Result:
+        """Runs `work` on one consistent picture of the database."""
+        with self._reading:
+            if self._reader is None:
+                self._reader = self._open()
+            return self._attempt(self._reader, "BEGIN", work)[1]
+
+    def close(self) -> None:
+        """Closes both connections; the next use opens them again."""
+        with self._writing, self._reading:
+            self._drop()
+        self.wakeup.close()
+
+    def before_fork(self) -> None:
+        """SQLite's file locks do not survive a fork, so nothing is open while one happens."""
+        self._writing.acquire()
+        self._reading.acquire()
+        self._drop()
+        self.wakeup.close()
+
+    def after_fork_in_parent(self) -> None:
+        """Lets the waiting threads go on."""
+        self._reading.release()
+        self._writing.release()
+
+    def after_fork_in_child(self) -> None:
+        """The child starts clean."""
+        self._writing = threading.Lock()
+        self._reading = threading.Lock()
+        self.wakeup.after_fork_in_child()
+
+    def _attempt(
+        self, connection: Connection, begin: str, work: Callable[[SqliteTransaction], Result]
+    ) -> tuple[SqliteTransaction, Result]:
+        self._begin(connection, begin)
+        try:
+            transaction = SqliteTransaction(connection, self._now(connection))
+            result = work(transaction)
+            connection.rows("COMMIT")
+        except BaseException as problem:
+            _roll_back(connection)
+            if isinstance(problem, DriverError):
+                raise translated(problem) from problem
+            raise
+        return transaction, result
+
+    def _begin(self, connection: Connection, begin: str) -> None:
+        deadline = time.monotonic() + self._patience
+        pause = 0.0002
+        while True:
+            try:
+                connection.rows(begin)
+                return
+            except DriverError as problem:
+                if not is_busy(problem):
+                    raise translated(problem) from problem
+                if time.monotonic() > deadline:
+                    raise Unavailable(
+                        f"{self.path} stayed locked for {self._patience:.0f} s: another program holds its write lock"
+                    ) from problem
+            time.sleep(pause * (0.5 + random.random()))  # noqa: S311
+            pause = min(pause * 1.5, 0.005)
+
+    def _now(self, connection: Connection) -> int:
+        if self._clock is not None:
+            return self._clock()
+        return connection.rows(QUERIES["clock.now"])[0][0]  # type: ignore[no-any-return]
+
+    def _open(self) -> Connection:
+        connection = connect(self.path, self.engine)
+        for pragma in _PRAGMAS:
+            self._begin(connection, pragma)
+        return connection
+
+    def _drop(self) -> None:
+        for connection in (self._writer, self._reader):
+            if connection is not None:
+                connection.close()
+        self._writer = self._reader = None
+
+
+def _roll_back(connection: Connection) -> None:
+    # When the disk is full SQLite has already rolled back by itself.
+    with suppress(*DriverError):
+        connection.rows("ROLLBACK")

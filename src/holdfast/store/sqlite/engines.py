@@ -1,0 +1,121 @@
+"""Two SQLite libraries behind one small face: apsw (the default) and the standard library's sqlite3.
+
+POSIX file locks belong to the process, and the two libraries do not know of each other: one file opened through both
+in one process loses its locks. So the first engine to open a file is the only one that this process may use for it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import apsw
+
+from holdfast.errors import EngineConflict, InvalidInput
+
+Row = tuple[Any, ...]
+Parameters = Sequence[Any] | dict[str, Any]
+
+
+class Connection(Protocol):
+    """What a store needs of a library."""
+
+    def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]: ...
+    def many(self, sql: str, parameters: Iterable[Parameters]) -> None: ...
+    def changes(self) -> int: ...
+    def close(self) -> None: ...
+
+
+class ApswConnection:
+    """apsw: carries its own, recent SQLite."""
+
+    def __init__(self, path: str) -> None:
+        self._connection = apsw.Connection(path, statementcachesize=200)
+        self._execute = self._connection.execute
+
+    def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
+        return self._execute(sql, parameters).fetchall()
+
+    def many(self, sql: str, parameters: Iterable[Parameters]) -> None:
+        self._connection.executemany(sql, parameters)
+
+    def changes(self) -> int:
+        return self._connection.changes()
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class StdlibConnection:
+    """sqlite3: for programs whose own code has the same file open through it."""
+
+    def __init__(self, path: str) -> None:
+        self._connection = sqlite3.connect(
+            path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=200
+        )
+        self._changes = 0
+
+    def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
+        cursor = self._connection.execute(sql, parameters)
+        found = cursor.fetchall()
+        self._changes = cursor.rowcount
+        return found
+
+    def many(self, sql: str, parameters: Iterable[Parameters]) -> None:
+        self._connection.executemany(sql, parameters)
+
+    def changes(self) -> int:
+        return max(self._changes, 0)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+ENGINES: dict[str, type[ApswConnection] | type[StdlibConnection]] = {"apsw": ApswConnection, "stdlib": StdlibConnection}
+
+_chosen: dict[tuple[int, int], str] = {}
+_choosing = threading.Lock()
+
+
+def connect(path: str, engine: str) -> Connection:
+    """Opens a file through the engine that this process uses for it."""
+    if engine not in ENGINES:
+        raise InvalidInput(f"engine must be one of {', '.join(ENGINES)}, not {engine!r}")
+    _create(path)
+    _claim_file(path, engine)
+    return ENGINES[engine](path)
+
+
+def _create(path: str) -> None:
+    """A new database is readable by its owner only.
+
+    It gets its name by a link, because closing a descriptor of a file that SQLite has open would drop all locks on it.
+    """
+    if os.path.exists(path):
+        return
+    try:
+        descriptor, nameless = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=".holdfast-")
+        os.close(descriptor)
+        try:
+            os.link(nameless, path)
+        finally:
+            os.unlink(nameless)
+    except FileExistsError:
+        pass
+    except OSError as problem:
+        raise InvalidInput(f"cannot create the database {path}: {problem.strerror}") from None
+
+
+def _claim_file(path: str, engine: str) -> None:
+    found = os.stat(path)
+    file = (found.st_dev, found.st_ino)
+    with _choosing:
+        if _chosen.setdefault(file, engine) != engine:
+            raise EngineConflict(
+                f"{path} is already open in this process through engine {_chosen[file]!r}; "
+                f"opening it through {engine!r} as well would break its locks. Use one engine per file and process."
+            )

@@ -1,0 +1,126 @@
+"""The lane engine on SQLite: a lane is a range of row numbers, a run is a range of that range."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from holdfast.core import priority
+from holdfast.core.message import Lease, Message, NewMessage
+from holdfast.store import rows
+from holdfast.store.api import Channel, Claimed, ClaimRequest, Grant
+from holdfast.store.settling import settle
+from holdfast.store.sqlite.connection import SqliteTransaction
+
+
+def insert(tx: SqliteTransaction, new: Sequence[NewMessage]) -> list[bool]:
+    """Plain messages are appended to their lanes, the others become rows; False where the id was there before."""
+    lanes: dict[int, list[NewMessage]] = defaultdict(list)
+    singles = []
+    for message in new:
+        if message.plain:
+            lanes[message.lane].append(message)
+        else:
+            singles.append(message)
+        tx.rings.add(priority.channel_of(message.lane))
+    for lane, messages in lanes.items():
+        _append(tx, lane, messages)
+    rows.add(tx, [rows.from_new(_group_of(tx, message.lane), message) for message in singles])
+    return [True] * len(new)
+
+
+def claim(tx: SqliteTransaction, request: ClaimRequest) -> Claimed:
+    """Acks what came along, then takes due rows and lane runs, priority by priority, until the limit is reached."""
+    acked = settle(tx, insert, request.ack)
+    grants: list[Grant] = []
+    for channel in request.channels:
+        _claim_channel(tx, request, channel, grants)
+        if len(grants) >= request.limit:
+            break
+    return Claimed(grants, acked)
+
+
+def _append(tx: SqliteTransaction, lane: int, messages: list[NewMessage]) -> None:
+    reserved = tx.one("lanes.reserve", lane=lane, start=priority.lane_start(lane), count=len(messages))
+    assert reserved is not None, "an upsert returns its row"
+    first, now = reserved[0] - len(messages) + 1, tx.clock()
+    tx.many(
+        "lanes.append",
+        [
+            (first + index, new.id, new.body, new.headers, new.key, new.correlation_id, now)
+            for index, new in enumerate(messages)
+        ],
+    )
+
+
+def _claim_channel(tx: SqliteTransaction, request: ClaimRequest, channel: Channel, grants: list[Grant]) -> None:
+    lease = request.lease or round(channel.spec.lease * 1_000_000)
+    until = tx.clock() + lease
+    for lane, position in tx.all("lanes.cursors", group=channel.group):
+        room = request.limit - len(grants)
+        if room > 0:
+            taken, alone = _take_rows(tx, request, channel, lane, until, room)
+            grants += taken
+            if alone:
+                return
+            room -= len(taken)
+        if room > 0:
+            grants += _take_run(tx, request, channel, lane, position, until, room)
+
+
+def _take_rows(
+    tx: SqliteTransaction, request: ClaimRequest, channel: Channel, lane: int, until: int, room: int
+) -> tuple[list[Grant], bool]:
+    """Due rows of one priority. One that must be alone is taken alone, and ends the claim."""
+    due = tx.all("rows.due", group=channel.group, lane=lane, limit=room)
+    if not due:
+        return [], False
+    alone = bool(due[0][3])
+    due = due[:1] if alone else [row for row in due if not row[3]]
+    token = _next_token(tx)
+    tx.each("rows.take", [{"seq": row[0], "token": token, "until": until, "worker": request.worker} for row in due])
+    taken = []
+    for _, message_id, attempts, _, *content in due:
+        lease = Lease(token, channel.group, until, 1, request.worker)
+        taken.append(Grant(lease, attempts + 1, None, Message(message_id, lane, *content)))
+    return taken, alone
+
+
+def _take_run(
+    tx: SqliteTransaction, request: ClaimRequest, channel: Channel, lane: int, position: int, until: int, room: int
+) -> list[Grant]:
+    """The lane's next run: read the range, move the cursor past it, record one lease for all of it."""
+    found = tx.all("lanes.read", after=position, end=priority.lane_start(lane + 1), limit=channel.spec.run_limit(room))
+    if not found:
+        return []
+    token, size = _next_token(tx), len(found)
+    first, last = found[0][0], found[-1][0]
+    tx.run("lanes.move_cursor", group=channel.group, lane=lane, position=last)
+    tx.run(
+        "runs.open",
+        token=token,
+        group=channel.group,
+        lane=lane,
+        first=first,
+        last=last,
+        size=size,
+        until=until,
+        worker=request.worker,
+    )
+    lease = Lease(token, channel.group, until, size, request.worker)
+    return [
+        Grant(lease, 1, member, Message(message_id, lane, body, headers, key, correlation_id, enqueued_at))
+        for member, (_, message_id, body, headers, key, correlation_id, enqueued_at) in enumerate(found)
+    ]
+
+
+def _next_token(tx: SqliteTransaction) -> int:
+    found = tx.one("runs.next_token")
+    assert found is not None, "the counter is there since the first migration"
+    return found[0]  # type: ignore[no-any-return]
+
+
+def _group_of(tx: SqliteTransaction, lane: int) -> int:
+    found = tx.one("channels.group_of", channel=priority.channel_of(lane))
+    assert found is not None, "a message is only made for a declared queue"
+    return found[0]  # type: ignore[no-any-return]

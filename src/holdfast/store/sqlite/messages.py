@@ -1,0 +1,34 @@
+"""The life of messages on SQLite: each verb is one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.core.message import NewMessage
+from holdfast.core.settlement import Settlement
+from holdfast.store import expiry, extending, settling
+from holdfast.store.api import Channel, Claimed, ClaimRequest
+from holdfast.store.sqlite import lanes
+from holdfast.store.sqlite.connection import Database
+
+
+class SqliteMessages:
+    """In, claimed, settled."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def insert(self, new: Sequence[NewMessage]) -> list[bool]:
+        return self._database.write(lambda tx: lanes.insert(tx, new))
+
+    def claim(self, request: ClaimRequest) -> Claimed:
+        return self._database.write(lambda tx: lanes.claim(tx, request))
+
+    def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+        return self._database.write(lambda tx: settling.settle(tx, lanes.insert, settlements))
+
+    def extend(self, settlements: Sequence[Settlement], micros: int) -> list[int | None]:
+        return self._database.write(lambda tx: extending.extend(tx, settlements, micros))
+
+    def sweep(self, channel: Channel, limit: int) -> int:
+        return self._database.write(lambda tx: expiry.sweep(tx, lanes.insert, channel, limit))

@@ -1,0 +1,130 @@
+-- Times are microseconds since 1970 (UTC); ids are the 16 bytes of a UUIDv7; body and headers are UTF-8 JSON.
+
+CREATE TABLE holdfast_channel (
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    tenant      TEXT    NOT NULL,
+    name        TEXT    NOT NULL,
+    kind        TEXT    NOT NULL CHECK (kind IN ('queue', 'topic')),
+    spec        BLOB    NOT NULL,
+    declared_at INTEGER NOT NULL,
+    UNIQUE (tenant, name)
+);
+
+-- Who reads a channel. A queue has exactly one group, without a name.
+CREATE TABLE holdfast_group (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    channel_id INTEGER NOT NULL REFERENCES holdfast_channel (id),
+    name       TEXT    NOT NULL DEFAULT '',
+    history    INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (channel_id, name)
+);
+
+-- Numbers that are never given out twice, whatever is deleted.
+CREATE TABLE holdfast_counter (
+    name  TEXT    PRIMARY KEY,
+    value INTEGER NOT NULL
+) WITHOUT ROWID;
+
+INSERT INTO holdfast_counter (name, value) VALUES ('token', 0);
+
+-- Lane engine. A lane (channel x priority) owns a block of positions; `tail` is the last one given out.
+CREATE TABLE holdfast_lane (
+    lane INTEGER PRIMARY KEY,
+    tail INTEGER NOT NULL
+);
+
+CREATE TABLE holdfast_message (
+    position       INTEGER PRIMARY KEY,
+    id             BLOB    NOT NULL,
+    body           BLOB    NOT NULL,
+    headers        BLOB,
+    key            TEXT,
+    correlation_id TEXT,
+    enqueued_at    INTEGER NOT NULL
+);
+
+CREATE UNIQUE INDEX holdfast_message_id ON holdfast_message (id);
+
+-- How far a group has claimed a lane: everything up to `position` is in a run, settled, or moved to a row.
+CREATE TABLE holdfast_cursor (
+    group_id INTEGER NOT NULL REFERENCES holdfast_group (id),
+    lane     INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    PRIMARY KEY (group_id, lane)
+) WITHOUT ROWID;
+
+-- One lease for a whole run. `settled` has a bit per member once the run is split.
+CREATE TABLE holdfast_run (
+    token       INTEGER PRIMARY KEY,
+    group_id    INTEGER NOT NULL REFERENCES holdfast_group (id),
+    lane        INTEGER NOT NULL,
+    first       INTEGER NOT NULL,
+    last        INTEGER NOT NULL,
+    size        INTEGER NOT NULL CHECK (size > 0),
+    settled     BLOB,
+    until       INTEGER NOT NULL,
+    worker      TEXT    NOT NULL,
+    finished_at INTEGER
+);
+
+CREATE INDEX holdfast_run_open ON holdfast_run (group_id, until) WHERE finished_at IS NULL;
+CREATE INDEX holdfast_run_finished ON holdfast_run (group_id, finished_at) WHERE finished_at IS NOT NULL;
+
+-- Row engine: messages that need a state of their own.
+CREATE TABLE holdfast_row (
+    seq            INTEGER PRIMARY KEY AUTOINCREMENT,
+    group_id       INTEGER NOT NULL REFERENCES holdfast_group (id),
+    id             BLOB    NOT NULL,
+    lane           INTEGER NOT NULL,
+    state          TEXT    NOT NULL CHECK (state IN ('pending', 'processing', 'succeeded', 'canceled')),
+    due_at         INTEGER NOT NULL,
+    attempts       INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    alone          INTEGER NOT NULL DEFAULT 0,
+    order_key      TEXT    NOT NULL DEFAULT '',
+    head           INTEGER NOT NULL DEFAULT 1,
+    token          INTEGER,
+    until          INTEGER,
+    worker         TEXT,
+    finished_at    INTEGER,
+    errors         BLOB,
+    replay_of      BLOB,
+    body           BLOB    NOT NULL,
+    headers        BLOB,
+    key            TEXT,
+    correlation_id TEXT,
+    enqueued_at    INTEGER NOT NULL,
+    CHECK ((state = 'processing') = (token IS NOT NULL)),
+    CHECK ((state = 'processing') = (until IS NOT NULL)),
+    CHECK ((state IN ('succeeded', 'canceled')) = (finished_at IS NOT NULL)),
+    CHECK (head = 1 OR state = 'pending')
+);
+
+CREATE UNIQUE INDEX holdfast_row_id ON holdfast_row (id, group_id);
+CREATE INDEX holdfast_row_due ON holdfast_row (group_id, lane, due_at, seq) WHERE state = 'pending' AND head = 1;
+CREATE INDEX holdfast_row_leased ON holdfast_row (group_id, until) WHERE state = 'processing';
+CREATE INDEX holdfast_row_finished ON holdfast_row (group_id, finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX holdfast_row_order ON holdfast_row (group_id, order_key, seq) WHERE order_key <> '' AND finished_at IS NULL;
+
+-- Dead letters: a full copy, independent of everything above.
+CREATE TABLE holdfast_dead (
+    id             BLOB    PRIMARY KEY,
+    tenant         TEXT    NOT NULL,
+    channel_id     INTEGER NOT NULL REFERENCES holdfast_channel (id),
+    group_id       INTEGER NOT NULL REFERENCES holdfast_group (id),
+    message_id     BLOB    NOT NULL,
+    lane           INTEGER NOT NULL,
+    attempts       INTEGER NOT NULL,
+    error          TEXT    NOT NULL,
+    errors         BLOB,
+    failed_at      INTEGER NOT NULL,
+    replayed_as    BLOB,
+    replay_state   TEXT,
+    body           BLOB    NOT NULL,
+    headers        BLOB,
+    key            TEXT,
+    correlation_id TEXT,
+    enqueued_at    INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE INDEX holdfast_dead_channel ON holdfast_dead (channel_id, id);
+CREATE INDEX holdfast_dead_message ON holdfast_dead (message_id);

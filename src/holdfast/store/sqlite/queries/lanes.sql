@@ -1,0 +1,76 @@
+-- name: reserve
+-- Takes :count positions at the end of a lane; a position is never given out twice.
+INSERT INTO holdfast_lane (lane, tail) VALUES (:lane, :start + :count)
+ON CONFLICT (lane) DO UPDATE SET tail = tail + :count
+RETURNING tail
+
+-- name: append
+INSERT INTO holdfast_message (position, id, body, headers, key, correlation_id, enqueued_at)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+
+-- name: cursors
+SELECT lane, position FROM holdfast_cursor WHERE group_id = :group ORDER BY lane
+
+-- name: read
+SELECT position, id, body, headers, key, correlation_id, enqueued_at
+FROM holdfast_message
+WHERE position > :after AND position < :end
+ORDER BY position
+LIMIT :limit
+
+-- name: move_cursor
+UPDATE holdfast_cursor SET position = :position WHERE group_id = :group AND lane = :lane
+
+-- name: member
+-- The message of a lane by id, in the columns that a row takes over.
+SELECT id, position >> 40, body, headers, key, correlation_id, enqueued_at
+FROM holdfast_message
+WHERE id = :id
+
+-- name: hold
+-- PostgreSQL needs this to keep claims out; a SQLite transaction already has the only write lock.
+SELECT 1 WHERE :group IS NOT NULL AND :lane IS NOT NULL
+
+-- name: is_pending
+SELECT 1
+FROM holdfast_message m
+JOIN holdfast_cursor c ON c.group_id = :group AND c.lane = m.position >> 40
+WHERE m.id = :id AND m.position > c.position
+
+-- name: remove
+DELETE FROM holdfast_message WHERE id = :id
+
+-- name: purge
+-- Everything that was not claimed yet.
+DELETE FROM holdfast_message
+WHERE position > (SELECT position FROM holdfast_cursor WHERE group_id = :group AND lane = :lane)
+  AND position < (:lane + 1) << 40
+
+-- name: peek
+SELECT id, position >> 40, body, headers, key, correlation_id, enqueued_at
+FROM holdfast_message
+WHERE position > (SELECT position FROM holdfast_cursor WHERE group_id = :group AND lane = :lane)
+  AND position < (:lane + 1) << 40
+ORDER BY position
+LIMIT :limit
+
+-- name: count
+SELECT count(*)
+FROM holdfast_message
+WHERE position > (SELECT position FROM holdfast_cursor WHERE group_id = :group AND lane = :lane)
+  AND position < (:lane + 1) << 40
+
+-- name: find
+-- A message of a lane by id, with the channel that it belongs to.
+SELECT g.id, m.position >> 40, m.enqueued_at, c.name
+FROM holdfast_message m
+JOIN holdfast_channel c ON c.id = (m.position >> 40) / 4
+JOIN holdfast_group g ON g.channel_id = c.id AND g.name = ''
+WHERE m.id = :id AND c.tenant = :tenant
+
+-- name: is_known
+-- Whether an insert whose answer got lost did store this message.
+SELECT 1 FROM holdfast_message WHERE id = :id
+UNION ALL SELECT 1 FROM holdfast_row WHERE id = :id
+UNION ALL SELECT 1 FROM holdfast_dead WHERE message_id = :id
+LIMIT 1

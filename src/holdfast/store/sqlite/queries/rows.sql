@@ -1,0 +1,105 @@
+-- name: insert
+-- A row with an order key is claimable only as the first unfinished one of its key.
+INSERT INTO holdfast_row (group_id, id, lane, state, due_at, attempts, alone, order_key, head, finished_at,
+                          errors, replay_of, body, headers, key, correlation_id, enqueued_at)
+VALUES (:group, :id, :lane, :state, :now + :delay, :attempts, :alone, :order_key,
+        :order_key = '' OR NOT EXISTS (SELECT 1 FROM holdfast_row
+                                       WHERE group_id = :group AND order_key = :order_key AND finished_at IS NULL),
+        CASE WHEN :state IN ('pending', 'processing') THEN NULL ELSE :now END,
+        :errors, :replay_of, :body, :headers, :key, :correlation_id, coalesce(:enqueued_at, :now))
+ON CONFLICT DO NOTHING
+RETURNING 1
+
+-- name: hold_key
+-- PostgreSQL needs this so that an arrival and the end of the head cannot miss each other; SQLite has one writer.
+SELECT 1 WHERE :group IS NOT NULL AND :order_key IS NOT NULL
+
+-- name: due
+SELECT seq, id, attempts, alone, body, headers, key, correlation_id, enqueued_at
+FROM holdfast_row
+WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1 AND due_at <= :now
+ORDER BY due_at, seq
+LIMIT :limit
+
+-- name: take
+UPDATE holdfast_row
+SET state = 'processing', attempts = attempts + 1, token = :token, until = :until, worker = :worker
+WHERE seq = :seq
+
+-- name: lock
+-- The row behind a claim, if the token still holds.
+SELECT id, lane, body, headers, key, correlation_id, enqueued_at, errors, order_key, replay_of, worker
+FROM holdfast_row
+WHERE group_id = :group AND id = :id AND token = :token
+
+-- name: succeed
+UPDATE holdfast_row
+SET state = 'succeeded', finished_at = :now, token = NULL, until = NULL
+WHERE group_id = :group AND id = :id AND token = :token
+RETURNING order_key, replay_of, (SELECT history FROM holdfast_group g WHERE g.id = group_id)
+
+-- name: again
+UPDATE holdfast_row
+SET state = 'pending', due_at = :now + :delay, attempts = :attempts, alone = :alone, errors = :errors,
+    token = NULL, until = NULL
+WHERE group_id = :group AND id = :id
+RETURNING 1
+
+-- name: cancel
+UPDATE holdfast_row
+SET state = 'canceled', finished_at = :now, token = NULL, until = NULL, head = 1
+WHERE group_id = :group AND id = :id AND finished_at IS NULL
+RETURNING 1
+
+-- name: remove
+DELETE FROM holdfast_row WHERE group_id = :group AND id = :id RETURNING 1
+
+-- name: promote
+-- The key's next one may go.
+UPDATE holdfast_row SET head = 1
+WHERE seq = (SELECT min(seq) FROM holdfast_row
+             WHERE group_id = :group AND order_key = :order_key AND order_key <> '' AND finished_at IS NULL)
+RETURNING 1
+
+-- name: extend
+UPDATE holdfast_row SET until = :now + :micros
+WHERE group_id = :group AND id = :id AND token = :token
+RETURNING until
+
+-- name: expired
+SELECT id, lane, body, headers, key, correlation_id, enqueued_at, errors, order_key, replay_of, worker, attempts
+FROM holdfast_row
+WHERE group_id = :group AND state = 'processing' AND until <= :now
+ORDER BY until
+LIMIT :limit
+
+-- name: outdated
+DELETE FROM holdfast_row
+WHERE seq IN (SELECT r.seq FROM holdfast_row r JOIN holdfast_group g ON g.id = r.group_id
+              WHERE r.group_id = :group AND r.finished_at <= :now - g.history
+              ORDER BY r.finished_at
+              LIMIT :limit)
+
+-- name: purge
+DELETE FROM holdfast_row WHERE group_id = :group AND state = 'pending'
+
+-- name: peek
+SELECT id, lane, body, headers, key, correlation_id, enqueued_at
+FROM holdfast_row
+WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1 AND due_at <= :now
+ORDER BY due_at, seq
+LIMIT :limit
+
+-- name: find
+SELECT r.group_id, r.lane, r.state, r.attempts, r.due_at, r.enqueued_at, c.name, r.order_key
+FROM holdfast_row r
+JOIN holdfast_group g ON g.id = r.group_id
+JOIN holdfast_channel c ON c.id = g.channel_id
+WHERE r.id = :id AND c.tenant = :tenant
+
+-- name: count
+SELECT count(*) FILTER (WHERE state = 'pending' AND due_at <= :now),
+       count(*) FILTER (WHERE state = 'pending' AND due_at > :now),
+       count(*) FILTER (WHERE state = 'processing')
+FROM holdfast_row
+WHERE group_id = :group AND finished_at IS NULL

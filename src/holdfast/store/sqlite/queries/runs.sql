@@ -1,0 +1,72 @@
+-- name: next_token
+UPDATE holdfast_counter SET value = value + 1 WHERE name = 'token' RETURNING value
+
+-- name: open
+INSERT INTO holdfast_run (token, group_id, lane, first, last, size, until, worker)
+VALUES (:token, :group, :lane, :first, :last, :size, :until, :worker)
+
+-- name: lock
+SELECT size, settled FROM holdfast_run WHERE token = :token AND finished_at IS NULL
+
+-- name: split
+UPDATE holdfast_run SET settled = :settled WHERE token = :token
+
+-- name: forget_messages
+-- A finished run leaves as one range, unless the group keeps a history.
+DELETE FROM holdfast_message
+WHERE position >= (SELECT first FROM holdfast_run WHERE token = :token)
+  AND position <= (SELECT last FROM holdfast_run WHERE token = :token)
+  AND (SELECT g.history FROM holdfast_run r JOIN holdfast_group g ON g.id = r.group_id WHERE r.token = :token) = 0
+
+-- name: forget
+DELETE FROM holdfast_run
+WHERE token = :token AND (SELECT history FROM holdfast_group WHERE id = group_id) = 0
+
+-- name: finish
+UPDATE holdfast_run SET finished_at = :now WHERE token = :token
+
+-- name: extend
+UPDATE holdfast_run SET until = :now + :micros
+WHERE token = :token AND finished_at IS NULL
+RETURNING until, settled
+
+-- name: expired
+SELECT token, size, settled, worker
+FROM holdfast_run
+WHERE group_id = :group AND finished_at IS NULL AND until <= :now
+ORDER BY until
+LIMIT :limit
+
+-- name: members
+SELECT m.id, m.position >> 40, m.body, m.headers, m.key, m.correlation_id, m.enqueued_at
+FROM holdfast_run r
+JOIN holdfast_message m ON m.position >= r.first AND m.position <= r.last
+WHERE r.token = :token
+ORDER BY m.position
+
+-- name: holding
+-- The open run that a claimed message of a lane is in, and its place there. A group has few open runs.
+SELECT r.token, r.size, r.settled,
+       (SELECT count(*) FROM holdfast_message n WHERE n.position >= r.first AND n.position < m.position)
+FROM holdfast_message m
+JOIN holdfast_run r ON r.group_id = :group AND r.finished_at IS NULL AND r.first <= m.position AND r.last >= m.position
+WHERE m.id = :id
+
+-- name: outdated
+SELECT r.token
+FROM holdfast_run r
+JOIN holdfast_group g ON g.id = r.group_id
+WHERE r.group_id = :group AND r.finished_at <= :now - g.history
+ORDER BY r.finished_at
+LIMIT :limit
+
+-- name: drop_messages
+DELETE FROM holdfast_message
+WHERE position >= (SELECT first FROM holdfast_run WHERE token = :token)
+  AND position <= (SELECT last FROM holdfast_run WHERE token = :token)
+
+-- name: drop
+DELETE FROM holdfast_run WHERE token = :token
+
+-- name: open_runs
+SELECT size, settled FROM holdfast_run WHERE group_id = :group AND finished_at IS NULL

@@ -1,0 +1,38 @@
+"""Migrations on SQLite: the file's write lock keeps a second process out."""
+
+from __future__ import annotations
+
+from holdfast.store.sqlfile import statements
+from holdfast.store.sqlite.connection import Database, SqliteTransaction
+
+
+class SqliteSchema:
+    """The file's structure."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def schema_version(self) -> int:
+        """The last migration's number, 0 for an empty file."""
+        return self._database.read(_version)
+
+    def apply(self, number: int, name: str, script: str) -> bool:
+        """Runs one migration unless someone else has."""
+
+        def work(tx: SqliteTransaction) -> bool:
+            tx.run("schema.prepare")
+            if _version(tx) >= number:
+                return False
+            for statement in statements(script):
+                tx.execute(statement)
+            tx.run("schema.record", number=number, name=name)
+            return True
+
+        return self._database.write(work)
+
+
+def _version(tx: SqliteTransaction) -> int:
+    if tx.one("schema.exists") is None:
+        return 0
+    found = tx.one("schema.version")
+    return found[0] if found else 0

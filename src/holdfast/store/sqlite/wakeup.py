@@ -1,0 +1,158 @@
+"""Wake-ups between processes on one machine: a sleeper binds a datagram socket beside the database, and who commits
+sends the channel numbers to every socket that it finds there. A lost datagram costs a poll interval, never a message.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from holdfast.store.api import Bell
+
+# A path of a UNIX socket has room for about 100 bytes; beyond, the folder is reached through its descriptor.
+_SOCKET_PATH_LIMIT = 100
+
+# A folder's time of change moves in steps of the kernel's tick; a listing younger than this may miss a newcomer.
+_SETTLED_NS = 50_000_000
+
+_POLL = 0.02
+
+
+class SqliteWakeup:
+    """The folder of sockets beside a database file."""
+
+    def __init__(self, path: str) -> None:
+        self._folder = path + "-wake"
+        self._lock = threading.Lock()
+        self._listing: tuple[int, list[str]] = (-1, [])
+        self._sender: socket.socket | None = None
+        self._descriptor: int | None = None
+
+    def ring(self, channels: Sequence[int]) -> None:
+        """Wakes everyone who waits for one of these channels, as far as they can be reached."""
+        names = self._sleepers()
+        if not names:
+            return
+        word = ",".join(map(str, channels)).encode()
+        if len(word) > 60_000:
+            word = b"*"
+        with self._lock:
+            if self._sender is None:
+                self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+                self._sender.setblocking(False)
+            for name in names:
+                self._send(self._sender, name, word)
+
+    def bell(self) -> Bell:
+        """A new ear; where sockets do not work, one that looks often instead."""
+        name = f"{os.getpid()}-{os.urandom(4).hex()}"
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            return DatagramBell(self._reachable(name), os.path.join(self._folder, name))
+        except (OSError, AttributeError):
+            return PollingBell()
+
+    def close(self) -> None:
+        """Closes the sending side."""
+        with self._lock:
+            if self._sender is not None:
+                self._sender.close()
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+            self._sender = self._descriptor = None
+
+    def after_fork_in_child(self) -> None:
+        """The child sends through a socket of its own."""
+        self._lock = threading.Lock()
+        self._sender = self._descriptor = None
+
+    def _sleepers(self) -> list[str]:
+        try:
+            changed = os.stat(self._folder).st_mtime_ns
+        except OSError:
+            return []
+        if changed == self._listing[0]:
+            return self._listing[1]
+        names = os.listdir(self._folder)
+        if time.time_ns() - changed > _SETTLED_NS:
+            self._listing = (changed, names)
+        return names
+
+    def _send(self, sender: socket.socket, name: str, word: bytes) -> None:
+        try:
+            sender.sendto(word, self._reachable(name))
+        except BlockingIOError:
+            pass  # Its buffer is full of rings already.
+        except ConnectionRefusedError:
+            self._sweep_away(name)
+        except OSError:
+            pass
+
+    def _sweep_away(self, name: str) -> None:
+        """Its owner is gone without a word."""
+        with suppress(OSError):
+            os.unlink(os.path.join(self._folder, name))
+
+    def _reachable(self, name: str) -> str:
+        path = os.path.join(self._folder, name)
+        if len(path.encode()) <= _SOCKET_PATH_LIMIT:
+            return path
+        if self._descriptor is None:
+            self._descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        return f"/proc/self/fd/{self._descriptor}/{name}"
+
+
+class DatagramBell:
+    """One sleeper's socket."""
+
+    def __init__(self, address: str, path: str) -> None:
+        self._path = path
+        self._owner = os.getpid()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+        try:
+            self._socket.bind(address)
+        except OSError:
+            self._socket.close()
+            raise
+
+    def wait(self, channels: Sequence[int], timeout: float) -> bool:
+        """True as soon as one of the channels is rung."""
+        wanted = {str(channel).encode() for channel in channels} | {b"*"}
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(timeout * 1000)) and self._heard(wanted)
+
+    def close(self) -> None:
+        """Takes the socket away; in a forked child it is still the parent's."""
+        self._socket.close()
+        if os.getpid() != self._owner:
+            return
+        with suppress(OSError):
+            os.unlink(self._path)
+
+    def _heard(self, wanted: set[bytes]) -> bool:
+        heard = False
+        while True:
+            try:
+                word = self._socket.recv(65_536)
+            except BlockingIOError:
+                return heard
+            heard = heard or not wanted.isdisjoint(word.split(b","))
+
+
+class PollingBell:
+    """No socket to be had: the sleeper looks again after a short while."""
+
+    def wait(self, channels: Sequence[int], timeout: float) -> bool:
+        """Always worth a look."""
+        time.sleep(min(timeout, _POLL))
+        return True
+
+    def close(self) -> None:
+        """Nothing to take away."""

@@ -1,0 +1,29 @@
+"""What the shared parts of the stores need of a transaction: named queries, the clock, and the bells to ring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+Row = tuple[Any, ...]
+
+
+class Transaction(Protocol):
+    """A running transaction. The parameter `now` is filled in for every query that wants it."""
+
+    rings: set[int]
+
+    def all(self, query: str, **parameters: Any) -> list[Row]:
+        """Every row of a query."""
+
+    def one(self, query: str, **parameters: Any) -> Row | None:
+        """The first row, if any."""
+
+    def run(self, query: str, **parameters: Any) -> int:
+        """Runs a query without rows; how many rows it changed."""
+
+    def each(self, query: str, parameters: Sequence[dict[str, Any]]) -> list[Row | None]:
+        """Runs a query once per set of parameters; the first row of each, in order."""
+
+    def clock(self) -> int:
+        """The database's time, in microseconds since 1970."""

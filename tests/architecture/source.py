@@ -1,0 +1,43 @@
+"""What the architecture tests read: the package's files as text and as syntax trees."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "holdfast"
+
+
+def modules(folder: str = ".") -> list[Path]:
+    """Python files below a folder of the package, as paths relative to the package."""
+    return sorted(path.relative_to(PACKAGE) for path in (PACKAGE / folder).rglob("*.py"))
+
+
+def read(module: Path) -> str:
+    return (PACKAGE / module).read_text()
+
+
+def imports(text: str, module: Path) -> Iterator[str]:
+    """Dotted names that a module imports, relative ones resolved: `from ..store import api` → `holdfast.store.api`."""
+    package = ("holdfast", *module.parent.parts)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            prefix = ".".join([*base, *([node.module] if node.module else [])])
+            yield from (f"{prefix}.{alias.name}" for alias in node.names)
+
+
+def called(node: ast.AST) -> str:
+    """The dotted name a call goes to (`yaml.load`), or nothing for what is not a plain call."""
+    return ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+
+
+def literals(text: str) -> Iterator[tuple[int, str]]:
+    """String literals and the fixed parts of f-strings, with their lines; docstrings are prose and left out."""
+    tree = ast.parse(text)
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+            yield node.lineno, node.value

@@ -1,0 +1,131 @@
+"""Imports go one way: core ← store ← client, aio, delivery, runtime ← spec, http, cli."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.source import called, imports, modules, read
+
+LAYERS = {
+    "core": 0,
+    "store": 1,
+    "client": 2,
+    "aio": 2,
+    "channels": 2,
+    "claims": 2,
+    "endings": 2,
+    "gather": 2,
+    "delivery": 2,
+    "runtime": 2,
+    "logs": 2,
+    "__init__": 2,
+    "__main__": 3,
+    "spec": 3,
+    "http": 3,
+    "cli": 3,
+    "testing": 3,
+}
+"""A module may import its own layer and those below. A new one must be given its place here."""
+
+SHARED = {"errors", "settings", "events"}
+"""Importable by every layer but core; they import only each other and core."""
+
+FOR_CORE = {"core", "errors"}
+
+IMPURE_MODULES = {
+    *("apsw", "psycopg", "sqlite3"),
+    *("asyncio", "io", "os", "pathlib", "socket", "subprocess", "threading"),
+    *("random", "secrets", "time", "uuid_utils"),
+}
+IMPURE_CALLS = ("datetime.now", "datetime.utcnow", "datetime.today", "date.today", "uuid.uuid1", "uuid.uuid4")
+
+DRIVERS = {"apsw", "psycopg", "sqlite3"}
+
+
+def layer_faults(text: str, module: Path) -> list[str]:
+    home = part_of(module)
+    used = {name.split(".")[1] for name in imports(text, module) if name.startswith("holdfast.")}
+    parts = {part if part in LAYERS or part in SHARED else "__init__" for part in used}
+    return [f"{module}: {home} may not import {part}" for part in sorted(parts) if not may_import(home, part)]
+
+
+def part_of(module: Path) -> str:
+    return module.parts[0].removesuffix(".py")
+
+
+def may_import(home: str, part: str) -> bool:
+    if home == "core":
+        return part in FOR_CORE
+    if home in SHARED:
+        return part in SHARED | {"core"}
+    return part in SHARED or LAYERS[part] <= LAYERS[home]
+
+
+def impurities(text: str, module: Path) -> list[str]:
+    used = {name.split(".")[0] for name in imports(text, module)} & IMPURE_MODULES
+    calls = {called(node) for node in ast.walk(ast.parse(text))}
+    clocks = {call for call in calls for impure in IMPURE_CALLS if call == impure or call.endswith("." + impure)}
+    return [f"{module}: core is pure, but uses {name}" for name in sorted(used | clocks)]
+
+
+def drivers(text: str, module: Path) -> list[str]:
+    used = {name.split(".")[0] for name in imports(text, module)} & DRIVERS
+    return [f"{module}: only store knows a database, but this imports {name}" for name in sorted(used)]
+
+
+@pytest.mark.parametrize("module", modules(), ids=str)
+def test_imports_go_one_way(module: Path) -> None:
+    assert part_of(module) in LAYERS.keys() | SHARED, f"{module} has no layer yet: give it one in LAYERS"
+    assert layer_faults(read(module), module) == []
+
+
+@pytest.mark.parametrize("module", modules("core"), ids=str)
+def test_core_is_pure(module: Path) -> None:
+    assert impurities(read(module), module) == []
+
+
+@pytest.mark.parametrize("module", [module for module in modules() if part_of(module) != "store"], ids=str)
+def test_only_the_store_knows_a_database(module: Path) -> None:
+    assert drivers(read(module), module) == []
+
+
+@pytest.mark.parametrize(
+    ("home", "line"),
+    [
+        ("core/retry.py", "from holdfast.store import api"),
+        ("core/retry.py", "from .. import settings"),
+        ("core/retry.py", "import holdfast.events"),
+        ("store/sqlite/messages.py", "from ...runtime.pool import Pool"),
+        ("store/api.py", "from holdfast import Holdfast"),
+        ("runtime/pool.py", "def late():\n    from holdfast.cli import main"),
+        ("client.py", "from .spec.parser import parse"),
+        ("errors.py", "from .store import api"),
+    ],
+)
+def test_an_upward_import_is_caught(home: str, line: str) -> None:
+    assert len(layer_faults(line, Path(home))) == 1
+
+
+@pytest.mark.parametrize(
+    ("home", "line"),
+    [
+        ("core/retry.py", "from .message import Message\nfrom ..errors import HoldfastError\nimport math"),
+        ("store/sqlite/messages.py", "from ..sqlfile import load\nfrom holdfast.core import retry"),
+        ("cli/main.py", "from holdfast import Holdfast\nfrom ..http.app import create"),
+        ("settings.py", "from .core.retry import Backoff\nfrom .errors import SettingsError"),
+    ],
+)
+def test_a_downward_import_is_allowed(home: str, line: str) -> None:
+    assert layer_faults(line, Path(home)) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["import time", "from random import random", "import os.path", "import datetime\ndatetime.datetime.now()"]
+)
+def test_an_impurity_is_caught(line: str) -> None:
+    assert len(impurities(line, Path("core/retry.py"))) == 1
+
+
+def test_a_driver_outside_the_store_is_caught() -> None:
+    assert len(drivers("def late():\n    import sqlite3", Path("cli/doctor.py"))) == 1

@@ -1,0 +1,121 @@
+"""SQL lives in .sql files, and both stores have the same files with the same statements."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.source import PACKAGE, literals, modules, read
+
+STATEMENT = (
+    r"SELECT\s|INSERT\s+INTO\s|UPDATE\s+\S+\s+SET\s|DELETE\s+FROM\s|CREATE\s+(UNIQUE\s+)?(TABLE|INDEX|TRIGGER)\s"
+)
+SHOUTED = re.compile(rf"\b({STATEMENT})")
+LEADING = re.compile(rf"\s*(WITH\s.*)?({STATEMENT})", re.IGNORECASE | re.DOTALL)
+
+CONTROL = re.compile(r"\s*(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|PRAGMA|SET|LISTEN|UNLISTEN|NOTIFY)\b")
+"""Not statements about data: allowed as literals, but only in the store."""
+
+ONE_SIDED_FILES: dict[str, str] = {
+    "engines.py": "SQLite has two libraries",
+    "queries/wakeup.sql": "PostgreSQL rings through the database, SQLite through sockets",
+}
+"""File that only one store has, such as `queries/ticks.sql` → why."""
+
+ONE_SIDED_STATEMENTS: dict[tuple[str, str], str] = {
+    ("lanes.sql", "reserve"): "SQLite gives out positions itself",
+    ("lanes.sql", "cursors"): "SQLite claims step by step inside its write lock,",
+    ("lanes.sql", "read"): "…",
+    ("lanes.sql", "move_cursor"): "…",
+    ("runs.sql", "next_token"): "…",
+    ("runs.sql", "open"): "…",
+    ("rows.sql", "due"): "…",
+    ("rows.sql", "take"): "…",
+    ("lanes.sql", "claim"): "PostgreSQL by a function in one round trip",
+    ("lanes.sql", "close_and_claim"): "PostgreSQL saves a round trip",
+    ("runs.sql", "close_whole"): "PostgreSQL saves round trips",
+    ("schema.sql", "hold"): "SQLite's write lock keeps a second migration out",
+}
+"""(file, statement) that only one store has, such as `("lanes.sql", "take_snapshot")` → why."""
+
+
+def sql_faults(text: str, module: Path) -> list[str]:
+    return [f"{module}:{line}: SQL in Python: {literal[:60]!r}" for line, literal in literals(text) if is_sql(literal)]
+
+
+def is_sql(literal: str) -> bool:
+    return bool(SHOUTED.search(literal) or LEADING.match(literal))
+
+
+def control_faults(text: str, module: Path) -> list[str]:
+    found = [(line, literal) for line, literal in literals(text) if CONTROL.match(literal)]
+    return [f"{module}:{line}: database control outside the store: {literal[:60]!r}" for line, literal in found]
+
+
+def statement_names(sql: str) -> set[str]:
+    return set(re.findall(r"^--\s*name:\s*(\w+)", sql, re.MULTILINE))
+
+
+def store_files(store: str) -> set[str]:
+    folder = PACKAGE / "store" / store
+    return {str(path.relative_to(folder)) for path in [*folder.rglob("*.py"), *folder.glob("queries/*.sql")]}
+
+
+def store_statements(store: str) -> set[tuple[str, str]]:
+    files = (PACKAGE / "store" / store / "queries").glob("*.sql")
+    return {(path.name, name) for path in files for name in statement_names(path.read_text())}
+
+
+@pytest.mark.parametrize("module", modules(), ids=str)
+def test_no_sql_in_python(module: Path) -> None:
+    assert sql_faults(read(module), module) == []
+
+
+@pytest.mark.parametrize("module", [module for module in modules() if module.parts[0] != "store"], ids=str)
+def test_transactions_are_controlled_in_the_store_only(module: Path) -> None:
+    assert control_faults(read(module), module) == []
+
+
+def test_both_stores_have_the_same_files() -> None:
+    sqlite, postgres = store_files("sqlite"), store_files("postgres")
+    assert sqlite
+    assert sqlite ^ postgres == ONE_SIDED_FILES.keys()
+
+
+def test_both_stores_have_the_same_statements() -> None:
+    sqlite, postgres = store_statements("sqlite"), store_statements("postgres")
+    assert sqlite
+    differing = {(file, name) for file, name in sqlite ^ postgres if f"queries/{file}" not in ONE_SIDED_FILES}
+    assert differing == ONE_SIDED_STATEMENTS.keys()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'run("SELECT 1")',
+        'run(f"DELETE FROM {table}")',
+        'run("select id from holdfast_message")',
+        'run("""\n    with due as (select 1)\n    update x set y = 1""")',
+        'run("INSERT INTO a VALUES (1)")',
+        'run("CREATE TABLE a (b)")',
+    ],
+)
+def test_sql_in_python_is_caught(line: str) -> None:
+    assert len(sql_faults(line, Path("a.py"))) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['"""SELECT is explained here."""', 'help = "Please select one queue"', 'name = "update_settings"', "SELECT = 1"],
+)
+def test_prose_and_names_are_not_sql(line: str) -> None:
+    assert sql_faults(line, Path("a.py")) == []
+
+
+def test_control_outside_the_store_is_caught() -> None:
+    assert len(control_faults('run("BEGIN IMMEDIATE")\nrun(f"PRAGMA x = {y}")', Path("client.py"))) == 2
+    assert control_faults('print("Settings", "beginning", "NOTIFYING")', Path("client.py")) == []
+
+
+def test_statement_names_are_read() -> None:
+    assert statement_names("-- name: claim\nSELECT 1;\n-- prose\n--name:settle\nSELECT 2;") == {"claim", "settle"}

@@ -1,0 +1,38 @@
+"""Clients for the conformance suite: the same tests on every store, by a clock that stands still."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast
+from tests.clock import FakeClock
+from tests.conformance.steps import OpenClient
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def client(url: str, clock: FakeClock) -> Iterator[OpenClient]:
+    """Opens clients of the test's database: `client(tenant="acme")`. Each looks for ended leases before every claim."""
+    with ExitStack() as clients:
+
+        def open_client(**settings: Any) -> Holdfast:
+            return clients.enter_context(Holdfast(url, **{"clock": clock, "sweep_every": 0, **settings}))
+
+        yield open_client
+
+
+@pytest.fixture
+def hf(client: OpenClient) -> Holdfast:
+    return client(worker="anna")
+
+
+@pytest.fixture
+def rival(client: OpenClient) -> Holdfast:
+    """A second client of the same database, as another process would be."""
+    return client(worker="ben")

@@ -1,0 +1,198 @@
+"""Queues: declared, changed, named, and apart from other tenants'."""
+
+import pytest
+
+from holdfast import Holdfast, InvalidInput, NotFound, UnknownQueue
+from tests.clock import FakeClock
+from tests.conformance.steps import OpenClient, bodies, claim_one, drain, kill
+
+
+def test_a_queue_comes_to_life_with_the_defaults_when_first_used(hf: Holdfast, clock: FakeClock) -> None:
+    hf.enqueue("new", 1)
+    claim = claim_one(hf, "new")
+    assert claim.lease.until == clock() + 30_000_000
+    assert hf.queues() == ["new"]
+
+
+def test_claiming_from_a_queue_that_nobody_declared_finds_nothing(hf: Holdfast) -> None:
+    assert hf.claim("never") == []
+
+
+def test_a_strict_client_refuses_a_queue_that_was_never_declared(client: OpenClient) -> None:
+    strict = client(strict=True)
+    for use in (
+        lambda: strict.enqueue("q", 1),
+        lambda: strict.enqueue_many("q", [1]),
+        lambda: strict.claim("q"),
+        lambda: strict.peek("q"),
+        lambda: strict.stats("q"),
+        lambda: strict.purge("q"),
+        lambda: strict.sweep("q"),
+    ):
+        with pytest.raises(UnknownQueue, match=r"hf\.queue\('q'\)"):
+            use()
+    assert strict.queues() == []
+
+
+def test_a_strict_client_uses_what_was_declared_by_anyone(client: OpenClient, hf: Holdfast) -> None:
+    strict = client(strict=True)
+    hf.queue("q")
+    strict.enqueue("q", "hello")
+    assert drain(strict) == ["hello"]
+
+
+def test_declaring_again_changes_the_settings_and_keeps_the_messages(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", lease=30)
+    hf.enqueue_many("q", ["in the lane", "too"])
+    hf.enqueue("q", "a row", delay=1)
+    hf.queue("q", lease=5)
+    clock.advance(1)
+    claims = hf.claim("q", n=10)
+    assert sorted(bodies(claims)) == ["a row", "in the lane", "too"]
+    assert {claim.lease.until for claim in claims} == {clock() + 5_000_000}
+
+
+def test_declaring_again_keeps_claims_in_progress(hf: Holdfast) -> None:
+    hf.enqueue_many("q", [1, 2])
+    claims = hf.claim("q", n=2)
+    hf.queue("q", lease=5, max_attempts=2)
+    hf.ack(claims)
+    assert drain(hf) == []
+
+
+def test_declaring_without_a_setting_brings_its_default_back(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", lease=5)
+    hf.queue("q", max_attempts=2)
+    hf.enqueue("q", 1)
+    assert claim_one(hf).lease.until == clock() + 30_000_000
+
+
+def test_a_queue_that_becomes_ordered_keeps_what_it_had(hf: Holdfast) -> None:
+    hf.enqueue_many("q", [1, 2, 3])
+    hf.queue("q", ordering="fifo")
+    hf.enqueue_many("q", [4, 5])
+    assert sorted(drain(hf)) == [1, 2, 3, 4, 5]
+
+
+def test_a_queue_that_is_no_longer_ordered_keeps_what_it_had(hf: Holdfast) -> None:
+    hf.queue("q", ordering="fifo")
+    hf.enqueue_many("q", [1, 2, 3])
+    hf.queue("q", ordering="unordered")
+    hf.enqueue_many("q", [4, 5])
+    assert sorted(drain(hf)) == [1, 2, 3, 4, 5]
+
+
+def test_new_settings_reach_another_client(
+    hf: Holdfast, rival: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.channels.FRESH", 0.0)
+    hf.queue("q", lease=30)
+    rival.enqueue("q", 1)
+    hf.queue("q", lease=7)
+    assert claim_one(rival).lease.until == clock() + 7_000_000
+
+
+def test_a_refused_setting_leaves_the_queue_as_it_was(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", lease=5)
+    with pytest.raises(InvalidInput):
+        hf.queue("q", lease=10, max_attempts=0)
+    hf.enqueue("q", 1)
+    assert claim_one(hf).lease.until == clock() + 5_000_000
+
+
+def test_all_queues_are_listed_by_name(hf: Holdfast) -> None:
+    for name in ("b", "a", "c"):
+        hf.queue(name)
+    assert hf.queues() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("name", ["orders.eu.created", "with space", "Zürich-東京-🐙", "x" * 200, "'; DROP TABLE x; --", "%s"])
+def test_a_queue_may_have_any_printable_name(hf: Holdfast, name: str) -> None:
+    hf.enqueue(name, "hello")
+    assert hf.queues() == [name]
+    assert claim_one(hf, name).queue == name
+
+
+@pytest.mark.parametrize("name", ["", " a", "a/b", "a\x00", "x" * 201, "\ud800", None, 5])
+def test_a_name_that_cannot_be_carried_is_refused_and_nothing_is_declared(hf: Holdfast, name: str) -> None:
+    for use in (lambda: hf.queue(name), lambda: hf.enqueue(name, 1), lambda: hf.claim(name), lambda: hf.stats(name)):
+        with pytest.raises(InvalidInput):
+            use()
+    assert hf.queues() == []
+
+
+def test_queues_whose_names_differ_in_case_are_different(hf: Holdfast) -> None:
+    hf.enqueue("Q", "upper")
+    hf.enqueue("q", "lower")
+    assert drain(hf, "Q") == ["upper"]
+
+
+def test_messages_of_one_queue_never_show_up_in_another(hf: Holdfast) -> None:
+    hf.enqueue("a", "for a")
+    hf.enqueue("b", "for b", delay=0)
+    assert (drain(hf, "a"), drain(hf, "b")) == (["for a"], ["for b"])
+
+
+def test_tenants_have_queues_of_their_own(client: OpenClient) -> None:
+    acme, other = client(tenant="acme"), client(tenant="other")
+    acme.enqueue("q", "acme's")
+    other.enqueue("q", "other's")
+    acme.queue("only acme's")
+    assert (acme.queues(), other.queues()) == (["only acme's", "q"], ["q"])
+    assert (drain(acme), drain(other)) == (["acme's"], ["other's"])
+
+
+def test_tenants_have_settings_of_their_own(client: OpenClient, clock: FakeClock) -> None:
+    acme, other = client(tenant="acme"), client(tenant="other")
+    acme.queue("q", lease=5)
+    other.queue("q", lease=9)
+    acme.enqueue("q", 1)
+    assert claim_one(acme).lease.until == clock() + 5_000_000
+
+
+def test_a_tenant_does_not_see_the_messages_of_another(client: OpenClient) -> None:
+    acme, other = client(tenant="acme"), client(tenant="other")
+    acme.enqueue("q", 1)
+    acme.enqueue("q", 2, delay=60)
+    assert other.claim("q", n=10) == []
+    assert other.peek("q") == []
+    assert other.purge("q") == 0
+    stats = other.stats("q")
+    assert (stats.pending, stats.waiting, stats.processing, stats.dead) == (0, 0, 0, 0)
+    assert acme.stats("q").pending == 1
+
+
+def test_a_tenant_can_neither_look_up_nor_cancel_the_messages_of_another(client: OpenClient) -> None:
+    acme, other = client(tenant="acme"), client(tenant="other")
+    for receipt in (acme.enqueue("q", "lane"), acme.enqueue("q", "row", delay=60)):
+        assert other.status(receipt.id) is None
+        assert other.cancel(receipt.id) is False
+        assert acme.status(receipt.id).state == "pending"
+
+
+def test_a_tenant_can_neither_see_nor_replay_the_dead_letters_of_another(client: OpenClient) -> None:
+    acme, other = client(tenant="acme"), client(tenant="other")
+    dead_id = kill(acme)
+    assert other.dead_letters() == []
+    assert other.dead_letters("q") == []
+    with pytest.raises(NotFound):
+        other.replay(dead_id)
+    assert acme.dead_letters()[0].replayed_as is None
+
+
+def test_a_sweep_of_one_tenant_leaves_the_leases_of_another(client: OpenClient, clock: FakeClock) -> None:
+    acme, other = client(tenant="acme"), client(tenant="other")
+    acme.enqueue("q", 1)
+    claim = claim_one(acme)
+    clock.advance(60)
+    assert other.sweep("q") == 0
+    claim.ack()
+
+
+def test_dead_letters_go_to_the_queue_of_their_own_tenant(client: OpenClient) -> None:
+    acme, other = client(tenant="acme"), client(tenant="other")
+    acme.queue("q", dead_letter="graves")
+    other.queue("graves")
+    kill(acme)
+    assert other.claim("graves") == []
+    assert len(acme.claim("graves")) == 1

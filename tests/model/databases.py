@@ -1,0 +1,115 @@
+"""Where a store under test keeps its data: made empty for every example, crashed at will, and read behind its back."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from pathlib import Path
+from typing import Any, Protocol
+
+import apsw
+import psycopg
+
+Tables = dict[str, list[str]]
+MEMORY = Path("/dev/shm")
+
+
+class Database(Protocol):
+    @property
+    def url(self) -> str: ...
+    def crash(self) -> None:
+        """From now on `url` leads to what a process that died just now would have left behind."""
+
+    def tables(self) -> Tables:
+        """Every row of every table, as text."""
+
+    def close(self) -> None: ...
+
+
+class SqliteFile:
+    """A new file per example, in memory where the machine allows."""
+
+    def __init__(self, engine: str) -> None:
+        self._engine = engine
+        self._folder = tempfile.TemporaryDirectory(prefix="holdfast-model-", dir=MEMORY if MEMORY.is_dir() else None)
+        self._crashes = 0
+        self._reader: Any = None
+
+    @property
+    def path(self) -> Path:
+        return Path(self._folder.name, f"{self._crashes}.db")
+
+    @property
+    def url(self) -> str:
+        return f"sqlite:///{self.path}?engine={self._engine}"
+
+    def crash(self) -> None:
+        """The file and its log are copied as they lie there, without a checkpoint or a goodbye."""
+        self._close_reader()
+        left_behind = self.path
+        self._crashes += 1
+        for ending in ("", "-wal"):
+            if Path(f"{left_behind}{ending}").exists():
+                shutil.copy(f"{left_behind}{ending}", f"{self.path}{ending}")
+
+    def tables(self) -> Tables:
+        if self._reader is None:
+            connect = sqlite3.connect if self._engine == "stdlib" else apsw.Connection
+            self._reader = connect(str(self.path))
+        names = self._rows("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'holdfast%'")
+        return {name: sorted(map(repr, self._rows(f"SELECT * FROM {name}"))) for (name,) in names}
+
+    def close(self) -> None:
+        if self.path.exists():
+            self.tables()
+            assert self._rows("PRAGMA integrity_check") == [("ok",)]
+        self._close_reader()
+        self._folder.cleanup()
+
+    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
+        return list(self._reader.execute(sql).fetchall())
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+
+class PostgresDatabase:
+    """One database for a whole run; its tables are emptied before every example."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._connection = psycopg.connect(url, autocommit=True)
+        names = ", ".join(name for name in self._names() if name != "holdfast_migration")
+        if names:
+            self._connection.execute(f"TRUNCATE {names} RESTART IDENTITY CASCADE")  # type: ignore[call-overload]
+
+    def crash(self) -> None:
+        """Every other session is cut off, as the server does with those of a dead process."""
+        self._connection.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+        )
+
+    def tables(self) -> Tables:
+        return {name: sorted(map(repr, self._rows(f"SELECT * FROM {name}"))) for name in self._names()}
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _names(self) -> list[str]:
+        found = self._rows("SELECT tablename FROM pg_tables WHERE tablename LIKE 'holdfast%' ORDER BY tablename")
+        return [name for (name,) in found]
+
+    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
+        return self._connection.execute(sql).fetchall()  # type: ignore[call-overload,no-any-return]
+
+
+def database(kind: str, postgres_url: str | None = None) -> Database:
+    """`kind` is one of tests.conftest.STORES."""
+    if kind == "postgres":
+        assert postgres_url is not None, "the postgres store needs a server"
+        return PostgresDatabase(postgres_url)
+    return SqliteFile(kind.removeprefix("sqlite-"))

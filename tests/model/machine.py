@@ -1,0 +1,250 @@
+"""The rules: every step is done by the model and by the stores under test, and all must answer alike.
+
+Hypothesis invents the steps. A *hand* is what one claim returned, as claim numbers; hands are never thrown away, so
+old tokens are used all the time.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
+
+from holdfast.errors import HoldfastError, LeaseLost
+from tests.model.bad_input import BAD_INPUT
+from tests.model.model import Clock, Granted, Model
+from tests.model.subject import MANY, Subject
+
+PLAIN, FIFO, KEYED, DEAD = QUEUES = ("plain", "fifo", "keyed", "dead")
+ORDERINGS = {PLAIN: "unordered", FIFO: "fifo", KEYED: "per_key", DEAD: "unordered"}
+
+BODIES = st.one_of(
+    st.integers(0, 9),
+    st.sampled_from([None, True, "", "a\0b\n\"'é😀\u2028", 0.1, -0.0, 1e300, 2**63, {"k": [1, {"": None}]}, [[]]]),
+)
+KEYS = st.sampled_from([None, "a", "b", "", "é😀 'quoted' %s :key"])
+HEADERS = st.sampled_from([None, {}, {"trace": "é\0😀", "n": [1, None]}])
+DELAYS = st.sampled_from([0.0, 0.5, 3.0, 20.0])
+SPEC = st.fixed_dictionaries(
+    {"backoff": st.sampled_from([None, [1, 4], [2]])},
+    optional={
+        "lease": st.sampled_from([0.5, 5, 10]),
+        "max_attempts": st.integers(1, 3),
+        "history": st.sampled_from([0, 5, 60]),
+        "dead_letter": st.sampled_from([None, DEAD, DEAD, PLAIN, FIFO]),
+    },
+)
+TIMES = st.sampled_from([0.000001, 0.5, 1, 3, 5, 11, 61, 4000, -0.5])
+PARTS = st.lists(st.integers(0, 4), min_size=1, max_size=4)
+SETTLING: st.SearchStrategy[tuple[str, dict[str, Any]]] = st.one_of(
+    st.just(("ack", {})),
+    st.just(("release", {})),
+    st.tuples(st.just("snooze"), st.fixed_dictionaries({"delay": DELAYS})),
+    st.tuples(st.just("nack"), st.fixed_dictionaries({"error": st.sampled_from(["", "é😀"])}, optional={"delay": DELAYS})),
+    st.tuples(st.just("nack"), st.just({"error": "for good", "permanent": True})),
+    st.tuples(st.just("dead_letter"), st.just({"error": "gave up"})),
+)
+
+Outcome = tuple[str, Any]
+Hand = tuple[int, ...]
+
+
+class QueueMachine(RuleBasedStateMachine):
+    hands: Bundle[Hand] = Bundle("hands")
+    all_hands: Bundle[Hand] = Bundle("all_hands")
+    names: Bundle[str] = Bundle("names")
+
+    def __init__(self, open_subjects: Callable[[Clock], Sequence[Subject]], with_model: bool = True) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.subjects = open_subjects(self.clock)
+        self.worlds: list[Model | Subject] = [*([Model(self.clock)] if with_model else []), *self.subjects]
+        self.granted = 0
+
+    def all_do(self, verb: str, *args: Any, **options: Any) -> Any:
+        """Every world does it; their answers, or the errors they raise, must be the same (I25)."""
+        first, *others = [_outcome(getattr(world, verb), *args, **options) for world in self.worlds]
+        for other in others:
+            assert first == other, f"{verb}{args}{options}: expected {first}, got {other}"
+        kind, answer = first
+        if kind == "raised":
+            raise answer
+        return answer
+
+    # --- in -----------------------------------------------------------------------------------------------------------
+
+    @initialize(specs=st.tuples(SPEC, SPEC, SPEC, SPEC))
+    def declare_all(self, specs: tuple[dict[str, Any], ...]) -> None:
+        for queue, spec in zip(QUEUES, specs, strict=True):
+            self.all_do("declare", queue, {**spec, "ordering": ORDERINGS[queue]})
+
+    @rule(queue=st.sampled_from(QUEUES), spec=SPEC, ordering=st.sampled_from([None, None, *ORDERINGS.values()]))
+    def redeclare(self, queue: str, spec: dict[str, Any], ordering: str | None) -> None:
+        self.all_do("declare", queue, {**spec, "ordering": ordering or ORDERINGS[queue]})
+
+    @rule(target=names, queue=st.sampled_from(QUEUES), bodies=st.lists(BODIES, min_size=1, max_size=4))
+    def enqueue(self, queue: str, bodies: list[Any]) -> Any:
+        return multiple(*self.all_do("enqueue", queue, bodies))
+
+    @rule(
+        target=names,
+        queue=st.sampled_from(QUEUES),
+        bodies=st.lists(BODIES, max_size=3),
+        priority=st.integers(0, 3),
+        key=KEYS,
+        delay=DELAYS,
+        headers=HEADERS,
+        correlation_id=KEYS,
+    )
+    def enqueue_with_options(self, queue: str, bodies: list[Any], **options: Any) -> Any:
+        return multiple(*self.all_do("enqueue", queue, bodies, **options))
+
+    @rule(target=names, bodies=st.lists(BODIES, min_size=2, max_size=3), key=st.sampled_from("ab"))
+    def enqueue_same_key(self, bodies: list[Any], key: str) -> Any:
+        return multiple(*self.all_do("enqueue", KEYED, bodies, key=key))
+
+    # --- out ----------------------------------------------------------------------------------------------------------
+
+    @rule(targets=(hands, all_hands), queue=st.sampled_from(QUEUES), n=st.integers(1, 5))
+    def claim(self, queue: str, n: int) -> Any:
+        return self.hand_of(self.all_do("claim", [queue], n))
+
+    @rule(
+        targets=(hands, all_hands),
+        queues=st.lists(st.sampled_from(QUEUES), min_size=1, max_size=3, unique=True),
+        n=st.integers(1, 5),
+        lease=st.sampled_from([None, 0.000001, 1, 30]),
+    )
+    def claim_of_several(self, queues: list[str], n: int, lease: float | None) -> Any:
+        return self.hand_of(self.all_do("claim", queues, n, lease=lease))
+
+    @rule(targets=(hands, all_hands), queue=st.sampled_from(QUEUES), n=st.integers(1, 5), done=consumes(hands))
+    def claim_and_ack(self, queue: str, n: int, done: Hand) -> Any:
+        try:
+            return self.hand_of(self.all_do("claim", [queue], n, ack=done))
+        except LeaseLost:
+            return multiple()
+
+    def hand_of(self, granted: list[Granted]) -> Any:
+        """The numbers of new claims, or nothing for the bundle when nothing was there."""
+        first, self.granted = self.granted, self.granted + len(granted)
+        return tuple(range(first, self.granted)) if granted else multiple()
+
+    @rule(hand=consumes(hands), how=SETTLING)
+    def settle_whole_hand(self, hand: Hand, how: tuple[str, dict[str, Any]]) -> None:
+        self.settle(hand, how)
+
+    @rule(hand=hands, part=PARTS, how=SETTLING)
+    def settle_part(self, hand: Hand, part: list[int], how: tuple[str, dict[str, Any]]) -> None:
+        self.settle(sorted({hand[index % len(hand)] for index in part}), how)
+
+    @rule(one=hands, other=all_hands, how=SETTLING)
+    def settle_two_hands(self, one: Hand, other: Hand, how: tuple[str, dict[str, Any]]) -> None:
+        self.settle(sorted(one + other), how)
+
+    @rule(hand=all_hands, index=st.integers(0, 4), how=SETTLING)
+    def settle_any_of_ever(self, hand: Hand, index: int, how: tuple[str, dict[str, Any]]) -> None:
+        self.settle([hand[index % len(hand)]], how)
+
+    def settle(self, claims: Sequence[int], how: tuple[str, dict[str, Any]]) -> None:
+        verb, options = how
+        try:
+            self.all_do("settle", verb, claims, **options)
+        except LeaseLost:
+            pass
+
+    @rule(hand=st.one_of(hands, all_hands), part=PARTS, duration=st.sampled_from([None, 0.000001, 2, 30]))
+    def extend(self, hand: Hand, part: list[int], duration: float | None) -> None:
+        try:
+            self.all_do("extend", sorted({hand[index % len(hand)] for index in part}), duration)
+        except LeaseLost:
+            pass
+
+    # --- operating ----------------------------------------------------------------------------------------------------
+
+    @rule(name=names)
+    def cancel(self, name: str) -> None:
+        self.all_do("cancel", name)
+
+    @rule(target=names, choice=st.integers(0, 9))
+    def replay_a_dead_letter(self, choice: int) -> Any:
+        dead = self.all_do("dead_letters", None)
+        return self.replay(dead[choice % len(dead)].message.name) if dead else multiple()
+
+    @rule(target=names, name=names)
+    def replay(self, name: str) -> Any:
+        try:
+            return self.all_do("replay", name)
+        except HoldfastError:
+            return multiple()
+
+    @rule(queue=st.sampled_from(QUEUES))
+    def purge(self, queue: str) -> None:
+        self.all_do("purge", queue)
+
+    @rule(queue=st.sampled_from(QUEUES))
+    def sweep(self, queue: str) -> None:
+        self.all_do("sweep", queue)
+
+    @rule(seconds=TIMES)
+    def advance_clock(self, seconds: float) -> None:
+        self.clock.now += round(seconds * 1_000_000)
+
+    @rule(how=st.sampled_from(["close", "crash", "go on"]))
+    def reopen(self, how: str) -> None:
+        self.all_do("reopen", how)
+
+    @rule(bad=st.sampled_from(sorted(BAD_INPUT)))
+    def bad_input(self, bad: str) -> None:
+        errors = {subject.refuses(BAD_INPUT[bad]) for subject in self.subjects}
+        assert len(errors) == 1, f"I25: {bad} is refused with {errors}"
+
+    # --- after every step ---------------------------------------------------------------------------------------------
+
+    @invariant()
+    def all_see_the_same(self) -> None:
+        for queue in self.all_do("queues"):
+            self.all_do("stats", queue)
+            everything = self.all_do("peek", queue, MANY)
+            assert self.all_do("peek", queue, 2) == everything[:2]
+            self.all_do("dead_letters", queue)
+        self.all_do("dead_letters", None)
+        for name in list(self.subjects[0].names.values()):
+            self.all_do("status", name)
+
+    def teardown(self) -> None:
+        try:
+            if sys.exc_info()[0] is None and self.subjects[0].queues():
+                self.everything_comes_to_an_end()
+        finally:
+            for subject in self.subjects:
+                subject.close()
+
+    def everything_comes_to_an_end(self) -> None:
+        """I1, I9: whatever happened, all that is left can be claimed and acked, and then leaves no trace."""
+        for _ in range(MANY):
+            self.clock.now += 100_000_000
+            granted = self.all_do("claim", QUEUES, MANY)
+            if not granted:
+                break
+            self.all_do("settle", "ack", [*range(self.granted, self.granted + len(granted))])
+            self.granted += len(granted)
+        self.all_see_the_same()
+        self.clock.now += 4_000_000_000
+        for queue in QUEUES:
+            assert self.all_do("stats", queue)[:3] == (0, 0, 0), "I9: something is left that nobody can claim"
+            self.all_do("sweep", queue)
+        for subject in self.subjects:
+            tables = subject.database.tables()
+            left = {name: tables[f"holdfast_{name}"] for name in ("message", "run", "row")}
+            assert not any(left.values()), f"I15: history is over, and something is still stored: {left}"
+
+
+def _outcome(call: Callable[..., Any], *args: Any, **options: Any) -> Outcome:
+    try:
+        return "returned", call(*args, **options)
+    except HoldfastError as error:
+        return "raised", type(error)

@@ -1,0 +1,415 @@
+"""What Holdfast should do, in plain Python: some dicts, one clock, no SQL.
+
+Three ideas carry it:
+
+- A message waits in a *lane* (`plain`: unordered, due at once) or as a *row* (delayed, ordered, replayed, or once in
+  trouble). Rows go first, by time and place; the lane follows in order of arrival.
+- A *lease* covers the members of a run together, or one row. A claim holds while its message's lease is its own.
+- A message is *forgotten* when its history is over or it is purged; a dead one never is.
+
+Every rule that `holdfast.core` states (states, attempts, backoff, order keys, run limits) is called from there, so a
+store that agrees with the model agrees with core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, NamedTuple
+
+from holdfast.core.deadletter import HISTORY_LIMIT
+from holdfast.core.duration import micros
+from holdfast.core.lifecycle import (
+    FINAL,
+    Event,
+    State,
+    Verdict,
+    after_expiry,
+    after_failure,
+    attempts_after,
+    next_state,
+)
+from holdfast.core.message import Failure, MessageStatus, encode_json
+from holdfast.core.priority import ALL as PRIORITIES
+from holdfast.core.priority import NORMAL
+from holdfast.core.queue import QueueSpec, queue_spec
+from holdfast.errors import AlreadyReplayed, LeaseLost, NotFound
+from holdfast.store.api import Stats
+
+WORKER = "w"
+SILENCE = f"the lease of {WORKER} ended without an answer: killed, hung or cut off"
+
+
+class Clock:
+    """The only clock, in microseconds. It starts in 2001: whoever reads the computer's own is far off."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000_000_000_000
+
+    def __call__(self) -> int:
+        return self.now
+
+
+# --- what can be seen: the model and the stores answer in these words, with names ("m1", "m2") instead of ids ---------
+
+
+class Seen(NamedTuple):
+    name: str
+    priority: int
+    body: str
+    headers: str
+    key: str | None
+    correlation_id: str | None
+    enqueued_at: int
+
+
+class Granted(NamedTuple):
+    queue: str
+    message: Seen
+    attempt: int
+    until: int
+    size: int
+
+
+class Buried(NamedTuple):
+    queue: str
+    message: Seen
+    error: str
+    attempts: int
+    failed_at: int
+    history: list[Failure]
+    replayed_as: str | None
+    replay_state: str | None
+
+
+# --- what is behind it ------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Message:
+    queue: str
+    seen: Seen
+    plain: bool
+    place: int
+    due_at: int
+    order_key: str = ""
+    state: State = State.PENDING
+    attempts: int = 0
+    alone: bool = False
+    lease: Lease | None = None
+    errors: list[Failure] = field(default_factory=list)
+    finished_at: int | None = None
+    replay_of: str | None = None
+
+    @property
+    def turn(self) -> tuple[int, int]:
+        return self.due_at, self.place
+
+
+@dataclass(eq=False)
+class Lease:
+    number: int
+    until: int
+    members: list[Message]
+    is_run: bool
+
+    @property
+    def is_over(self) -> bool:
+        return all(message.lease is not self for message in self.members)
+
+
+@dataclass(eq=False)
+class Claim:
+    message: Message
+    lease: Lease
+    attempt: int
+    spec: QueueSpec
+    ended: Event | None = None
+
+
+class Model:
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.specs: dict[str, QueueSpec] = {}
+        self.messages: dict[str, Message] = {}
+        self.dead: dict[str, Buried] = {}
+        self.claims: list[Claim] = []
+        self._created = count(1)
+        self._places = count(1)
+        self._leases = count(1)
+
+    # --- in -----------------------------------------------------------------------------------------------------------
+
+    def declare(self, queue: str, settings: dict[str, Any]) -> None:
+        self.specs[queue] = queue_spec(settings)
+
+    def enqueue(
+        self,
+        queue: str,
+        bodies: Sequence[Any],
+        priority: int = NORMAL,
+        key: str | None = None,
+        delay: float = 0,
+        headers: dict[str, Any] | None = None,
+        correlation_id: str | None = None,
+    ) -> list[str]:
+        spec = self.specs[queue]
+        names = [f"m{next(self._created)}" for _ in bodies]
+        for name, body in zip(names, bodies, strict=True):
+            seen = Seen(name, priority, _json(body), _json(headers or {}), key, correlation_id, self.clock())
+            self._add(queue, seen, delay == 0 and not spec.ordered, spec.order_key(key), micros(delay))
+        return names
+
+    def _add(self, queue: str, seen: Seen, plain: bool, order_key: str, wait: int = 0) -> Message:
+        new = Message(queue, seen, plain, next(self._places), self.clock() + wait, order_key)
+        self.messages[seen.name] = new
+        return new
+
+    # --- out ----------------------------------------------------------------------------------------------------------
+
+    def claim(
+        self, queues: Sequence[str], n: int, lease: float | None = None, ack: Sequence[int] = ()
+    ) -> list[Granted]:
+        for queue in queues:
+            self.sweep(queue)
+        lost = self._end_all(ack, Event.ACKED)
+        claims: list[Claim] = []
+        for queue in queues:
+            term = micros(self.specs[queue].lease if lease is None else lease)
+            claims += self._take(queue, n - len(claims), self.clock() + term)
+        if lost:
+            for claim in claims:
+                self._end(claim, Verdict(Event.RELEASED))
+            raise LeaseLost
+        self.claims += claims
+        return [
+            Granted(c.message.queue, c.message.seen, c.attempt, c.lease.until, len(c.lease.members)) for c in claims
+        ]
+
+    def _take(self, queue: str, room: int, until: int) -> list[Claim]:
+        """Priority by priority: due rows, then the lane. A row that must be alone ends the queue's turn."""
+        claims: list[Claim] = []
+        for priority in PRIORITIES:
+            rows = self._due_rows(queue, priority)
+            alone = bool(rows) and rows[0].alone
+            rows = [row for row in rows if row.alone == alone][: min(room, 1) if alone else room]
+            claims += [claim for row in rows for claim in self._lease([row], until)]
+            room -= len(rows)
+            if alone:
+                break
+            run = self._lane(queue, priority)[: self.specs[queue].run_limit(room) if room else 0]
+            claims += self._lease(run, until)
+            room -= len(run)
+        return claims
+
+    def _lease(self, members: list[Message], until: int) -> list[Claim]:
+        lease = Lease(next(self._leases), until, members, is_run=bool(members) and members[0].plain)
+        for message in members:
+            message.state = next_state(message.state, Event.CLAIMED)
+            message.attempts += 1
+            message.lease = lease
+        return [Claim(message, lease, message.attempts, self.specs[message.queue]) for message in members]
+
+    def _due_rows(self, queue: str, priority: int) -> list[Message]:
+        rows = (m for m in self._pending(queue) if not m.plain and m.seen.priority == priority)
+        return sorted((m for m in rows if m.due_at <= self.clock() and self._is_head(m)), key=lambda m: m.turn)
+
+    def _lane(self, queue: str, priority: int) -> list[Message]:
+        lane = (m for m in self._pending(queue) if m.plain and m.seen.priority == priority)
+        return sorted(lane, key=lambda m: m.place)
+
+    def _pending(self, queue: str) -> list[Message]:
+        return [m for m in self.messages.values() if m.queue == queue and m.state is State.PENDING]
+
+    def _is_head(self, message: Message) -> bool:
+        """Whether nobody of the same order key, unfinished, is in front."""
+        return not message.order_key or not any(
+            m.place < message.place and m.state not in FINAL
+            for m in self.messages.values()
+            if (m.queue, m.order_key) == (message.queue, message.order_key)
+        )
+
+    # --- the end of a claim -------------------------------------------------------------------------------------------
+
+    def settle(
+        self, verb: str, claims: Sequence[int], error: str = "", delay: float | None = None, permanent: bool = False
+    ) -> None:
+        event = {"ack": Event.ACKED, "release": Event.RELEASED, "snooze": Event.SNOOZED}.get(verb, Event.FAILED)
+        if self._end_all(claims, event, error, delay, permanent or verb == "dead_letter"):
+            raise LeaseLost
+
+    def extend(self, claims: Sequence[int], duration: float | None = None) -> None:
+        asked = [self.claims[number] for number in claims]
+        term = max(claim.spec.lease for claim in asked) if duration is None else duration
+        held = [claim for claim in asked if claim.message.lease is claim.lease]
+        for claim in held:
+            claim.lease.until = self.clock() + micros(term)
+        if len(held) < len(asked):
+            raise LeaseLost
+
+    def _end_all(
+        self, numbers: Sequence[int], event: Event, error: str = "", delay: float | None = None, permanent: bool = False
+    ) -> bool:
+        """Ends claims, those of runs first; whether one of them was lost. Acking again what was acked is no loss."""
+        claims = [self.claims[number] for number in numbers]
+        claims.sort(key=lambda claim: (not claim.lease.is_run, claim.lease.number if claim.lease.is_run else 0))
+        lost = False
+        for claim in claims:
+            if claim.message.lease is not claim.lease:
+                lost = lost or not (claim.ended is event is Event.ACKED)
+            elif event is Event.FAILED:
+                self._fail(claim, error or "failed without a reason", delay, permanent)
+            else:
+                self._end(claim, Verdict(event, delay or 0))
+        return lost
+
+    def _fail(self, claim: Claim, error: str, delay: float | None, permanent: bool) -> None:
+        verdict = after_failure(claim.spec, claim.attempt, chance=0.5, delay=delay, permanent=permanent)
+        self._end(claim, verdict, error)
+
+    def _end(self, claim: Claim, verdict: Verdict, error: str = "") -> None:
+        claim.ended = verdict.event
+        self._move(claim.message, verdict.event, micros(verdict.wait), error)
+
+    def _move(self, message: Message, event: Event, wait: int = 0, error: str = "") -> None:
+        """What happens to a message that is being worked on, whoever says so."""
+        lease, message.lease = message.lease, None
+        failure = Failure(message.attempts, WORKER, error, self.clock())
+        message.state = next_state(message.state, event)
+        message.attempts = attempts_after(message.attempts, event)
+        if error:
+            message.errors = [*message.errors, failure][-HISTORY_LIMIT:]
+        if message.state is State.PENDING:
+            self._put_back(message, wait, alone=event is Event.EXPIRED)
+        elif message.state is State.DEAD:
+            self._bury(message, error)
+        elif message.state is State.CANCELED:
+            message.finished_at = self.clock()
+        self._end_replay(message)
+        if lease is not None and lease.is_over:
+            self._close(lease)
+
+    def _put_back(self, message: Message, wait: int, alone: bool) -> None:
+        """As a row: what comes back from a lane never goes there again."""
+        if message.plain:
+            message.plain = False
+            message.place = next(self._places)
+        message.due_at = self.clock() + wait
+        message.alone = alone
+
+    def _close(self, lease: Lease) -> None:
+        """What was acked in a run is history from the moment when the whole run is over."""
+        for message in lease.members:
+            if message.state is State.SUCCEEDED and message.finished_at is None:
+                message.finished_at = self.clock()
+                if self._history(message.queue) == 0:
+                    self._forget([message])
+
+    def _history(self, queue: str) -> int:
+        return micros(self.specs[queue].history)
+
+    def _forget(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            self.messages.pop(message.seen.name, None)
+
+    # --- dead letters -------------------------------------------------------------------------------------------------
+
+    def _bury(self, message: Message, error: str) -> None:
+        name, now, attempts = message.seen.name, self.clock(), message.attempts
+        self.dead[name] = Buried(message.queue, message.seen, error, attempts, now, message.errors, None, None)
+        target = self.specs[message.queue].dead_letter
+        if target:
+            body = _envelope(message, error, now)
+            seen = Seen(f"envelope({name})", NORMAL, body, "{}", None, None, now)
+            order_key = self.specs[target].order_key(None)
+            self._add(target, seen, not order_key, order_key)
+
+    def replay(self, name: str) -> str:
+        if name not in self.dead:
+            raise NotFound
+        dead = self.dead[name]
+        if dead.replayed_as:
+            raise AlreadyReplayed
+        new_name = f"m{next(self._created)}"
+        self.dead[name] = dead._replace(replayed_as=new_name, replay_state=State.PENDING.value)
+        seen = dead.message._replace(name=new_name, enqueued_at=self.clock())
+        life = self._add(dead.queue, seen, False, self.specs[dead.queue].order_key(seen.key))
+        life.replay_of = name
+        return new_name
+
+    def _end_replay(self, message: Message) -> None:
+        if message.replay_of and message.state in FINAL:
+            dead = self.dead[message.replay_of]
+            self.dead[message.replay_of] = dead._replace(replay_state=message.state.value)
+
+    # --- operating ----------------------------------------------------------------------------------------------------
+
+    def cancel(self, name: str) -> bool:
+        message = self.messages.get(name)
+        if message is None or message.state in FINAL:
+            return False
+        self._move(message, Event.CANCELED)
+        return True
+
+    def purge(self, queue: str) -> int:
+        pending = self._pending(queue)
+        self._forget(pending)
+        return len(pending)
+
+    def sweep(self, queue: str) -> None:
+        """Silent leases end, runs first; then finished messages whose history is over are forgotten."""
+        spec, now = self.specs[queue], self.clock()
+        leases = {m.lease for m in self.messages.values() if m.queue == queue and m.lease and m.lease.until <= now}
+        for lease in sorted(leases, key=lambda each: (not each.is_run, each.until, each.members[0].place)):
+            for message in lease.members:
+                if message.lease is lease:
+                    self._move(message, after_expiry(spec, message.attempts).event, error=SILENCE)
+        finished = [m for m in self.messages.values() if m.queue == queue and m.finished_at is not None]
+        self._forget(m for m in finished if (m.finished_at or 0) <= now - self._history(queue))
+
+    def reopen(self, how: str) -> None:
+        """Neither a close nor a crash changes anything that was committed."""
+
+    # --- looking ------------------------------------------------------------------------------------------------------
+
+    def queues(self) -> list[str]:
+        return sorted(self.specs)
+
+    def status(self, name: str) -> MessageStatus | None:
+        m = self.messages.get(name)
+        if m is None:
+            return None
+        due_at = m.due_at if m.state is State.PENDING else None
+        return MessageStatus(name, m.queue, m.state, m.attempts, m.seen.enqueued_at, due_at)
+
+    def stats(self, queue: str) -> Stats:
+        pending = self._pending(queue)
+        due = [m for m in pending if m.due_at <= self.clock() or m.plain]
+        working = [m for m in self.messages.values() if m.queue == queue and m.state is State.PROCESSING]
+        dead = [d for d in self.dead.values() if d.queue == queue]
+        return Stats(len(due), len(pending) - len(due), len(working), len(dead))
+
+    def peek(self, queue: str, n: int) -> list[Seen]:
+        order = [m for level in PRIORITIES for m in [*self._due_rows(queue, level), *self._lane(queue, level)]]
+        return [m.seen for m in order[:n]]
+
+    def dead_letters(self, queue: str | None) -> list[Buried]:
+        return [dead for dead in self.dead.values() if queue in (None, dead.queue)]
+
+
+def _json(value: Any) -> str:
+    return encode_json(value).decode()
+
+
+def _envelope(message: Message, error: str, failed_at: int) -> str:
+    seen = message.seen
+    original = (
+        f'{{"id":{_json(seen.name)},"queue":{_json(message.queue)},"body":{seen.body},"headers":{seen.headers},'
+        f'"priority":{seen.priority},"key":{_json(seen.key)},"correlation_id":{_json(seen.correlation_id)},'
+        f'"enqueued_at":{seen.enqueued_at}}}'
+    )
+    return (
+        f'{{"original_message":{original},"failed_at":{failed_at},"error":{_json(error)},'
+        f'"attempts":{message.attempts}}}'
+    )

@@ -1,0 +1,35 @@
+"""Every store does what the model says: I1 to I12, I15, I18 to I20, I23, I24 (reference/reliability.md, section 3).
+
+HOLDFAST_MODEL_EXAMPLES=2000 looks longer. A failure prints the steps that lead to it, cut down to the fewest.
+"""
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.conftest import STORES
+from tests.model.databases import database
+from tests.model.machine import QueueMachine
+from tests.model.subject import Subject
+
+EXAMPLES = int(os.environ.get("HOLDFAST_MODEL_EXAMPLES", "100"))
+
+SETTINGS = settings(
+    max_examples=EXAMPLES,
+    stateful_step_count=50,
+    deadline=None,
+    database=None,
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("store", STORES)
+def test_a_store_does_what_the_model_says(store: str, request: pytest.FixtureRequest) -> None:
+    url = request.getfixturevalue("postgres_url") if store == "postgres" else None
+    run_state_machine_as_test(
+        lambda: QueueMachine(lambda clock: [Subject(database(store, url), clock)]), settings=SETTINGS
+    )

@@ -1,0 +1,111 @@
+"""What a dead letter keeps."""
+
+import json
+
+import pytest
+
+from holdfast import Failure, InvalidInput, Message
+from holdfast.core.deadletter import (
+    ERROR_LIMIT,
+    HISTORY_LIMIT,
+    add_to_history,
+    envelope,
+    error_text,
+    read_history,
+)
+
+
+def history_of(*errors: str) -> bytes | None:
+    raw = None
+    for number, error in enumerate(errors, start=1):
+        raw = add_to_history(raw, Failure(number, "w", error), number * 100)
+    return raw
+
+
+def test_no_history_is_an_empty_list() -> None:
+    assert read_history(None) == []
+    assert read_history(b"") == []
+
+
+def test_a_line_has_attempt_worker_error_and_time() -> None:
+    raw = add_to_history(None, Failure(3, "host:1", "boom"), 42)
+    assert read_history(raw) == [Failure(3, "host:1", "boom", 42)]
+
+
+def test_lines_are_oldest_first() -> None:
+    assert [line.error for line in read_history(history_of("a", "b", "c"))] == ["a", "b", "c"]
+
+
+def test_only_the_last_twenty_are_kept() -> None:
+    lines = read_history(history_of(*(f"error {number}" for number in range(1, 51))))
+    assert HISTORY_LIMIT == 20
+    assert [line.attempt for line in lines] == list(range(31, 51))
+
+
+def test_a_long_error_is_cut_and_keeps_its_end() -> None:
+    [line] = read_history(history_of("start" + "x" * 100_000 + "the end"))
+    assert line.error.startswith("…")
+    assert line.error.endswith("the end")
+    assert len(line.error) == ERROR_LIMIT + 1
+
+
+def test_an_error_within_the_limit_is_kept_whole() -> None:
+    [line] = read_history(history_of("x" * ERROR_LIMIT))
+    assert line.error == "x" * ERROR_LIMIT
+
+
+def test_an_error_that_is_no_utf8_is_kept_as_far_as_possible() -> None:
+    [line] = read_history(history_of("file \udcff.txt is missing"))
+    assert line.error == "file ?.txt is missing"
+
+
+def test_the_envelope_has_the_promised_fields() -> None:
+    message = Message(bytes(16), 9, b'{"to":"a@b.c","n":[1,2]}', b'{"trace":"t"}', "key", "corr", 7)
+    sent = json.loads(envelope("the-id", "emails", message, "boom", 5, 99))
+    assert sent == {
+        "original_message": {
+            "id": "the-id",
+            "queue": "emails",
+            "body": {"to": "a@b.c", "n": [1, 2]},
+            "headers": {"trace": "t"},
+            "priority": 1,
+            "key": "key",
+            "correlation_id": "corr",
+            "enqueued_at": 7,
+        },
+        "failed_at": 99,
+        "error": "boom",
+        "attempts": 5,
+    }
+
+
+def test_an_envelope_can_carry_any_error_text() -> None:
+    message = Message(bytes(16), 9, b"null", None, None, None, 0)
+    sent = json.loads(envelope("the-id", "emails", message, "file \udcff.txt", 1, 0))
+    assert sent["error"].startswith("file ")
+
+
+def test_text_is_kept_as_it_is() -> None:
+    assert error_text("it broke") == "it broke"
+
+
+def test_an_exception_is_kept_with_its_traceback() -> None:
+    def handler() -> None:
+        raise KeyError("order 7")
+
+    with pytest.raises(KeyError) as caught:
+        handler()
+    text = error_text(caught.value)
+    assert text.startswith("Traceback")
+    assert "in handler" in text
+    assert text.endswith("KeyError: 'order 7'")
+
+
+def test_an_exception_that_was_never_raised_has_text_too() -> None:
+    assert error_text(ValueError("no")) == "ValueError: no"
+
+
+@pytest.mark.parametrize("refused", [None, 5, b"bytes", ["list"], ValueError], ids=repr)
+def test_what_is_no_error_is_refused(refused: object) -> None:
+    with pytest.raises(InvalidInput, match="text or an exception"):
+        error_text(refused)

@@ -1,0 +1,94 @@
+"""SQL in named blocks, and both stores' files."""
+
+import re
+from importlib.resources import files
+
+import pytest
+
+from holdfast.store.sqlfile import blocks, load_migrations, load_queries, statements
+
+STORES = ["holdfast.store.sqlite", "holdfast.store.postgres"]
+QUERY = re.compile(r'"([a-z]+\.[a-z_]+)"')
+FILES = {"channels", "clock", "dead", "lanes", "rows", "runs", "schema", "wakeup"}
+
+
+def queries_named_in(package: str) -> set[str]:
+    """`file.verb` literals in the Python files of a package, not of those below it."""
+    found = set()
+    for entry in files(package).iterdir():
+        if entry.name.endswith(".py"):
+            found |= set(QUERY.findall(entry.read_text(encoding="utf-8")))
+    return {name for name in found if name.split(".")[0] in FILES}
+
+
+def test_a_block_goes_from_its_name_to_the_next() -> None:
+    text = "-- A file.\n\n-- name: find\nSELECT 1\nFROM a;\n\n-- name: remove\nDELETE FROM a\n"
+    assert blocks(text) == {"find": "SELECT 1\nFROM a", "remove": "DELETE FROM a"}
+
+
+def test_comments_are_left_out() -> None:
+    text = "-- name: find\n-- Why it is so.\nSELECT 1\n  -- and this\nFROM a\n"
+    assert blocks(text) == {"find": "SELECT 1\nFROM a"}
+
+
+def test_a_file_without_names_has_no_blocks() -> None:
+    assert blocks("-- nothing here\nSELECT 1;\n") == {}
+
+
+def test_a_name_inside_a_line_is_no_name() -> None:
+    assert blocks("-- name: a\nSELECT '-- name: b'\n") == {"a": "SELECT '-- name: b'"}
+
+
+def test_a_statement_ends_at_a_semicolon_at_the_end_of_a_line() -> None:
+    text = "CREATE TABLE a (\n    b TEXT DEFAULT ';'\n);\n\nCREATE INDEX c ON a (b);  \nINSERT INTO a VALUES ('x; y');\n"
+    assert statements(text) == [
+        "CREATE TABLE a (\n    b TEXT DEFAULT ';'\n);",
+        "CREATE INDEX c ON a (b);",
+        "INSERT INTO a VALUES ('x; y');",
+    ]
+
+
+def test_a_function_is_kept_whole() -> None:
+    function = "CREATE FUNCTION f() RETURNS void LANGUAGE plpgsql AS $$\nBEGIN\n    PERFORM 1;\n    RETURN;\nEND;\n$$;"
+    assert statements(f"CREATE TABLE a (b int);\n{function}\nDROP TABLE a;\n") == [
+        "CREATE TABLE a (b int);",
+        function,
+        "DROP TABLE a;",
+    ]
+
+
+def test_a_function_on_one_line_does_not_swallow_what_follows() -> None:
+    function = "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 1; $$;"
+    assert statements(f"{function}\nDROP TABLE a;\n") == [function, "DROP TABLE a;"]
+
+
+def test_comments_are_no_statements() -> None:
+    assert statements("-- only prose;\n\n-- and more;\n") == []
+
+
+@pytest.mark.parametrize("package", STORES)
+def test_the_queries_of_a_store_load(package: str) -> None:
+    queries = load_queries(package)
+    assert {"lanes.find", "rows.lock", "runs.lock", "dead.list", "channels.declare"} <= queries.keys()
+    assert all(text and "-- name" not in text for text in queries.values())
+
+
+@pytest.mark.parametrize("package", STORES)
+def test_the_migrations_of_a_store_are_numbered_without_holes(package: str) -> None:
+    migrations = load_migrations(package)
+    assert [number for number, _, _ in migrations] == list(range(1, len(migrations) + 1))
+    assert all(name.startswith(f"{number:03}_") for number, name, _ in migrations)
+    assert all(statements(text) for _, _, text in migrations)
+
+
+@pytest.mark.parametrize("package", STORES)
+def test_every_query_that_the_shared_code_wants_is_there(package: str) -> None:
+    wanted = queries_named_in("holdfast.store")
+    assert len(wanted) > 30
+    assert wanted <= load_queries(package).keys()
+
+
+@pytest.mark.parametrize("package", STORES)
+def test_no_store_keeps_a_query_that_nobody_runs(package: str) -> None:
+    named = queries_named_in("holdfast.store").union(*map(queries_named_in, STORES))
+    assert load_queries(package).keys() - named == set()
