@@ -6,7 +6,7 @@ import threading
 import time
 
 from holdfast.core.queue import QueueSpec, channel_name
-from holdfast.errors import SchemaTooNew, StoreError, UnknownQueue
+from holdfast.errors import InvalidInput, SchemaTooNew, StoreError, UnknownQueue
 from holdfast.settings import Settings
 from holdfast.store.api import Channel, Store
 
@@ -40,8 +40,10 @@ class ChannelBook:
 
     def declare(self, name: str, spec: QueueSpec) -> Channel:
         """Creates or changes a queue."""
+        if spec.dead_letter == channel_name(name):
+            raise InvalidInput(f"the queue {name!r} cannot be its own dead_letter queue: a death would never end")
         self.open()
-        return self._remember(self._store.channels.declare(self._settings.tenant, channel_name(name), spec))
+        return self._remember(self._store.channels.declare(self._settings.tenant, name, spec))
 
     def channel(self, name: str) -> Channel:
         """The queue of this name; one that was never declared comes to life with the defaults, unless strict."""

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from holdfast import endings
+from holdfast.bells import Bells
 from holdfast.channels import ChannelBook
 from holdfast.claims import Claim
 from holdfast.core import priority as priorities
@@ -23,7 +24,7 @@ from holdfast.core.settlement import Settlement
 from holdfast.errors import InvalidInput
 from holdfast.gather import Gather
 from holdfast.settings import Settings
-from holdfast.store.api import Bell, Channel, ClaimRequest, Stats, Store
+from holdfast.store.api import Channel, ClaimRequest, Stats, Store
 from holdfast.store.ids import new_id
 from holdfast.store.opening import open_store
 
@@ -31,6 +32,8 @@ Claims = Claim | Iterable[Claim]
 
 LONGEST_NAP = 5.0
 """A waiting claim looks at least this often, whether or not it was woken."""
+
+SHORTEST_NAP = 0.002
 
 SWEEP_LIMIT = 100
 MOST_CLAIMS = 100_000
@@ -72,7 +75,7 @@ class Holdfast:
         self._book = ChannelBook(self.store, self.settings)
         self._inserts: Gather[NewMessage, bool] = Gather(self.store.messages.insert)
         self._settlements: Gather[Settlement, bool] = Gather(self.store.messages.settle)
-        self._bells: list[Bell] = []
+        self._bells = Bells(self.store.wakeup)
         self._swept: dict[int, float] = {}
         self._worker: tuple[int, str] = (0, "")
 
@@ -169,9 +172,11 @@ class Holdfast:
         request = ClaimRequest(channels, n, self.worker, term, endings.acked(finished))
         self._sweep_now_and_then(channels)
         claims = self._claim_once(request, finished)
+        request.ack = ()
+        if not claims and self._take_back_what_is_due(channels):
+            claims = self._claim_once(request)
         if claims or not (patience := seconds(wait, "wait")):
             return claims
-        request.ack = ()
         return self._claim_patiently(request, patience)
 
     def ack(self, claims: Claims) -> None:
@@ -260,8 +265,7 @@ class Holdfast:
 
     def close(self) -> None:
         """Closes every connection. The client may be used again; it then reopens them."""
-        while self._bells:
-            self._bells.pop().close()
+        self._bells.close()
         self.store.close()
 
     def __enter__(self) -> Holdfast:
@@ -318,20 +322,24 @@ class Holdfast:
         """Sleeps until something is due, someone rings, or the time is over."""
         deadline = time.monotonic() + patience
         numbers = [channel.id for channel in request.channels]
-        bell = self._bells.pop() if self._bells else self.store.wakeup.bell()
-        try:
+        with self._bells.borrowed() as bell:
             while True:
                 claims = self._claim_once(request)
                 left = deadline - time.monotonic()
                 if claims or left <= 0:
                     return claims
                 due = self.store.reads.next_due(request.channels)
-                if due == 0.0:
+                if due is not None and due <= 0:
                     self._sweep(request.channels)
-                    due = 0.001
-                bell.wait(numbers, min(left, LONGEST_NAP, LONGEST_NAP if due is None else due))
-        finally:
-            self._bells.append(bell)
+                bell.wait(numbers, min(left, LONGEST_NAP, LONGEST_NAP if due is None else max(due, SHORTEST_NAP)))
+
+    def _take_back_what_is_due(self, channels: Sequence[Channel]) -> bool:
+        """Nothing to claim, but a lease may have just run out: whether it is worth another look."""
+        due = self.store.reads.next_due(channels)
+        if due is None or due > 0:
+            return False
+        self._sweep(channels)
+        return True
 
     def _sweep_now_and_then(self, channels: Sequence[Channel]) -> None:
         moment = time.monotonic()

@@ -81,17 +81,21 @@ class Gather(Generic[Item, Answer]):
     def _serve(self, tickets: list[_Ticket[Item, Answer]]) -> None:
         try:
             answers = self._apply([item for ticket in tickets for item in ticket.items])
-        except BaseException as problem:
+        except Exception as problem:
             self._serve_apart(tickets, problem)
             return
+        except BaseException:
+            for ticket in tickets:  # Ctrl-C hit the one who serves; the others only learn that nothing is certain.
+                ticket.problem = Unavailable("the call was interrupted; it may or may not have happened")
+            raise
         start = 0
         for ticket in tickets:
             ticket.answers = answers[start : start + len(ticket.items)]
             start += len(ticket.items)
 
-    def _serve_apart(self, tickets: list[_Ticket[Item, Answer]], problem: BaseException) -> None:
+    def _serve_apart(self, tickets: list[_Ticket[Item, Answer]], problem: Exception) -> None:
         """One caller's bad item must not fail the others; only a database that is away fails all of them."""
-        if len(tickets) == 1 or isinstance(problem, Unavailable) or not isinstance(problem, Exception):
+        if len(tickets) == 1 or isinstance(problem, Unavailable):
             for ticket in tickets:
                 ticket.problem = problem
         else:

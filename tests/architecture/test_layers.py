@@ -12,6 +12,7 @@ LAYERS = {
     "store": 1,
     "client": 2,
     "aio": 2,
+    "bells": 2,
     "channels": 2,
     "claims": 2,
     "endings": 2,

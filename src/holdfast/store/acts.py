@@ -7,6 +7,7 @@ from holdfast.core.lifecycle import State
 from holdfast.core.message import MessageId
 from holdfast.store import rows
 from holdfast.store.api import Channel
+from holdfast.store.burial import end_replay
 from holdfast.store.rows import Content, NewRow
 from holdfast.store.settling import close
 from holdfast.store.transaction import Transaction
@@ -16,7 +17,7 @@ def cancel(tx: Transaction, tenant: str, message_id: MessageId) -> bool:
     """Ends a message that is pending or being worked on; its holder's token is worth nothing from then on."""
     row = tx.one("rows.find", id=message_id, tenant=tenant)
     if row is not None:
-        return _cancel_row(tx, row[0], row[7], message_id)
+        return _cancel_row(tx, row[0], row[7], message_id, row[8])
     found = tx.one("lanes.find", id=message_id, tenant=tenant)
     return found is not None and _cancel_in_lane(tx, found[0], found[1], message_id)
 
@@ -28,14 +29,19 @@ def purge(tx: Transaction, channel: Channel) -> int:
         lane = priority.lane(channel.id, level)
         tx.one("lanes.hold", group=channel.group, lane=lane)
         gone += tx.run("lanes.purge", group=channel.group, lane=lane)
+    tx.run("dead.purge_replays", group=channel.group)
     return gone + tx.run("rows.purge", group=channel.group)
 
 
-def _cancel_row(tx: Transaction, group: int, order_key: str, message_id: MessageId) -> bool:
+def _cancel_row(
+    tx: Transaction, group: int, order_key: str, message_id: MessageId, replay_of: MessageId | None
+) -> bool:
     rows.hold_keys(tx, [(group, order_key)])
     ended = tx.one("rows.cancel", group=group, id=message_id)
     if ended is None:
         return False
+    if replay_of:
+        end_replay(tx, replay_of, State.CANCELED)
     rows.promote(tx, [(group, order_key)])
     return True
 

@@ -17,7 +17,7 @@ def status(tx: Transaction, tenant: str, message_id: MessageId) -> MessageStatus
     """Where a message is: among the rows, in its lane, or dead. A row speaks for the lane it came from."""
     row = tx.one("rows.find", id=message_id, tenant=tenant)
     if row is not None:
-        _, _, state, attempts, due_at, enqueued_at, queue, _ = row
+        _, _, state, attempts, due_at, enqueued_at, queue, _, _ = row
         due = due_at if state == State.PENDING else None
         return MessageStatus(id_text(message_id), queue, State(state), attempts, enqueued_at, due)
     dead = tx.one("dead.find", id=message_id, tenant=tenant)
@@ -74,7 +74,7 @@ def next_due(tx: Transaction, channels: Sequence[Channel]) -> float | None:
         tx.one("channels.next_due", group=channel.group, lane=priority.lane(channel.id, 0)) for channel in channels
     ]
     moments = [moment[0] for moment in found if moment and moment[0] is not None]
-    return max(0.0, (min(moments) - tx.clock()) / 1_000_000) if moments else None
+    return min(moments) / 1_000_000 if moments else None
 
 
 def _dead_letter(row: Row) -> DeadLetterRecord:

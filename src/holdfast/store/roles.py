@@ -19,6 +19,7 @@ class Database(Protocol):
 
     def write(self, work: Callable[[Any], Result]) -> Result: ...
     def read(self, work: Callable[[Any], Result]) -> Result: ...
+    def glance(self, work: Callable[[Any], Result]) -> Result: ...
 
 
 class ChannelsRole:
@@ -31,7 +32,7 @@ class ChannelsRole:
         return self._database.write(lambda tx: channels.declare(tx, tenant, name, spec))
 
     def find(self, tenant: str, name: str) -> Channel | None:
-        return self._database.read(lambda tx: channels.find(tx, tenant, name))
+        return self._database.glance(lambda tx: channels.find(tx, tenant, name))
 
     def names(self, tenant: str) -> list[str]:
         return self._database.read(lambda tx: [name for (name,) in tx.all("channels.names", tenant=tenant)])
@@ -74,4 +75,4 @@ class ReadsRole:
         return self._database.read(lambda tx: reading.dead_letters(tx, tenant, queue, limit, after))
 
     def next_due(self, all_channels: Sequence[Channel]) -> float | None:
-        return self._database.read(lambda tx: reading.next_due(tx, all_channels))
+        return self._database.glance(lambda tx: reading.next_due(tx, all_channels))

@@ -16,6 +16,7 @@ class Tally(msgspec.Struct):
     claimed: int = 0
     done: int = 0
     failed: int = 0
+    claimed_at: float = 0.0
     held: set[str] = msgspec.field(default_factory=set)
 
 
@@ -53,6 +54,7 @@ class Ledger:
             self.enqueued.update(what.ids)
         elif isinstance(what, Claimed):
             tally.claimed += len(what.ids)
+            tally.claimed_at = what.at
             tally.held = set(what.ids)
             self.taken_over |= self.orphans & tally.held
         else:

@@ -15,10 +15,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from holdfast.claims import Claim
+from holdfast import Claim, Holdfast, LeaseLost
 from holdfast.cli.demo.plan import Job, Plan
-from holdfast.client import Holdfast
-from holdfast.errors import LeaseLost
 
 _WAIT = 0.5
 _SHORTEST_NAP = 0.002
@@ -31,9 +29,10 @@ class Enqueued(msgspec.Struct, tag=True):
 
 
 class Claimed(msgspec.Struct, tag=True):
-    """These messages are being worked on, by this worker only."""
+    """These messages are being worked on, by this worker only, since `at` on the clock that all processes share."""
 
     ids: list[str]
+    at: float
 
 
 class Settled(msgspec.Struct, tag=True):
@@ -97,8 +96,9 @@ def consume(hf: Holdfast, plan: Plan, orders: Orders) -> None:
         claims = hf.claim(plan.queue, n=plan.batch, wait=_WAIT)
         if not claims:
             continue
-        report(Claimed(ids(claims)))
-        good, bad = [], []
+        report(Claimed(ids(claims), time.monotonic()))
+        good: list[Claim] = []
+        bad: list[Claim] = []
         for claim in claims:
             pace.work()
             (good if orders.fixed or claim.attempt > claim.message.body["fails"] else bad).append(claim)

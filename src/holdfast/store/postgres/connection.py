@@ -91,16 +91,8 @@ class PostgresTransaction:
             found.append(self._cursor.fetchone())
         return found
 
-    def begin(self) -> None:
-        """From here to `commit` everything is one transaction."""
-        self._connection.execute("BEGIN")
-
-    def commit(self) -> None:
-        """Makes it so."""
-        self._connection.execute("COMMIT")
-
     def execute(self, statement: str) -> None:
-        """A statement of a migration."""
+        """A statement without parameters: of a migration, or the border of a transaction."""
         self._connection.execute(statement.encode())
 
     def clock(self) -> int:
@@ -131,16 +123,14 @@ class Database:
     def write(self, work: Callable[[PostgresTransaction], Result]) -> Result:
         """Runs `work` in a transaction: all of it happens, durably, or nothing."""
 
-        def in_transaction(tx: PostgresTransaction) -> Result:
-            tx.begin()
-            result = work(tx)
-            tx.commit()
-            return result
-
-        return self.single(in_transaction)
+        return self.single(_within("BEGIN", work))
 
     def read(self, work: Callable[[PostgresTransaction], Result]) -> Result:
-        """Runs `work` without a transaction around it: its statements see what is committed."""
+        """Runs `work` on one consistent picture of the database."""
+        return self.single(_within("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", work))
+
+    def glance(self, work: Callable[[PostgresTransaction], Result]) -> Result:
+        """The same, for a single statement."""
         return self.single(work)
 
     def single(self, work: Callable[[PostgresTransaction], Result]) -> Result:
@@ -172,6 +162,8 @@ class Database:
     def connect(self, **options: Any) -> Connection:
         """A new connection with our types on it."""
         connection = psycopg.connect(self.url, autocommit=True, prepare_threshold=0, **{**_ENDINGS, **options})
+        # Claims rely on every statement seeing what was committed before it, whatever the server's default is.
+        connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
         connection.adapters.register_loader("uuid", RawUuid)
         connection.adapters.register_dumper(MessageId, RawUuidDumper)
         connection.adapters.register_dumper(int, Int8BinaryDumper)
@@ -224,3 +216,13 @@ class Database:
                 idle, self._idle = self._idle, []
             for other in idle:
                 other.close()
+
+
+def _within(begin: str, work: Callable[[PostgresTransaction], Result]) -> Callable[[PostgresTransaction], Result]:
+    def in_transaction(tx: PostgresTransaction) -> Result:
+        tx.execute(begin)
+        result = work(tx)
+        tx.execute("COMMIT")
+        return result
+
+    return in_transaction

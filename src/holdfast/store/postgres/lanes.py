@@ -14,14 +14,17 @@ from holdfast.store.api import ClaimRequest, Grant
 from holdfast.store.postgres.connection import PostgresTransaction
 from holdfast.store.transaction import Row
 
+ONE_STATEMENT = 10_000
+"""As many messages as one statement takes; more go in several, in one transaction."""
+
 
 def insert(tx: PostgresTransaction, new: Sequence[NewMessage]) -> list[bool]:
     """Plain messages are appended to their lanes, the others become rows; False where the id was there before."""
     tx.rings.update({priority.channel_of(message.lane) for message in new})
     fresh = _unknown(tx, new) if tx.again else new
     plain = [message for message in fresh if message.plain]
-    if plain:
-        append(tx, plain)
+    for start in range(0, len(plain), ONE_STATEMENT):
+        _append(tx, plain[start : start + ONE_STATEMENT])
     singles = [message for message in fresh if not message.plain]
     if singles:
         channels = {priority.channel_of(message.lane) for message in singles}
@@ -30,8 +33,7 @@ def insert(tx: PostgresTransaction, new: Sequence[NewMessage]) -> list[bool]:
     return [True] * len(new)
 
 
-def append(tx: PostgresTransaction, new: Sequence[NewMessage]) -> None:
-    """All of them in one statement."""
+def _append(tx: PostgresTransaction, new: Sequence[NewMessage]) -> None:
     tx.run(
         "lanes.append",
         lanes=[message.lane for message in new],

@@ -19,7 +19,7 @@ class PostgresMessages:
         self._database = database
 
     def insert(self, new: Sequence[NewMessage]) -> list[bool]:
-        one_statement = all(message.plain for message in new)
+        one_statement = len(new) <= lanes.ONE_STATEMENT and all(message.plain for message in new)
         run = self._database.single if one_statement else self._database.write
         return run(lambda tx: lanes.insert(tx, new))
 

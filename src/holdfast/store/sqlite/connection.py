@@ -101,6 +101,10 @@ class Database:
                 self._reader = self._open()
             return self._attempt(self._reader, "BEGIN", work)[1]
 
+    def glance(self, work: Callable[[SqliteTransaction], Result]) -> Result:
+        """The same, for a single statement."""
+        return self.read(work)
+
     def close(self) -> None:
         """Closes both connections; the next use opens them again."""
         with self._writing, self._reading:

@@ -11,6 +11,7 @@ from holdfast.store import rows
 from holdfast.store.api import Channel, Claimed, ClaimRequest, Grant
 from holdfast.store.settling import settle
 from holdfast.store.sqlite.connection import SqliteTransaction
+from holdfast.store.transaction import Row
 
 
 def insert(tx: SqliteTransaction, new: Sequence[NewMessage]) -> list[bool]:
@@ -34,8 +35,8 @@ def claim(tx: SqliteTransaction, request: ClaimRequest) -> Claimed:
     acked = settle(tx, insert, request.ack)
     grants: list[Grant] = []
     for channel in request.channels:
-        _claim_channel(tx, request, channel, grants)
-        if len(grants) >= request.limit:
+        alone = _claim_channel(tx, request, channel, grants)
+        if alone or len(grants) >= request.limit:
             break
     return Claimed(grants, acked)
 
@@ -53,37 +54,39 @@ def _append(tx: SqliteTransaction, lane: int, messages: list[NewMessage]) -> Non
     )
 
 
-def _claim_channel(tx: SqliteTransaction, request: ClaimRequest, channel: Channel, grants: list[Grant]) -> None:
+def _claim_channel(tx: SqliteTransaction, request: ClaimRequest, channel: Channel, grants: list[Grant]) -> bool:
+    """Adds to the grants. True if the claim ends here, for a row that must be held alone."""
     lease = request.lease or round(channel.spec.lease * 1_000_000)
     until = tx.clock() + lease
     for lane, position in tx.all("lanes.cursors", group=channel.group):
         room = request.limit - len(grants)
         if room > 0:
-            taken, alone = _take_rows(tx, request, channel, lane, until, room)
-            grants += taken
+            due = tx.all("rows.due", group=channel.group, lane=lane, limit=room)
+            alone = bool(due) and bool(due[0][3])
+            if alone and grants:
+                return True
+            due = due[:1] if alone else [row for row in due if not row[3]]
+            grants += _take_rows(tx, request, channel, lane, until, due)
             if alone:
-                return
-            room -= len(taken)
+                return True
+            room -= len(due)
         if room > 0:
             grants += _take_run(tx, request, channel, lane, position, until, room)
+    return False
 
 
 def _take_rows(
-    tx: SqliteTransaction, request: ClaimRequest, channel: Channel, lane: int, until: int, room: int
-) -> tuple[list[Grant], bool]:
-    """Due rows of one priority. One that must be alone is taken alone, and ends the claim."""
-    due = tx.all("rows.due", group=channel.group, lane=lane, limit=room)
+    tx: SqliteTransaction, request: ClaimRequest, channel: Channel, lane: int, until: int, due: list[Row]
+) -> list[Grant]:
     if not due:
-        return [], False
-    alone = bool(due[0][3])
-    due = due[:1] if alone else [row for row in due if not row[3]]
+        return []
     token = _next_token(tx)
     tx.each("rows.take", [{"seq": row[0], "token": token, "until": until, "worker": request.worker} for row in due])
     taken = []
     for _, message_id, attempts, _, *content in due:
         lease = Lease(token, channel.group, until, 1, request.worker)
         taken.append(Grant(lease, attempts + 1, None, Message(message_id, lane, *content)))
-    return taken, alone
+    return taken
 
 
 def _take_run(

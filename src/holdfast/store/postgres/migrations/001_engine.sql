@@ -290,10 +290,11 @@ BEGIN
 END
 $$;
 
--- Takes due rows of one priority. One whose last lease ended in silence is taken alone.
+-- Takes due rows of one priority. One whose last lease ended in silence is taken alone: only as the first of a claim,
+-- which it then ends; otherwise the claim ends before it (one row, alone, without a grant).
 CREATE FUNCTION holdfast_claim_rows(
-    reader bigint, wanted_lane bigint, wanted bigint, moment bigint, new_until bigint, new_worker text, OUT alone boolean,
-    OUT granted holdfast_grant
+    reader bigint, wanted_lane bigint, wanted bigint, moment bigint, new_until bigint, new_worker text,
+    first_of_claim boolean, OUT alone boolean, OUT granted holdfast_grant
 ) RETURNS SETOF record LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     new_token bigint;
@@ -303,6 +304,11 @@ BEGIN
     WHERE r.group_id = reader AND r.lane = wanted_lane AND r.state = 'pending' AND r.head AND r.due_at <= moment
     ORDER BY r.due_at, r.seq LIMIT 1 FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    IF first_alone AND NOT first_of_claim THEN
+        alone := true;
+        RETURN NEXT;
         RETURN;
     END IF;
     new_token := nextval('holdfast_token');
@@ -339,20 +345,22 @@ DECLARE
     taken bigint := 0;
     part bigint;
     row_taken record;
-    stop boolean;
 BEGIN
     FOR place IN 1..array_length(readers, 1) LOOP
-        stop := false;
         FOR level IN 0..3 LOOP
-            EXIT WHEN taken >= wanted OR stop;
+            EXIT WHEN taken >= wanted;
             FOR row_taken IN SELECT * FROM holdfast_claim_rows(readers[place], first_lanes[place] + level,
-                                     wanted - taken, moment, moment + terms[place], new_worker)
+                                     wanted - taken, moment, moment + terms[place], new_worker, taken = 0)
             LOOP
-                taken := taken + 1;
-                stop := row_taken.alone;
-                RETURN NEXT row_taken.granted;
+                IF (row_taken.granted).token IS NOT NULL THEN
+                    taken := taken + 1;
+                    RETURN NEXT row_taken.granted;
+                END IF;
+                IF row_taken.alone THEN
+                    RETURN;
+                END IF;
             END LOOP;
-            EXIT WHEN taken >= wanted OR stop;
+            EXIT WHEN taken >= wanted;
             RETURN QUERY SELECT * FROM holdfast_claim_lane(readers[place], first_lanes[place] + level,
                                      least(wanted - taken, run_limits[place]), moment + terms[place], new_worker);
             GET DIAGNOSTICS part = ROW_COUNT;

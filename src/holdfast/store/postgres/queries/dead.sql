@@ -35,3 +35,9 @@ UPDATE holdfast_dead SET replay_state = :state WHERE id = :id::uuid RETURNING 1
 
 -- name: count
 SELECT count(*) FROM holdfast_dead WHERE channel_id = :channel
+
+-- name: purge_replays
+-- The replays among the messages that are about to be purged.
+UPDATE holdfast_dead SET replay_state = 'canceled'
+WHERE id IN (SELECT replay_of FROM holdfast_row
+             WHERE group_id = :group AND state = 'pending' AND replay_of IS NOT NULL)

@@ -64,19 +64,28 @@ WHERE m.id = :id::uuid AND holdfast_is_pending(last.c, m.xid, m.seq)
 DELETE FROM holdfast_message WHERE id = :id::uuid
 
 -- name: purge
--- Everything that was not claimed yet.
+-- Everything that was not claimed yet; all of it was written by transactions at or after the oldest one open at `lo`.
 DELETE FROM holdfast_message m
 USING (SELECT c FROM holdfast_cursor c WHERE c.group_id = :group AND c.lane = :lane
        ORDER BY c.number DESC LIMIT 1) AS last
-WHERE m.lane = :lane AND holdfast_is_pending(last.c, m.xid, m.seq)
+WHERE m.lane = :lane AND m.xid >= pg_snapshot_xmin((last.c).lo) AND holdfast_is_pending(last.c, m.xid, m.seq)
 
 -- name: peek
-SELECT m.id, m.lane, m.body, m.headers, m.key, m.correlation_id, m.enqueued_at
-FROM holdfast_message m,
-     (SELECT c FROM holdfast_cursor c WHERE c.group_id = :group AND c.lane = :lane
-      ORDER BY c.number DESC LIMIT 1) AS last
-WHERE m.lane = :lane AND holdfast_is_pending(last.c, m.xid, m.seq)
-ORDER BY m.xid, m.seq
+-- In the order of claiming: what is left of the window, then what came after it.
+WITH last AS MATERIALIZED (
+    SELECT c.lo, c.hi, c.xid, c.seq FROM holdfast_cursor c WHERE c.group_id = :group AND c.lane = :lane
+    ORDER BY c.number DESC LIMIT 1
+), windowed AS (
+    SELECT 0 AS part, w.* FROM last, holdfast_read_window(:lane, last.lo, last.hi, last.xid, last.seq, :limit) AS w
+), later AS (
+    SELECT 1 AS part, m.* FROM last, holdfast_message m
+    WHERE m.lane = :lane AND m.xid >= pg_snapshot_xmin(last.hi) AND NOT pg_visible_in_snapshot(m.xid, last.hi)
+    ORDER BY m.xid, m.seq
+    LIMIT :limit
+)
+SELECT id, lane, body, headers, key, correlation_id, enqueued_at
+FROM (SELECT * FROM windowed UNION ALL SELECT * FROM later) AS both_parts
+ORDER BY part, xid, seq
 LIMIT :limit
 
 -- name: count
@@ -84,7 +93,7 @@ SELECT count(*)
 FROM holdfast_message m,
      (SELECT c FROM holdfast_cursor c WHERE c.group_id = :group AND c.lane = :lane
       ORDER BY c.number DESC LIMIT 1) AS last
-WHERE m.lane = :lane AND holdfast_is_pending(last.c, m.xid, m.seq)
+WHERE m.lane = :lane AND m.xid >= pg_snapshot_xmin((last.c).lo) AND holdfast_is_pending(last.c, m.xid, m.seq)
 
 -- name: find
 -- A message of a lane by id, with the channel that it belongs to.

@@ -36,8 +36,8 @@ SELECT name FROM holdfast_channel WHERE tenant = :tenant ORDER BY name
 SELECT id FROM holdfast_group WHERE channel_id = :channel AND name = ''
 
 -- name: next_due
--- When the next delay or lease of a group runs out. :lane is the first of the channel's four.
-SELECT min(moment) FROM (
+-- How long until the next delay or lease of a group runs out. :lane is the first of the channel's four.
+SELECT min(moment) - :now FROM (
     SELECT min(until) AS moment FROM holdfast_run WHERE group_id = :group AND finished_at IS NULL
     UNION ALL SELECT min(until) FROM holdfast_row WHERE group_id = :group AND state = 'processing'
     UNION ALL SELECT min(due_at) FROM holdfast_row

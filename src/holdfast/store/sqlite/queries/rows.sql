@@ -81,7 +81,8 @@ WHERE seq IN (SELECT r.seq FROM holdfast_row r JOIN holdfast_group g ON g.id = r
               LIMIT :limit)
 
 -- name: purge
-DELETE FROM holdfast_row WHERE group_id = :group AND state = 'pending'
+UPDATE holdfast_row SET state = 'canceled', finished_at = :now, head = 1
+WHERE group_id = :group AND state = 'pending'
 
 -- name: peek
 SELECT id, lane, body, headers, key, correlation_id, enqueued_at
@@ -91,7 +92,7 @@ ORDER BY due_at, seq
 LIMIT :limit
 
 -- name: find
-SELECT r.group_id, r.lane, r.state, r.attempts, r.due_at, r.enqueued_at, c.name, r.order_key
+SELECT r.group_id, r.lane, r.state, r.attempts, r.due_at, r.enqueued_at, c.name, r.order_key, r.replay_of
 FROM holdfast_row r
 JOIN holdfast_group g ON g.id = r.group_id
 JOIN holdfast_channel c ON c.id = g.channel_id
