@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-_TEXT = "Your order has left the warehouse and will reach you within two working days."
+_TEXT = "Your order has left the warehouse and will reach you within about two working days."
 
 
 def body(number: int) -> dict[str, Any]:
@@ -11,7 +11,7 @@ def body(number: int) -> dict[str, Any]:
         "n": number,
         "to": f"customer-{number:08d}@example.com",
         "template": "order-shipped",
-        "locale": "en",
+        "locale": "en_GB",
         "urgent": False,
         "text": _TEXT,
     }
@@ -28,5 +28,5 @@ def fault(numbers: Iterable[int], expected: int, left: int = 0) -> str | None:
         return f"{left} messages left in the queue that should be empty"
     if found == list(range(expected)):
         return None
-    unique = len(set(found))
-    return f"{expected} went in, {len(found)} came out, {len(found) - unique} of them twice"
+    missing = len(set(range(expected)) - set(found))
+    return f"of {expected} messages {missing} did not come out, and {len(found) - len(set(found))} came twice"

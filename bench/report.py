@@ -25,14 +25,14 @@ class Line:
     row: Row
     holdfast: float | None
     ref: float | None
-    failures: list[str]
+    failures: dict[str, list[str]]
     to_ref: float | None = None
     to_ref_by_round: list[float] | None = None
     to_against: float | None = None
 
     @property
     def failed(self) -> bool:
-        return bool(self.failures)
+        return any(self.failures.values())
 
 
 def lines(results: Sequence[Result]) -> list[Line]:
@@ -40,7 +40,7 @@ def lines(results: Sequence[Result]) -> list[Line]:
     values = {(line.store, line.workload, line.row.name): line.holdfast for line in found}
     for line in found:
         base = values.get((line.store, line.workload, line.row.against[0])) if line.row.against else None
-        if base and line.holdfast is not None:
+        if base and line.holdfast is not None and not line.failed:
             line.to_against = line.holdfast / base
     return found
 
@@ -50,9 +50,10 @@ def show(console: Console, found: Sequence[Line], machine: str) -> None:
         console.print(_table(store, [line for line in found if line.store == store]))
     console.print(f"[dim]{machine}")
     for line in found:
-        for failure in line.failures:
-            console.print(f"[red]{FAILED}[/] {line.store} {line.workload} {line.row.name}: ", end="")
-            console.print(failure, markup=False)
+        for contender, failures in line.failures.items():
+            for failure in failures:
+                console.print(f"[red]{FAILED}[/] {line.store} {line.workload} {line.row.name} ({contender}): ", end="")
+                console.print(failure, markup=False)
 
 
 def write_json(path: Path, results: Sequence[Result], found: Sequence[Line], machine: dict[str, Any]) -> None:
@@ -96,14 +97,14 @@ def _by_case(results: Sequence[Result]) -> Iterator[dict[str, Result]]:
 
 def _case_lines(case: dict[str, Result]) -> Iterator[Line]:
     first = next(iter(case.values()))
-    failures = [f"({contender}) {text}" for contender, result in case.items() for text in result.failures]
+    failures = {contender: result.failures for contender, result in case.items()}
     for row in first.case.rows:
         ours, theirs = (
             [outcome[row.metric] for outcome in case[contender].outcomes] if contender in case else []
             for contender in ("holdfast", "ref")
         )
         line = Line(first.store, first.case.workload, row, _median(ours), _median(theirs), failures)
-        if line.holdfast is not None and line.ref:
+        if line.holdfast is not None and line.ref and not line.failed:
             line.to_ref = line.holdfast / line.ref
             line.to_ref_by_round = [one / other for one, other in zip(ours, theirs, strict=False) if other]
         yield line
@@ -134,10 +135,14 @@ def _table(store: str, found: Sequence[Line]) -> Table:
 
 
 def _cells(line: Line) -> tuple[str, ...]:
-    ours = f"[bold red]{FAILED}" if line.failed else _number(line.holdfast, line.row.unit)
+    ours, theirs = _value(line, "holdfast", line.holdfast), _value(line, "ref", line.ref)
     compared = f"{line.to_against:.2f} × {line.row.against[1]}" if line.to_against and line.row.against else ""
     goals = ", ".join(f"[{'green' if met else 'yellow'}]{text}[/]" for text, met in _verdicts(line))
-    return ours, _number(line.ref, line.row.unit), _ratio(line), compared, goals
+    return ours, theirs, _ratio(line), compared, goals
+
+
+def _value(line: Line, contender: str, value: float | None) -> str:
+    return f"[bold red]{FAILED}" if line.failures.get(contender) else _number(value, line.row.unit)
 
 
 def _ratio(line: Line) -> str:

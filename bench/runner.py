@@ -44,3 +44,5 @@ def _measure(place: Place, case: Case, result: Result) -> None:
             result.outcomes.append(case.measure(place, Target(result.contender, place.store, url)))
     except Failed as problem:
         result.failures.append(str(problem))
+    except Exception as problem:
+        result.failures.append(f"{type(problem).__name__}: {problem}")

@@ -6,7 +6,7 @@ from typing import Any
 from holdfast import Claim, Holdfast
 
 QUEUE = "bench"
-SETTINGS = {"history": 0, "lease": 300}
+SETTINGS: dict[str, Any] = {"history": 0, "lease": 300}
 
 
 class HoldfastQueue:

@@ -37,6 +37,8 @@ class RefSqlite:
     def __init__(self, url: str) -> None:
         self._connection = apsw.Connection(url.removeprefix("sqlite:///"))
         self._connection.set_busy_handler(_wait_for_the_lock)
+        # Otherwise SQLite plans the claim anew for every value of its LIMIT.
+        self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         self._execute = self._connection.execute
         self._looked_for_expired = 0.0
         for pragma in ("journal_mode = WAL", "synchronous = FULL"):

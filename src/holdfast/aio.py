@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -23,13 +22,12 @@ from holdfast.core.retry import Backoff
 from holdfast.core.settlement import Settlement
 from holdfast.gather import Gather
 from holdfast.store.api import Stats
+from holdfast.threads import Threads
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
-
-THREADS = 16
 
 
 class AsyncClaim:
@@ -127,7 +125,7 @@ class AsyncHoldfast:
             clock=clock,
         )
         self.settings = self._hf.settings
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast")
+        self._threads = Threads()
         self._inserts = AsyncGather(self._hf._inserts, self._threads)
         self._settlements = AsyncGather(self._hf._settlements, self._threads)
 
@@ -200,8 +198,8 @@ class AsyncHoldfast:
         self, *queues: str, n: int = 1, lease: Duration | None = None, wait: Duration = 0, ack: AsyncClaims = ()
     ) -> list[AsyncClaim]:
         """Takes up to `n` messages, waiting up to `wait` for the first one. See `Holdfast.claim`."""
-        finished = _plain(ack)
-        claims = await self._run(self._hf.claim, *queues, n=n, lease=lease, wait=wait, ack=finished)
+        call = partial(self._hf.claim, *queues, n=n, lease=lease, wait=wait, ack=_plain(ack))
+        claims = await self._threads.sleep(call, undo=self._hf.release)
         return [AsyncClaim(self, claim) for claim in claims]
 
     async def ack(self, claims: AsyncClaims) -> None:
@@ -276,7 +274,7 @@ class AsyncHoldfast:
     async def close(self) -> None:
         """Closes every connection."""
         await self._run(self._hf.close)
-        self._threads.shutdown(wait=False)
+        self._threads.close()
 
     async def __aenter__(self) -> AsyncHoldfast:
         return self
@@ -285,7 +283,7 @@ class AsyncHoldfast:
         await self.close()
 
     async def _run(self, call: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(call, *args, **kwargs))
+        return await self._threads.work(partial(call, *args, **kwargs))
 
     async def _draft(self, queue: str, bodies: Iterable[Any], *options: Any) -> list[NewMessage]:
         if self._hf._book.knows(queue):
@@ -300,7 +298,7 @@ class AsyncHoldfast:
 class AsyncGather(Generic[Item, Answer]):
     """Hands the calls that are awaited at the same time to a `Gather` together."""
 
-    def __init__(self, gather: Gather[Item, Answer], threads: ThreadPoolExecutor) -> None:
+    def __init__(self, gather: Gather[Item, Answer], threads: Threads) -> None:
         self._gather = gather
         self._threads = threads
         self._waiting: list[tuple[Sequence[Item], asyncio.Future[list[Answer]]]] = []
@@ -316,17 +314,22 @@ class AsyncGather(Generic[Item, Answer]):
         return await answer
 
     async def _hand_over(self) -> None:
-        loop = asyncio.get_running_loop()
         try:
             while self._waiting:
                 calls, self._waiting = self._waiting, []
-                outcomes = await loop.run_in_executor(
-                    self._threads, self._gather.call_each, [items for items, _ in calls]
-                )
-                for (_, answer), outcome in zip(calls, outcomes, strict=True):
+                for answer, outcome in await self._outcomes(calls):
                     _tell(answer, outcome)
         finally:
             self._handing_over = None
+
+    async def _outcomes(
+        self, calls: list[tuple[Sequence[Item], asyncio.Future[list[Answer]]]]
+    ) -> list[tuple[asyncio.Future[list[Answer]], list[Answer] | BaseException]]:
+        try:
+            outcomes = await self._threads.work(partial(self._gather.call_each, [items for items, _ in calls]))
+        except Exception as problem:
+            return [(answer, problem) for _, answer in calls]
+        return [(answer, outcome) for (_, answer), outcome in zip(calls, outcomes, strict=True)]
 
 
 def _tell(answer: asyncio.Future[list[Answer]], outcome: list[Answer] | BaseException) -> None:

@@ -47,11 +47,12 @@ class ChannelBook:
 
     def channel(self, name: str) -> Channel:
         """The queue of this name; one that was never declared comes to life with the defaults, unless strict."""
-        found = self._known.get(name)
+        found = self._known.get(name) if isinstance(name, str) else None
         if found is not None and time.monotonic() < found[0]:
             return found[1]
+        channel_name(name)
         self.open()
-        channel = self._store.channels.find(self._settings.tenant, channel_name(name))
+        channel = self._store.channels.find(self._settings.tenant, name)
         if channel is not None:
             return self._remember(channel)
         if self._settings.strict:

@@ -36,7 +36,7 @@ LONGEST_NAP = 5.0
 SHORTEST_NAP = 0.002
 
 SWEEP_LIMIT = 100
-MOST_CLAIMS = 100_000
+MOST_AT_ONCE = 100_000
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -164,8 +164,8 @@ class Holdfast:
         """
         if not queues:
             raise InvalidInput('claim() needs the name of a queue: hf.claim("emails", n=10)')
-        if not isinstance(n, int) or not 1 <= n <= MOST_CLAIMS:
-            raise InvalidInput(f"n must be a whole number from 1 to {MOST_CLAIMS}, not {n!r}")
+        _count(n)
+        patience = seconds(wait, "wait")
         channels = [self._book.channel(name) for name in queues]
         term = None if lease is None else _positive(micros(lease, "lease"))
         finished = as_list(ack)
@@ -175,7 +175,7 @@ class Holdfast:
         request.ack = ()
         if not claims and self._take_back_what_is_due(channels):
             claims = self._claim_once(request)
-        if claims or not (patience := seconds(wait, "wait")):
+        if claims or not patience:
             return claims
         return self._claim_patiently(request, patience)
 
@@ -232,7 +232,7 @@ class Holdfast:
 
     def peek(self, queue: str, n: int = 10) -> list[Message]:
         """The next messages in the order of claiming, without claiming them."""
-        return self.store.reads.peek(self._book.channel(queue), n)
+        return self.store.reads.peek(self._book.channel(queue), _count(n))
 
     def stats(self, queue: str) -> Stats:
         """How many messages are pending, waiting for their time, being worked on, dead."""
@@ -247,7 +247,7 @@ class Holdfast:
     ) -> list[DeadLetterRecord]:
         """Dead letters, oldest first; the next page begins `after` the last id of this one."""
         self._book.open()
-        return self.store.reads.dead_letters(self.settings.tenant, queue, n, id_bytes(after) if after else None)
+        return self.store.reads.dead_letters(self.settings.tenant, queue, _count(n), id_bytes(after) if after else None)
 
     def replay(self, dead_id: str) -> Receipt:
         """Gives a dead letter another life as a new message; once per death."""
@@ -360,6 +360,12 @@ class Holdfast:
 def as_list(claims: Claims) -> list[Claim]:
     """One claim or many, as a list."""
     return [claims] if isinstance(claims, Claim) else list(claims)
+
+
+def _count(n: int) -> int:
+    if type(n) is not int or not 1 <= n <= MOST_AT_ONCE:
+        raise InvalidInput(f"n must be a whole number from 1 to {MOST_AT_ONCE}, not {n!r}")
+    return n
 
 
 def _positive(term: int) -> int:

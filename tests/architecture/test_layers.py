@@ -17,6 +17,7 @@ LAYERS = {
     "claims": 2,
     "endings": 2,
     "gather": 2,
+    "threads": 2,
     "delivery": 2,
     "runtime": 2,
     "logs": 2,

@@ -58,14 +58,13 @@ def test_a_message_knows_when_it_was_enqueued(hf: Holdfast, clock: FakeClock) ->
     assert {claim.message.enqueued_at for claim in hf.claim("q", n=2)} == {enqueued_at}
 
 
-@pytest.mark.parametrize("body", BODIES, ids=lambda body: ascii(body)[:30])
-def test_a_body_comes_back_byte_for_byte(hf: Holdfast, clock: FakeClock, body: Any) -> None:
-    hf.enqueue("q", body)
-    hf.enqueue("q", body, delay=1)
-    clock.advance(1)
-    as_row, in_lane = hf.claim("q", n=2)
-    assert as_row.message.raw_body == in_lane.message.raw_body == encode_json(body)
-    assert as_row.message.body == in_lane.message.body == body
+@pytest.mark.parametrize("delay", [0, 1])
+def test_bodies_come_back_byte_for_byte(hf: Holdfast, clock: FakeClock, delay: int) -> None:
+    hf.enqueue_many("q", BODIES, delay=delay)
+    clock.advance(delay)
+    messages = [claim.message for claim in hf.claim("q", n=100)]
+    assert [message.raw_body for message in messages] == [encode_json(body) for body in BODIES]
+    assert [message.body for message in messages] == BODIES
 
 
 def test_a_body_survives_the_way_from_the_lane_into_a_row(hf: Holdfast) -> None:
@@ -148,21 +147,24 @@ def test_oldest_come_first(hf: Holdfast, rival: Holdfast) -> None:
     assert drain(hf) == list(range(10))
 
 
-@pytest.mark.parametrize(("name", "number"), [("urgent", 0), ("high", 1), ("normal", 2), ("low", 3)])
 @pytest.mark.parametrize("delay", [0, 1])
-def test_a_message_has_the_priority_it_was_given(
-    hf: Holdfast, clock: FakeClock, name: str, number: int, delay: int
-) -> None:
-    hf.enqueue_many("q", ["by name"], priority=name, delay=delay)
-    hf.enqueue("q", "by number", priority=number, delay=delay)
+def test_a_message_has_the_priority_it_was_given(hf: Holdfast, clock: FakeClock, delay: int) -> None:
+    for priority in ("urgent", 0, "high", 1, "normal", 2, "low", 3):
+        hf.enqueue("q", priority, priority=priority, delay=delay)
     clock.advance(delay)
-    assert [(claim.message.body, claim.message.priority) for claim in hf.claim("q", n=2)] == [
-        ("by name", number),
-        ("by number", number),
+    assert [(claim.message.body, claim.message.priority) for claim in hf.claim("q", n=10)] == [
+        ("urgent", 0),
+        (0, 0),
+        ("high", 1),
+        (1, 1),
+        ("normal", 2),
+        (2, 2),
+        ("low", 3),
+        (3, 3),
     ]
 
 
-@pytest.mark.parametrize("delay", [10, "10s", 0.25, "250ms", 0.001, "1h"])
+@pytest.mark.parametrize("delay", [10, "250ms", 0.001])
 def test_a_delayed_message_is_due_at_its_time_and_not_before(
     hf: Holdfast, clock: FakeClock, delay: float | str
 ) -> None:

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, product
 from typing import Any, NamedTuple
 
 from holdfast.core.deadletter import HISTORY_LIMIT
 from holdfast.core.duration import micros
 from holdfast.core.lifecycle import (
     FINAL,
+    GIVES_ATTEMPT_BACK,
     Event,
     State,
     Verdict,
@@ -174,10 +175,7 @@ class Model:
         for queue in queues:
             self.sweep(queue)
         lost = self._end_all(ack, Event.ACKED)
-        claims: list[Claim] = []
-        for queue in queues:
-            term = micros(self.specs[queue].lease if lease is None else lease)
-            claims += self._take(queue, n - len(claims), self.clock() + term)
+        claims = self._take(queues, n, lease)
         if lost:
             for claim in claims:
                 self._end(claim, Verdict(Event.RELEASED))
@@ -187,20 +185,20 @@ class Model:
             Granted(c.message.queue, c.message.seen, c.attempt, c.lease.until, len(c.lease.members)) for c in claims
         ]
 
-    def _take(self, queue: str, room: int, until: int) -> list[Claim]:
-        """Priority by priority: due rows, then the lane. A row that must be alone ends the queue's turn."""
+    def _take(self, queues: Sequence[str], n: int, lease: float | None) -> list[Claim]:
+        """Queue by queue, priority by priority: due rows, then the lane. A row that must be alone is taken alone."""
         claims: list[Claim] = []
-        for priority in PRIORITIES:
+        for queue, priority in product(queues, PRIORITIES):
+            spec = self.specs[queue]
+            until = self.clock() + micros(spec.lease if lease is None else lease)
             rows = self._due_rows(queue, priority)
-            alone = bool(rows) and rows[0].alone
-            rows = [row for row in rows if row.alone == alone][: min(room, 1) if alone else room]
-            claims += [claim for row in rows for claim in self._lease([row], until)]
-            room -= len(rows)
-            if alone:
-                break
-            run = self._lane(queue, priority)[: self.specs[queue].run_limit(room) if room else 0]
-            claims += self._lease(run, until)
-            room -= len(run)
+            if rows and rows[0].alone:
+                return claims or self._lease(rows[:1], until)
+            for row in [row for row in rows if not row.alone][: n - len(claims)]:
+                claims += self._lease([row], until)
+            if len(claims) < n:
+                run = self._lane(queue, priority)[: spec.run_limit(n - len(claims))]
+                claims += self._lease(run, until)
         return claims
 
     def _lease(self, members: list[Message], until: int) -> list[Claim]:
@@ -281,7 +279,8 @@ class Model:
         if error:
             message.errors = [*message.errors, failure][-HISTORY_LIMIT:]
         if message.state is State.PENDING:
-            self._put_back(message, wait, alone=event is Event.EXPIRED)
+            kept = message.alone and event in GIVES_ATTEMPT_BACK
+            self._put_back(message, wait, alone=event is Event.EXPIRED or kept)
         elif message.state is State.DEAD:
             self._bury(message, error)
         elif message.state is State.CANCELED:
@@ -354,6 +353,9 @@ class Model:
 
     def purge(self, queue: str) -> int:
         pending = self._pending(queue)
+        for message in pending:
+            message.state = next_state(message.state, Event.CANCELED)
+            self._end_replay(message)
         self._forget(pending)
         return len(pending)
 

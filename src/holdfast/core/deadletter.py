@@ -37,10 +37,7 @@ def read_history(raw: bytes | None) -> list[Failure]:
 
 def add_to_history(raw: bytes | None, failure: Failure, at: int) -> bytes:
     """The history with one more failure; only the last 20 are kept, each error's end (where a traceback says most)."""
-    error = clean_text(failure.error)
-    if len(error) > ERROR_LIMIT:
-        error = "…" + error[-ERROR_LIMIT:]
-    line = Failure(failure.attempt, failure.worker, error, at)
+    line = Failure(failure.attempt, failure.worker, short_error(failure.error), at)
     return encode_json([*read_history(raw), line][-HISTORY_LIMIT:])
 
 
@@ -57,15 +54,21 @@ def envelope(message_id: str, queue: str, message: Message, error: str, attempts
         "enqueued_at": message.enqueued_at,
     }
     return encode_json(
-        {"original_message": original, "failed_at": failed_at, "error": clean_text(error), "attempts": attempts},
+        {"original_message": original, "failed_at": failed_at, "error": short_error(error), "attempts": attempts},
         "dead letter",
     )
+
+
+def short_error(error: str) -> str:
+    """An error that every store can keep: clean, and cut to its end if it is very long."""
+    error = clean_text(error)
+    return error if len(error) <= ERROR_LIMIT else "…" + error[-ERROR_LIMIT:]
 
 
 def error_text(error: object) -> str:
     """What is kept of an error: its own text, or for an exception its traceback."""
     if isinstance(error, str):
-        return clean_text(error)
+        return short_error(error)
     if isinstance(error, BaseException):
-        return clean_text("".join(traceback.format_exception(error)).rstrip())
+        return short_error("".join(traceback.format_exception(error)).rstrip())
     raise InvalidInput(f"an error must be text or an exception, not {type(error).__name__}")

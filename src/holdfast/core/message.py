@@ -15,6 +15,8 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 _UNREAD: Any = object()
 
+TEXT_LIMIT = 500
+
 
 class MessageId(bytes):
     """The 16 bytes of a UUIDv7; a type of its own, so that a driver can tell an id from a body."""
@@ -166,9 +168,11 @@ def clean_text(value: str) -> str:
 
 
 def plain_text(value: str | None, what: str) -> str | None:
-    """Checks a key or the like: text that every database keeps as it is."""
+    """Checks a key or the like: text that every database keeps as it is, and can have in an index."""
     if value is not None and (not isinstance(value, str) or clean_text(value) != value):
         raise InvalidInput(f"{what} must be text without NUL or lone surrogates, not {value!r}")
+    if value is not None and len(value) > TEXT_LIMIT:
+        raise InvalidInput(f"{what} has {len(value)} characters; at most {TEXT_LIMIT} are allowed")
     return value
 
 

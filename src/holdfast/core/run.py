@@ -1,7 +1,8 @@
 """A run: neighbouring messages of a lane under one lease, settled together or one by one.
 
-Most runs are settled whole and then nothing is ever counted. Only a run that is split carries a bit per member,
-in the order of the lane; a set bit means that the member's claim has ended, whatever became of it.
+Most runs are settled whole and then nothing is ever counted. Only a run that is split carries bits, one per member in
+the order of the lane: `settled` for members whose claim has ended, and `gone` for those among them that left the lane
+because they were not simply acked.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ def settle(bits: Bits | None, size: int, members: Iterable[int]) -> Bits:
     for member in members:
         changed[member >> 3] |= 1 << (member & 7)
     return bytes(changed)
+
+
+def places_left(gone: Bits | None, size: int) -> list[int]:
+    """The places of the members that are still in the lane, in its order."""
+    return [member for member in range(size) if not is_settled(gone, member)]
 
 
 def is_finished(bits: Bits, size: int) -> bool:

@@ -9,7 +9,7 @@ from holdfast.store import rows
 from holdfast.store.api import Channel
 from holdfast.store.burial import end_replay
 from holdfast.store.rows import Content, NewRow
-from holdfast.store.settling import close
+from holdfast.store.settling import split
 from holdfast.store.transaction import Transaction
 
 
@@ -63,14 +63,15 @@ def _cancel_in_run(tx: Transaction, group: int, content: Content) -> bool:
     held = tx.one("runs.holding", group=group, id=content.id)
     if held is None:
         return False
-    token, size, _, member = held
+    token, size = held[:2]
     locked = tx.one("runs.lock", token=token)
-    if locked is None or run.is_settled(locked[1], member):
+    if locked is None:
+        return False
+    _, settled, gone = locked
+    place = run.places_left(gone, size)[held[4]]
+    if run.is_settled(settled, place):
         return False
     rows.add(tx, [NewRow(group, content, state=State.CANCELED, attempts=1)])
-    bits = run.settle(locked[1], size, [member])
-    if run.is_finished(bits, size):
-        close(tx, token)
-    else:
-        tx.run("runs.split", token=token, settled=bits)
+    tx.run("lanes.remove", id=content.id)
+    split(tx, token, size, run.settle(settled, size, [place]), run.settle(gone, size, [place]))
     return True

@@ -30,9 +30,9 @@ def _expire_runs(tx: Transaction, insert: Insert, channel: Channel, limit: int) 
     """A silent run comes back as rows that are claimed one by one, so that a poison message can only hurt itself."""
     expired = tx.all("runs.expired", group=channel.group, limit=limit)
     verdict = after_expiry(channel.spec, 1)
-    for token, _, bits, worker in expired:
-        members = tx.all("runs.members", token=token)
-        left = [Content.of(row) for member, row in enumerate(members) if not run.is_settled(bits, member)]
+    for token, size, settled, gone, worker in expired:
+        members = zip(run.places_left(gone, size), tx.all("runs.members", token=token), strict=True)
+        left = [Content.of(row) for place, row in members if not run.is_settled(settled, place)]
         failure = _silence(1, worker)
         if verdict.event is Event.DIED:
             for content in left:
@@ -40,6 +40,7 @@ def _expire_runs(tx: Transaction, insert: Insert, channel: Channel, limit: int) 
         else:
             errors = add_to_history(None, failure, tx.clock())
             rows.add(tx, [NewRow(channel.group, content, attempts=1, alone=True, errors=errors) for content in left])
+        tx.each("lanes.remove", [{"id": content.id} for content in left])
         close(tx, token)
     return len(expired)
 

@@ -31,7 +31,7 @@ def status(tx: Transaction, tenant: str, message_id: MessageId) -> MessageStatus
     if tx.one("lanes.is_pending", group=group, id=message_id):
         return MessageStatus(id_text(message_id), queue, State.PENDING, 0, enqueued_at, enqueued_at)
     held = tx.one("runs.holding", group=group, id=message_id)
-    working = held is not None and not run.is_settled(held[2], held[3])
+    working = held is not None and not run.is_settled(held[2], run.places_left(held[3], held[1])[held[4]])
     state = State.PROCESSING if working else State.SUCCEEDED
     return MessageStatus(id_text(message_id), queue, state, 1, enqueued_at)
 

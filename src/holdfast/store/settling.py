@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from holdfast.core import run
 from holdfast.core.deadletter import add_to_history
-from holdfast.core.lifecycle import Event, State, attempts_after
+from holdfast.core.lifecycle import GIVES_ATTEMPT_BACK, Event, State, attempts_after
 from holdfast.core.settlement import Settlement
 from holdfast.store import rows
 from holdfast.store.burial import Insert, bury, end_replay
@@ -39,6 +39,14 @@ def settle(tx: Transaction, insert: Insert, settlements: Sequence[Settlement]) -
     return applied
 
 
+def split(tx: Transaction, token: int, size: int, settled: run.Bits, gone: run.Bits) -> None:
+    """Notes which members are done; the last one closes the run."""
+    if run.is_finished(settled, size):
+        close(tx, token)
+    else:
+        tx.run("runs.split", token=token, settled=settled, gone=gone)
+
+
 def close(tx: Transaction, token: int) -> None:
     """A run is over: its range goes now, or when the group's history is."""
     tx.run("runs.finish", token=token)
@@ -50,19 +58,17 @@ def _settle_run(tx: Transaction, insert: Insert, token: int, settlements: list[I
     found = tx.one("runs.lock", token=token)
     if found is None:
         return []
-    size, bits = found
-    if bits is None and _is_whole_ack(settlements, size):
+    size, settled, gone = found
+    if settled is None and _is_whole_ack(settlements, size):
         close(tx, token)
         return [index for index, _ in settlements]
-    held = _first_of_each_member([pair for pair in settlements if not run.is_settled(bits, _member(pair))])
+    held = _first_of_each_member([pair for pair in settlements if not run.is_settled(settled, _member(pair))])
     if not held:
         return []
-    _move_out(tx, insert, [settlement for _, settlement in held if settlement.event is not Event.ACKED])
-    bits = run.settle(bits, size, (_member(pair) for pair in held))
-    if run.is_finished(bits, size):
-        close(tx, token)
-    else:
-        tx.run("runs.split", token=token, settled=bits)
+    leaving = [pair for pair in held if pair[1].event is not Event.ACKED]
+    _move_out(tx, insert, [settlement for _, settlement in leaving])
+    settled = run.settle(settled, size, map(_member, held))
+    split(tx, token, size, settled, run.settle(gone, size, map(_member, leaving)))
     return [index for index, _ in held]
 
 
@@ -88,6 +94,7 @@ def _move_out(tx: Transaction, insert: Insert, leaving: list[Settlement]) -> Non
         else:
             new_rows.append(_row_of(settlement, content, now))
     rows.add(tx, new_rows)
+    tx.each("lanes.remove", [{"id": settlement.message_id} for settlement in leaving])
     _ring(tx, {settlement.lease.group for settlement in leaving})
 
 
@@ -158,7 +165,7 @@ def _again(tx: Transaction, chosen: list[tuple[Settlement, Row]]) -> None:
                 "id": settlement.message_id,
                 "delay": settlement.delay,
                 "attempts": attempts_after(settlement.attempt, settlement.event),
-                "alone": False,
+                "alone": bool(row[11]) and settlement.event in GIVES_ATTEMPT_BACK,
                 "errors": add_to_history(row[7], settlement.failure, now) if settlement.failure else row[7],
             }
             for settlement, row in chosen
@@ -168,7 +175,10 @@ def _again(tx: Transaction, chosen: list[tuple[Settlement, Row]]) -> None:
 
 def _first_of_each_member(pairs: list[Indexed]) -> list[Indexed]:
     """Two settlements of one claim in one call: the first wins, the second has lost."""
-    return list({_member(pair): pair for pair in reversed(pairs)}.values())
+    seen: dict[int, Indexed] = {}
+    for pair in pairs:
+        seen.setdefault(_member(pair), pair)
+    return list(seen.values())
 
 
 def _first_of_each_row(held: list[tuple[int, Settlement, Row]]) -> list[tuple[int, Settlement, Row]]:

@@ -69,10 +69,12 @@ def close_whole(tx: PostgresTransaction, settlements: Sequence[Settlement]) -> s
 
 
 def whole_runs(settlements: Sequence[Settlement]) -> dict[int, int]:
-    """Token and size of the runs that are acked by as many settlements as they have members."""
-    sizes = {one.lease.token: one.lease.size for one in settlements if one.member is not None}
-    acked = Counter(one.lease.token for one in settlements if one.event is Event.ACKED and one.member is not None)
-    return {token: size for token, size in sorted(sizes.items()) if acked[token] == size}
+    """Token and size of the runs that are settled by one ack for each of their members, and by nothing else."""
+    mentioned = Counter(one.lease.token for one in settlements if one.member is not None)
+    acks = {(one.lease.token, one.member) for one in settlements if one.member is not None and one.event is Event.ACKED}
+    acked = Counter(token for token, _ in acks)
+    sizes = {one.lease.token: one.lease.size for one in settlements}
+    return {token: sizes[token] for token in sorted(mentioned) if mentioned[token] == acked[token] == sizes[token]}
 
 
 def settle(tx: PostgresTransaction, settlements: Sequence[Settlement]) -> list[bool]:

@@ -68,8 +68,8 @@ CREATE TABLE holdfast_cursor (
     PRIMARY KEY (group_id, lane, number)
 );
 
--- One lease for a whole run: the messages of one window between two positions. `settled` has a bit per member once
--- the run is split.
+-- One lease for a whole run: the messages of one window between two positions. Once it is split, `settled` has a bit per
+-- member whose claim has ended, and `gone` one per member that left the lane.
 CREATE TABLE holdfast_run (
     token       bigint      PRIMARY KEY,
     group_id    bigint      NOT NULL,
@@ -82,6 +82,7 @@ CREATE TABLE holdfast_run (
     last_seq    bigint      NOT NULL,
     size        bigint      NOT NULL CHECK (size > 0),
     settled     bytea,
+    gone        bytea,
     until       bigint      NOT NULL,
     worker      text        NOT NULL,
     finished_at bigint

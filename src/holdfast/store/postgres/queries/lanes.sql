@@ -61,7 +61,7 @@ JOIN LATERAL (SELECT c FROM holdfast_cursor c WHERE c.group_id = :group AND c.la
 WHERE m.id = :id::uuid AND holdfast_is_pending(last.c, m.xid, m.seq)
 
 -- name: remove
-DELETE FROM holdfast_message WHERE id = :id::uuid
+DELETE FROM holdfast_message WHERE id = :id::uuid RETURNING 1
 
 -- name: purge
 -- Everything that was not claimed yet; all of it was written by transactions at or after the oldest one open at `lo`.

@@ -16,7 +16,7 @@ SELECT pg_advisory_xact_lock(hashtextextended(:order_key::text, :group::bigint))
 
 -- name: lock
 -- The row behind a claim, if the token still holds.
-SELECT id, lane, body, headers, key, correlation_id, enqueued_at, errors, order_key, replay_of, worker
+SELECT id, lane, body, headers, key, correlation_id, enqueued_at, errors, order_key, replay_of, worker, alone
 FROM holdfast_row
 WHERE group_id = :group AND id = :id::uuid AND token = :token
 FOR UPDATE
@@ -71,8 +71,7 @@ WHERE seq IN (SELECT r.seq FROM holdfast_row r JOIN holdfast_group g ON g.id = r
               LIMIT :limit)
 
 -- name: purge
-UPDATE holdfast_row SET state = 'canceled', finished_at = (SELECT holdfast_now(:now::bigint)), head = true
-WHERE group_id = :group AND state = 'pending'
+DELETE FROM holdfast_row WHERE group_id = :group AND state = 'pending'
 
 -- name: peek
 SELECT id, lane, body, headers, key, correlation_id, enqueued_at

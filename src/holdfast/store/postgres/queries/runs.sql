@@ -22,10 +22,10 @@ WITH mine AS MATERIALIZED (
 SELECT token FROM mine
 
 -- name: lock
-SELECT size, settled FROM holdfast_run WHERE token = :token AND finished_at IS NULL FOR UPDATE
+SELECT size, settled, gone FROM holdfast_run WHERE token = :token AND finished_at IS NULL FOR UPDATE
 
 -- name: split
-UPDATE holdfast_run SET settled = :settled WHERE token = :token
+UPDATE holdfast_run SET settled = :settled, gone = :gone WHERE token = :token
 
 -- name: forget_messages
 -- A finished run leaves as one range, unless the group keeps a history.
@@ -47,10 +47,10 @@ UPDATE holdfast_run SET finished_at = (SELECT holdfast_now(:now::bigint)) WHERE 
 -- name: extend
 UPDATE holdfast_run SET until = (SELECT holdfast_now(:now::bigint)) + :micros
 WHERE token = :token AND finished_at IS NULL
-RETURNING until, settled
+RETURNING until
 
 -- name: expired
-SELECT token, size, settled, worker
+SELECT token, size, settled, gone, worker
 FROM holdfast_run
 WHERE group_id = :group AND finished_at IS NULL AND until <= (SELECT holdfast_now(:now::bigint))
 ORDER BY until
@@ -67,8 +67,8 @@ WHERE r.token = :token
 ORDER BY m.xid, m.seq
 
 -- name: holding
--- The open run that a claimed message of a lane is in, and its place there. A group has few open runs.
-SELECT r.token, r.size, r.settled,
+-- The open run that a claimed message of a lane is in, and how many of that run are before it. A group has few open runs.
+SELECT r.token, r.size, r.settled, r.gone,
        (SELECT count(*) FROM holdfast_message n
         WHERE n.lane = r.lane AND (n.xid, n.seq) >= (r.first_xid, r.first_seq) AND (n.xid, n.seq) < (m.xid, m.seq)
           AND pg_visible_in_snapshot(n.xid, r.hi) AND NOT pg_visible_in_snapshot(n.xid, r.lo))

@@ -53,7 +53,8 @@ CREATE TABLE holdfast_cursor (
     PRIMARY KEY (group_id, lane)
 ) WITHOUT ROWID;
 
--- One lease for a whole run. `settled` has a bit per member once the run is split.
+-- One lease for a whole run. Once it is split, `settled` has a bit per member whose claim has ended, and `gone` one
+-- per member that left the lane.
 CREATE TABLE holdfast_run (
     token       INTEGER PRIMARY KEY,
     group_id    INTEGER NOT NULL REFERENCES holdfast_group (id),
@@ -62,6 +63,7 @@ CREATE TABLE holdfast_run (
     last        INTEGER NOT NULL,
     size        INTEGER NOT NULL CHECK (size > 0),
     settled     BLOB,
+    gone        BLOB,
     until       INTEGER NOT NULL,
     worker      TEXT    NOT NULL,
     finished_at INTEGER

@@ -38,7 +38,7 @@ JOIN holdfast_cursor c ON c.group_id = :group AND c.lane = m.position >> 40
 WHERE m.id = :id AND m.position > c.position
 
 -- name: remove
-DELETE FROM holdfast_message WHERE id = :id
+DELETE FROM holdfast_message WHERE id = :id RETURNING 1
 
 -- name: purge
 -- Everything that was not claimed yet.

@@ -6,10 +6,10 @@ INSERT INTO holdfast_run (token, group_id, lane, first, last, size, until, worke
 VALUES (:token, :group, :lane, :first, :last, :size, :until, :worker)
 
 -- name: lock
-SELECT size, settled FROM holdfast_run WHERE token = :token AND finished_at IS NULL
+SELECT size, settled, gone FROM holdfast_run WHERE token = :token AND finished_at IS NULL
 
 -- name: split
-UPDATE holdfast_run SET settled = :settled WHERE token = :token
+UPDATE holdfast_run SET settled = :settled, gone = :gone WHERE token = :token
 
 -- name: forget_messages
 -- A finished run leaves as one range, unless the group keeps a history.
@@ -28,10 +28,10 @@ UPDATE holdfast_run SET finished_at = :now WHERE token = :token
 -- name: extend
 UPDATE holdfast_run SET until = :now + :micros
 WHERE token = :token AND finished_at IS NULL
-RETURNING until, settled
+RETURNING until
 
 -- name: expired
-SELECT token, size, settled, worker
+SELECT token, size, settled, gone, worker
 FROM holdfast_run
 WHERE group_id = :group AND finished_at IS NULL AND until <= :now
 ORDER BY until
@@ -45,8 +45,8 @@ WHERE r.token = :token
 ORDER BY m.position
 
 -- name: holding
--- The open run that a claimed message of a lane is in, and its place there. A group has few open runs.
-SELECT r.token, r.size, r.settled,
+-- The open run that a claimed message of a lane is in, and how many of that run are before it. A group has few open runs.
+SELECT r.token, r.size, r.settled, r.gone,
        (SELECT count(*) FROM holdfast_message n WHERE n.position >= r.first AND n.position < m.position)
 FROM holdfast_message m
 JOIN holdfast_run r ON r.group_id = :group AND r.finished_at IS NULL AND r.first <= m.position AND r.last >= m.position

@@ -1,0 +1,45 @@
+"""The threads that carry the calls of an asyncio client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+WORKERS = 16
+SLEEPERS = 1_000
+
+
+class Threads:
+    """A few threads for work, and as many as are needed for calls that mostly sleep, so that they never hold up work."""
+
+    def __init__(self) -> None:
+        self._pools: dict[int, ThreadPoolExecutor] = {}
+
+    async def work(self, call: Callable[[], Result]) -> Result:
+        """Runs a call that keeps a thread busy."""
+        return await asyncio.wrap_future(self._submit(WORKERS, call))
+
+    async def sleep(self, call: Callable[[], Result], undo: Callable[[Result], object]) -> Result:
+        """Runs a call that may sleep; if nobody wants its result any more, it is undone."""
+        running = self._submit(SLEEPERS, call)
+        try:
+            return await asyncio.shield(asyncio.wrap_future(running))
+        except asyncio.CancelledError:
+            running.add_done_callback(lambda done: None if done.exception() else undo(done.result()))
+            raise
+
+    def close(self) -> None:
+        """Lets the threads end when they have nothing left to do; new ones start when needed."""
+        pools, self._pools = self._pools, {}
+        for pool in pools.values():
+            pool.shutdown(wait=False)
+
+    def _submit(self, size: int, call: Callable[[], Result]) -> Future[Result]:
+        pool = self._pools.get(size)
+        if pool is None:
+            pool = self._pools[size] = ThreadPoolExecutor(size, thread_name_prefix="holdfast")
+        return pool.submit(call)

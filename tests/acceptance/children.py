@@ -1,0 +1,141 @@
+"""Real processes for the tests: started, spoken to, stopped, killed, and never left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.acceptance import history
+from tests.acceptance.history import History
+
+ROOT = Path(__file__).parents[2]
+
+GUARD = 120.0
+"""Nothing here takes this long; it only keeps a fault from hanging the run."""
+
+
+class Child:
+    """One process of `tests.acceptance.workers`. It obeys lines on its stdin, and ends when that is closed."""
+
+    def __init__(self, role: str, log: Path, settings: dict[str, Any]) -> None:
+        self.role, self.log = role, log
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.acceptance.workers", role, str(log), json.dumps(settings)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    def hear(self) -> Any:
+        """The next line it says."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"{self.log.stem} ended with {self.process.wait(GUARD)} and these errors: {self.errors()}"
+        return json.loads(line)
+
+    def say(self, verb: str, **details: Any) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps([verb, details]) + "\n")
+        self.process.stdin.flush()
+
+    def ask(self, verb: str, **details: Any) -> Any:
+        """Tells it to do something and waits for what comes of it."""
+        self.say(verb, **details)
+        return self.hear()
+
+    def errors(self) -> list[str]:
+        return history.read([self.log]).errors()
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(GUARD)
+
+    def finish(self) -> None:
+        """No more orders: waits until it has done what it does at the end, and ended well."""
+        self.let_go()
+        assert self.process.wait(GUARD) == 0, f"{self.log.stem}: {self.process.returncode}, {self.errors()}"
+
+    def let_go(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+
+class Family:
+    """All processes of a test."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._folder.mkdir()
+        self.children: list[Child] = []
+
+    def start(self, role: str, **settings: Any) -> Child:
+        log = self._folder / f"{role}-{len(self.children)}.log"
+        child = Child(role, log, settings)
+        self.children.append(child)
+        return child
+
+    def finish(self) -> None:
+        """Lets all end together, and waits for the last."""
+        running = [child for child in self.children if child.is_running]
+        for child in running:
+            child.let_go()
+        for child in running:
+            child.finish()
+
+    def history(self) -> History:
+        return history.read(child.log for child in self.children)
+
+    def events(self) -> int:
+        """How many bytes of history there are by now: a clock that only ticks when something happens."""
+        return sum(child.log.stat().st_size for child in self.children if child.log.exists())
+
+    def end(self) -> None:
+        """Whatever still runs is killed, stopped or not."""
+        for child in self.children:
+            if child.is_running:
+                child.kill()
+            for pipe in (child.process.stdin, child.process.stdout):
+                if pipe is not None:
+                    with suppressed_pipe_errors():
+                        pipe.close()
+
+
+@contextmanager
+def suppressed_pipe_errors() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        pass
+
+
+def eventually(condition: Callable[[], Any], what: str, seconds: float = GUARD) -> Any:
+    """Looks until it is true."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"still not so after {seconds:.0f} s: {what}"
+        time.sleep(0.002)
+    return found
+
+
+def resident_kilobytes(pid: int) -> int:
+    """How much memory a process has now."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") // 1024

@@ -1,0 +1,30 @@
+"""What the acceptance tests share: processes, and a client to look at the store with."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast
+from tests.acceptance.children import Family
+
+
+@pytest.fixture
+def family(tmp_path: Path) -> Iterator[Family]:
+    """Processes of `tests.acceptance.workers`; none outlives the test."""
+    family = Family(tmp_path / "logs")
+    yield family
+    family.end()
+
+
+@pytest.fixture
+def connect() -> Iterator[Callable[..., Holdfast]]:
+    """Clients in this process, closed after the test."""
+    with ExitStack() as clients:
+
+        def connect(url: str, **settings: Any) -> Holdfast:
+            return clients.enter_context(Holdfast(url, **settings))
+
+        yield connect

@@ -1,0 +1,302 @@
+"""A sweep of crashes: one script of everything a store does, killed at its first write, its second, … to its last.
+
+`python -m tests.acceptance.crashpoints FOLDER` forks a fresh process per crash point; this one opens nothing itself. In
+each, a file layer below SQLite counts writes and syncs and kills the process at the n-th: in the middle of a write, half of
+it done. Afterwards the file must hold exactly what the last finished transaction left, or the one that was on its way.
+Time stands still except where the script moves it, so that two runs differ in nothing but their ids.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from holdfast import Holdfast
+
+Dump = dict[str, list[Any]]
+
+LEASE, HISTORY = 10, 100
+SECOND = 1_000_000
+ENOUGH = 5_000
+"""More points than the script can have."""
+
+# What two runs of the script cannot have in common: ids, and what is made of them.
+RANDOM_COLUMNS = {"id", "message_id", "replayed_as", "replay_of"}
+UUID = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+# --- the file layer ---------------------------------------------------------------------------------------------------
+
+
+class Countdown:
+    """Kills this process at the n-th write or sync."""
+
+    def __init__(self, point: int) -> None:
+        self.left = point
+
+    def is_over(self) -> bool:
+        self.left -= 1
+        return self.left == 0
+
+
+class KillingFiles(apsw.VFS):
+    """The operating system's files, until the countdown is over. Used by every connection that is opened after it."""
+
+    def __init__(self, countdown: Countdown) -> None:
+        self.countdown = countdown
+        self.below = apsw.vfs_names()[0]
+        super().__init__("killing", self.below, makedefault=True)
+
+    def xOpen(self, name: Any, flags: Any) -> apsw.VFSFile:
+        return KillingFile(self.countdown, self.below, name, flags)
+
+    def xDelete(self, filename: str, syncdir: bool) -> None:
+        if self.countdown.is_over():
+            die()
+        super().xDelete(filename, syncdir)
+
+
+class KillingFile(apsw.VFSFile):
+    def __init__(self, countdown: Countdown, below: str, name: Any, flags: Any) -> None:
+        self.countdown = countdown
+        super().__init__(below, name, flags)
+
+    def xWrite(self, data: bytes, offset: int) -> None:
+        if self.countdown.is_over():
+            super().xWrite(bytes(data[: len(data) // 2]), offset)
+            die()
+        super().xWrite(data, offset)
+
+    def xSync(self, flags: int) -> None:
+        """Only counted: a killed process loses nothing that it has written, and hundreds of runs want to be quick."""
+        if self.countdown.is_over():
+            die()
+
+    def xTruncate(self, size: int) -> None:
+        if self.countdown.is_over():
+            die()
+        super().xTruncate(size)
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+# --- the script -------------------------------------------------------------------------------------------------------
+
+
+class Script:
+    """Every way in which the store is written, one step after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.now = 1_800_000_000 * SECOND
+        self.hf = Holdfast(f"sqlite:///{folder}/work.db", worker="w", sweep_every=3600, clock=lambda: self.now)
+        self.claims: list[Any] = []
+        self.ids: list[str] = []
+
+    def steps(self) -> list[Callable[[], Any]]:
+        hf = self.hf
+        return [
+            lambda: hf.queue("q", lease=LEASE, max_attempts=2, backoff=None, history=HISTORY, dead_letter="q.dead"),
+            lambda: hf.queue("brief", lease=LEASE, history=0),
+            lambda: self.ids.append(hf.enqueue("q", "one").id),
+            lambda: self.ids.append(hf.enqueue("q", "high", priority="high").id),
+            lambda: hf.enqueue_many("q", [f"many-{number}" for number in range(12)]),
+            lambda: hf.enqueue_many("brief", [f"brief-{number}" for number in range(60)]),
+            lambda: hf.enqueue_many("q", ["later", "much later"], delay=5),
+            lambda: self.claim("q", 3),
+            lambda: hf.ack(self.claims),
+            lambda: self.claim("brief", 40),
+            lambda: self.claim("brief", 20, ack=self.claims),
+            lambda: hf.ack(self.claims[:7]),
+            lambda: hf.close(),
+            lambda: hf.ack(self.claims[7:]),
+            lambda: self.claim("q", 4),
+            lambda: hf.ack(self.claims[0]),
+            lambda: hf.nack(self.claims[1], "no"),
+            lambda: hf.dead_letter(self.claims[2], "never"),
+            lambda: hf.extend(self.claims[3], LEASE),
+            lambda: hf.release(self.claims[3]),
+            lambda: self.pass_time(6),
+            lambda: self.claim("q", 3),
+            lambda: hf.snooze(self.claims, 1),
+            lambda: self.claim("q", 2),
+            lambda: self.pass_time(LEASE + 1),
+            lambda: hf.sweep("q"),
+            lambda: self.claim("q", 1),
+            lambda: self.pass_time(LEASE + 1),
+            lambda: hf.sweep("q"),
+            lambda: hf.replay(hf.dead_letters("q")[0].id),
+            lambda: hf.cancel(hf.peek("q", 1)[0].id),
+            lambda: self.claim("q", 30),
+            lambda: hf.ack(self.claims),
+            lambda: self.pass_time(HISTORY + 1),
+            lambda: hf.sweep("q"),
+            lambda: hf.purge("q"),
+            lambda: hf.enqueue("q", "the end"),
+            lambda: hf.close(),
+        ]
+
+    def claim(self, queue: str, n: int, **options: Any) -> None:
+        self.claims = self.hf.claim(queue, n=n, **options)
+        assert self.claims, "the script expects something here"
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += round(seconds * SECOND)
+
+
+def run_and_record(folder: Path) -> list[list[Dump]]:
+    """The script without a crash: for each step, every state that the file was in while it ran."""
+    script = Script(folder)
+    looking = apsw.Connection(str(folder / "work.db"))
+    looking.execute("PRAGMA journal_mode = WAL").fetchall()
+    recorded = [[dump(looking)]]
+    write = script.hf.store.database.write  # type: ignore[attr-defined]
+
+    def write_and_look(work: Any) -> Any:
+        result = write(work)
+        recorded[-1].append(dump(looking))
+        return result
+
+    script.hf.store.database.write = write_and_look  # type: ignore[attr-defined]
+    for step in script.steps():
+        recorded.append([recorded[-1][-1]])
+        step()
+    looking.close()
+    return recorded
+
+
+def run_until_killed(folder: Path, point: int) -> None:
+    """The script with a crash; what was finished is in `steps`, a byte for each."""
+    done = os.open(folder / "steps", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    files = KillingFiles(Countdown(point))
+    for step in Script(folder).steps():
+        step()
+        os.write(done, b".")
+    assert files.countdown.left > 0
+
+
+# --- looking afterwards -----------------------------------------------------------------------------------------------
+
+
+def dump(connection: apsw.Connection) -> Dump:
+    """All that is in the file, except what is random."""
+    tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+    return {table: contents(connection, table) for table in tables}
+
+
+def contents(connection: apsw.Connection, table: str) -> list[Any]:
+    columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})") if row[1] not in RANDOM_COLUMNS]
+    rows = connection.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall() if columns else []
+    return sorted((repr(without_ids(row)) for row in rows))
+
+
+def without_ids(row: tuple[Any, ...]) -> list[Any]:
+    """The envelope of a dead letter names the message."""
+    return [UUID.sub(b"id", value) if isinstance(value, bytes) else value for value in row]
+
+
+def examine(folder: Path, recorded: list[list[Dump]]) -> None:
+    """The file is sound, has the state of a whole transaction, and the next process can go on with it."""
+    files = KillingFiles(Countdown(0))
+    finished = (folder / "steps").stat().st_size
+    connection = apsw.Connection(str(folder / "work.db"))
+    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    found = dump(connection)
+    connection.close()
+    allowed = [recorded[finished][-1], *(recorded[finished + 1] if finished + 1 < len(recorded) else [])]
+    assert found in allowed, f"after step {finished}: {difference(found, allowed)}"
+    go_on(folder)
+    assert files.countdown.left < 0
+
+
+def go_on(folder: Path) -> None:
+    """A new process finds everything that was pending or in the hands of the dead one."""
+    script = Script(folder)
+    script.pass_time(10 * HISTORY)
+    with script.hf as hf:
+        hf.enqueue("q", "afterwards")
+        hf.queue("q", lease=LEASE, max_attempts=5)
+        for queue in ("q", "brief"):
+            hf.sweep(queue)
+            while claims := hf.claim(queue, n=100):
+                hf.ack(claims)
+            left = hf.stats(queue)
+            assert (left.pending, left.waiting, left.processing) == (0, 0, 0), f"stranded in {queue}: {left}"
+
+
+def difference(found: Dump, allowed: list[Dump]) -> str:
+    nearest = min(allowed, key=lambda one: sum(found.get(table) != rows for table, rows in one.items()))
+    tables = found.keys() | nearest.keys()
+    return str({table: (found.get(table), nearest.get(table)) for table in tables if found.get(table) != nearest.get(table)})
+
+
+# --- the sweep --------------------------------------------------------------------------------------------------------
+
+
+def sweep(folder: Path) -> dict[str, Any]:
+    recorded = in_a_child(lambda: run_and_record(fresh(folder)))
+    faults = []
+    for point in range(1, ENOUGH):
+        here = fresh(folder)
+        (here / "steps").touch()
+        if was_killed(lambda: run_until_killed(here, point)):
+            fault = in_a_child(lambda: examine(here, recorded))
+            faults += [f"killed at {point}: {fault}"] if fault else []
+        else:
+            return {"points": point - 1, "steps": len(recorded) - 1, "faults": faults}
+    raise AssertionError("the script never came to its end")
+
+
+def fresh(folder: Path) -> Path:
+    here = folder / "here"
+    shutil.rmtree(here, ignore_errors=True)
+    here.mkdir()
+    return here
+
+
+def was_killed(work: Callable[[], Any]) -> bool:
+    pid = os.fork()
+    if not pid:
+        end_with(work)
+    _, status = os.waitpid(pid, 0)
+    assert status in (0, signal.SIGKILL), f"the script ended with {status}"
+    return status != 0
+
+
+def in_a_child(work: Callable[[], Any]) -> Any:
+    """What the work returns, by way of a pipe, or the traceback of why it failed."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.close(reading)
+        with os.fdopen(writing, "w") as pipe:
+            end_with(lambda: pipe.write(json.dumps(work())) and pipe.flush(), pipe)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        answer = pipe.read()
+    os.waitpid(pid, 0)
+    return json.loads(answer)
+
+
+def end_with(work: Callable[[], Any], pipe: Any = sys.stderr) -> None:
+    code = 1
+    try:
+        work()
+        code = 0
+    except BaseException:
+        print(json.dumps(traceback.format_exc()), file=pipe, flush=True)
+    finally:
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    print(json.dumps(sweep(Path(sys.argv[1]))))

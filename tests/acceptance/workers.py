@@ -1,0 +1,270 @@
+"""What the processes of the acceptance tests do: `python -m tests.acceptance.workers ROLE LOG SETTINGS`.
+
+Orders come as lines on stdin, answers go to stdout, and everything that matters goes to the log first.
+"""
+
+import faulthandler
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from holdfast import Claim, Holdfast, HoldfastError, LeaseLost
+from tests.acceptance.history import Log
+
+POISON = "poison"
+"""A message that kills whoever works on it."""
+
+Role = Callable[..., None]
+
+
+# --- producers and consumers ------------------------------------------------------------------------------------------
+
+
+def produce(log: Log, url: str, queue: str, name: str, count: int, batch: int = 1, **options: Any) -> None:
+    """Sends `count` messages, whose bodies are `name-0`, `name-1`, …"""
+    with Holdfast(url) as hf:
+        for start in range(0, count, batch):
+            send(log, hf, queue, [f"{name}-{number}" for number in range(start, min(start + batch, count))], **options)
+
+
+def stream(log: Log, url: str, queue: str, name: str, batch: int = 1, pause: float = 0.0) -> None:
+    """Sends until it is told to stop."""
+    orders, number = Orders(), 0
+    with Holdfast(url) as hf:
+        while not orders.over:
+            send(log, hf, queue, [f"{name}-{number + more}" for more in range(batch)])
+            number += batch
+            orders.wait(pause)
+
+
+def send(log: Log, hf: Holdfast, queue: str, values: list[str], **options: Any) -> None:
+    log.write("send", "invoke", values=values)
+    if len(values) == 1:
+        receipts = [hf.enqueue(queue, values[0], **options)]
+    else:
+        receipts = hf.enqueue_many(queue, values, **options)
+    log.sent(receipts, values)
+
+
+def consume(log: Log, url: str, queue: str, n: int = 1, fused: bool = False, worker: str | None = None) -> None:
+    """Works until there are no more orders and nothing is left in the queue, waiting or in someone's hands."""
+    orders = Orders()
+    with Holdfast(url, worker=worker, sweep_every=0.1) as hf:
+        held: list[Claim] = []
+        while True:
+            held = take(log, hf, queue, n, held)
+            if not held and orders.over and is_drained(hf, queue):
+                return
+            if any(claim.message.body == POISON for claim in held):
+                os.kill(os.getpid(), signal.SIGKILL)
+            if not fused:
+                settle(log, "ack", held, hf.ack)
+                held = []
+
+
+def take(log: Log, hf: Holdfast, queue: str, n: int, held: list[Claim]) -> list[Claim]:
+    """Claims, and settles in the same transaction what was held before."""
+    if not held:
+        claims = hf.claim(queue, n=n, wait=0.1)
+        if claims:
+            log.claimed(claims)
+        return claims
+    claims = settle(log, "ack", held, lambda done: hf.claim(queue, n=n, ack=done))
+    if claims:
+        log.claimed(claims)
+    return claims or []
+
+
+def settle(log: Log, op: str, claims: list[Claim], verb: Callable[[list[Claim]], Any]) -> Any:
+    """Ends claims; a lost lease is an answer like any other."""
+    if not claims:
+        return None
+    log.settling(op, claims)
+    try:
+        result = verb(claims)
+    except LeaseLost:
+        log.settled(op, [claim for claim in claims if claim.ended is not None])
+        log.refused(op, [claim for claim in claims if claim.ended is None])
+        return None
+    log.settled(op, claims)
+    return result
+
+
+def is_drained(hf: Holdfast, queue: str) -> bool:
+    stats = hf.stats(queue)
+    return stats.pending + stats.waiting + stats.processing == 0
+
+
+# --- a worker on strings ----------------------------------------------------------------------------------------------
+
+
+def puppet(log: Log, url: str, queue: str, worker: str | None = None, patience: float = 60.0) -> None:
+    """Does what it is told, one order at a time, and says what came of it."""
+    orders = Orders()
+    with Holdfast(url, worker=worker, patience=patience, sweep_every=3600) as hf:
+        strings = Strings(log, hf, queue)
+        for verb, details in orders:
+            try:
+                answer = getattr(strings, verb)(**details)
+            except HoldfastError as problem:
+                answer = type(problem).__name__
+            print(json.dumps(answer), flush=True)
+
+
+class Strings:
+    """The orders that a puppet knows."""
+
+    def __init__(self, log: Log, hf: Holdfast, queue: str) -> None:
+        self._log, self._hf, self._queue = log, hf, queue
+        self._held: list[Claim] = []
+
+    def send(self, value: str, **options: Any) -> str:
+        send(self._log, self._hf, self._queue, [value], **options)
+        return value
+
+    def claim(self, **options: Any) -> list[Any]:
+        self._held = self._hf.claim(self._queue, **options)
+        self._log.claimed(self._held)
+        return [claim.message.body for claim in self._held]
+
+    def settle(self, op: str, **options: Any) -> str:
+        """Ends what it holds; the answer is the name of the error, if any."""
+        self._log.settling(op, self._held)
+        try:
+            getattr(self._hf, op)(self._held, **options)
+        except LeaseLost:
+            self._log.refused(op, self._held)
+            raise
+        self._log.settled(op, self._held)
+        return ""
+
+    def extend(self, duration: float) -> str:
+        self._hf.extend(self._held, duration)
+        return ""
+
+    def sweep(self) -> int:
+        return self._hf.sweep(self._queue)
+
+    def stats(self) -> list[int]:
+        found = self._hf.stats(self._queue)
+        return [found.pending, found.waiting, found.processing, found.dead]
+
+
+# --- special ones -----------------------------------------------------------------------------------------------------
+
+
+def racer(log: Log, url: str, queue: str, lease: float, rounds: int, together: int) -> None:
+    """Holds several claims to the very end of their leases and then acks: sometimes just in time, sometimes not."""
+    with Holdfast(url, sweep_every=3600) as hf:
+        for _ in range(rounds):
+            claims = [claim for _ in range(together) for claim in hf.claim(queue, n=1, lease=lease)]
+            log.claimed(claims)
+            for number, claim in enumerate(claims):
+                sleep_until(claim.lease.until + (number % 5 - 3) * 500)
+                settle(log, "ack", [claim], hf.ack)
+    print("done", flush=True)
+
+
+def sleep_until(moment: int) -> None:
+    while (left := moment - time.time_ns() // 1000) > 0:
+        time.sleep(min(left / 2_000_000, 0.01))
+
+
+def sweeper(log: Log, url: str, queue: str) -> None:
+    """Takes back expired leases as fast as it can."""
+    orders = Orders()
+    with Holdfast(url) as hf:
+        while not orders.over:
+            hf.sweep(queue)
+
+
+def onlooker(log: Log, url: str, queue: str) -> None:
+    """A busy process of many clients that look, come and go, beside one that sends and works."""
+    orders = Orders()
+    watching = threading.Thread(target=look_around, args=(log, url, queue, orders), daemon=True)
+    watching.start()
+    with Holdfast(url) as hf:
+        number = 0
+        while not orders.over:
+            send(log, hf, queue, [f"{os.getpid()}-{number + more}" for more in range(3)])
+            settle(log, "ack", take(log, hf, queue, 2, []), hf.ack)
+            number += 3
+
+
+def look_around(log: Log, url: str, queue: str, orders: "Orders") -> None:
+    try:
+        while not orders.over:
+            with Holdfast(url) as hf:
+                found = hf.peek(queue, 5)
+                hf.stats(queue)
+                hf.status(found[0].id if found else str(os.urandom(16).hex()))
+                hf.dead_letters(queue)
+                hf.queues()
+            log.write("look", "ok")
+    except BaseException as problem:
+        log.write("error", "fail", error=repr(problem))
+        raise
+
+
+# --- running ----------------------------------------------------------------------------------------------------------
+
+
+class Orders:
+    """The lines of stdin, read by a thread of their own so that a worker can be busy meanwhile."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._news = threading.Condition()
+        self.over = False
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def __iter__(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        while True:
+            with self._news:
+                self._news.wait_for(lambda: self._lines or self.over)
+                if not self._lines:
+                    return
+                line = self._lines.pop(0)
+            verb, details = json.loads(line)
+            yield verb, details
+
+    def wait(self, seconds: float) -> None:
+        if seconds:
+            with self._news:
+                self._news.wait_for(lambda: self.over, seconds)
+
+    def _read(self) -> None:
+        for line in sys.stdin:
+            with self._news:
+                self._lines.append(line)
+                self._news.notify_all()
+        with self._news:
+            self.over = True
+            self._news.notify_all()
+
+
+ROLES: dict[str, Role] = {
+    role.__name__: role for role in (produce, stream, consume, puppet, racer, sweeper, onlooker)
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    role, path, settings = arguments
+    faulthandler.dump_traceback_later(150, exit=True)
+    log = Log(Path(path))
+    try:
+        ROLES[role](log, **json.loads(settings))
+    except BaseException as problem:
+        log.write("error", "fail", error=repr(problem))
+        raise
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,124 @@
+"""The database's structure: made once, by whoever comes first, and never by an older Holdfast."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from holdfast import Holdfast, SchemaTooNew, StoreError
+from tests.conformance.steps import OpenClient, drain
+
+START = """
+import sys
+from holdfast import Holdfast
+hf = Holdfast(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+print(hf.enqueue("q", sys.argv[2]).id, flush=True)
+hf.close()
+"""
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[[str, str], "subprocess.Popen[str]"]]:
+    """Starts a process that opens the database and enqueues when it reads a line."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def start_process(url: str, body: str) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-c", START, url, body]
+        pipe = subprocess.PIPE
+        processes.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True))
+        return processes[-1]
+
+    yield start_process
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def migrate_by_a_newer_holdfast(hf: Holdfast) -> None:
+    hf.queue("q")
+    schema = hf.store.schema
+    assert schema._database.apply(schema.newest + 1, "999_from_the_future", "")
+
+
+def test_an_empty_database_is_made_ready_on_first_use(hf: Holdfast) -> None:
+    assert hf.store.schema.version() == 0
+    hf.enqueue("q", 1)
+    assert hf.store.schema.version() == hf.store.schema.newest > 0
+
+
+def test_opening_alone_touches_nothing(client: OpenClient) -> None:
+    client()
+    assert client().store.schema.version() == 0
+
+
+@pytest.mark.parametrize("use", ["queues", "dead_letters"])
+def test_reading_makes_an_empty_database_ready_too(hf: Holdfast, use: str) -> None:
+    assert getattr(hf, use)() == []
+    assert hf.store.schema.version() == hf.store.schema.newest
+
+
+def test_migrating_twice_changes_nothing(hf: Holdfast, rival: Holdfast) -> None:
+    hf.enqueue("q", "kept")
+    assert rival.store.schema.migrate() == []
+    assert drain(rival) == ["kept"]
+
+
+def test_a_fresh_database_runs_every_migration_in_order(hf: Holdfast) -> None:
+    ran = hf.store.schema.migrate()
+    assert len(ran) == hf.store.schema.newest
+    assert ran == sorted(ran)
+
+
+def test_processes_that_start_at_once_all_succeed(
+    url: str, start: Callable[[str, str], "subprocess.Popen[str]"], hf: Holdfast
+) -> None:
+    processes = [start(url, str(number)) for number in range(4)]
+    assert [process.stdout.readline() for process in processes] == ["ready\n"] * 4
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    errors = [process.communicate(timeout=60)[1] for process in processes]
+    assert errors == [""] * 4
+    assert sorted(drain(hf)) == ["0", "1", "2", "3"]
+
+
+def test_clients_of_one_process_that_start_at_once_all_succeed(client: OpenClient) -> None:
+    clients = [client() for _ in range(6)]
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(lambda hf: hf.enqueue("q", 1), clients))
+    assert len(clients[0].claim("q", n=100)) == 6
+
+
+@pytest.mark.parametrize("migrate", [True, False])
+def test_a_database_of_a_newer_holdfast_is_refused(hf: Holdfast, client: OpenClient, migrate: bool) -> None:
+    migrate_by_a_newer_holdfast(hf)
+    older = client(migrate=migrate)
+    for use in (lambda: older.enqueue("q", 1), older.queues, lambda: older.claim("q")):
+        with pytest.raises(SchemaTooNew, match="upgrade"):
+            use()
+
+
+def test_without_leave_to_migrate_an_empty_database_is_refused_with_advice(client: OpenClient) -> None:
+    cautious = client(migrate=False)
+    with pytest.raises(StoreError, match="migrate"):
+        cautious.enqueue("q", 1)
+    assert cautious.store.schema.version() == 0
+
+
+def test_without_leave_to_migrate_a_ready_database_works(hf: Holdfast, client: OpenClient) -> None:
+    hf.queue("q")
+    cautious = client(migrate=False)
+    cautious.enqueue("q", "fine")
+    assert drain(cautious) == ["fine"]
+
+
+def test_a_client_that_was_refused_works_once_the_database_is_ready(hf: Holdfast, client: OpenClient) -> None:
+    cautious = client(migrate=False)
+    with pytest.raises(StoreError):
+        cautious.queues()
+    hf.queue("q")
+    assert cautious.queues() == ["q"]

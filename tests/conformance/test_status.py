@@ -1,0 +1,207 @@
+"""Where a message is: through its whole life, and until its history is over."""
+
+import pytest
+
+from holdfast import Holdfast, InvalidInput, MessageStatus
+from tests.clock import FakeClock
+from tests.conformance.steps import OpenClient, claim_one
+
+UNKNOWN = "01890a5d-ac96-774b-bcce-b302099a8057"
+
+
+def where(hf: Holdfast, message_id: str) -> tuple[str, int]:
+    status = hf.status(message_id)
+    assert status is not None
+    return status.state.value, status.attempts
+
+
+def test_a_life_in_the_lane(hf: Holdfast) -> None:
+    message_id = hf.enqueue("q", 1).id
+    assert where(hf, message_id) == ("pending", 0)
+    claim = claim_one(hf)
+    assert where(hf, message_id) == ("processing", 1)
+    claim.ack()
+    assert where(hf, message_id) == ("succeeded", 1)
+
+
+def test_a_life_as_a_row(hf: Holdfast, clock: FakeClock) -> None:
+    message_id = hf.enqueue("q", 1, delay=5).id
+    assert where(hf, message_id) == ("pending", 0)
+    clock.advance(5)
+    claim = claim_one(hf)
+    assert where(hf, message_id) == ("processing", 1)
+    claim.ack()
+    assert where(hf, message_id) == ("succeeded", 1)
+
+
+def test_a_life_with_trouble(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", max_attempts=3)
+    message_id = hf.enqueue("q", 1).id
+    claim_one(hf).nack("no", delay=0)
+    assert where(hf, message_id) == ("pending", 1)
+    claim = claim_one(hf)
+    assert where(hf, message_id) == ("processing", 2)
+    claim.release()
+    assert where(hf, message_id) == ("pending", 1)
+    claim_one(hf).snooze(0)
+    assert where(hf, message_id) == ("pending", 1)
+    claim_one(hf)
+    clock.advance(30)
+    hf.sweep("q")
+    assert where(hf, message_id) == ("pending", 2)
+    claim_one(hf).nack("no")
+    assert where(hf, message_id) == ("dead", 3)
+
+
+@pytest.mark.parametrize("delay", [0, 5])
+def test_a_life_that_is_canceled(hf: Holdfast, delay: int) -> None:
+    message_id = hf.enqueue("q", 1, delay=delay).id
+    hf.cancel(message_id)
+    assert where(hf, message_id) == ("canceled", 0)
+
+
+def test_a_life_that_is_canceled_at_work(hf: Holdfast) -> None:
+    message_id = hf.enqueue("q", 1).id
+    claim_one(hf)
+    hf.cancel(message_id)
+    assert where(hf, message_id) == ("canceled", 1)
+
+
+def test_members_of_a_run_are_told_apart(hf: Holdfast) -> None:
+    ids = [receipt.id for receipt in hf.enqueue_many("q", range(12))]
+    claims = hf.claim("q", n=10)
+    hf.ack([claims[0], claims[9]])
+    states = [where(hf, message_id)[0] for message_id in ids]
+    assert states == ["succeeded"] + ["processing"] * 8 + ["succeeded"] + ["pending"] * 2
+
+
+def test_a_status_names_queue_and_times(hf: Holdfast, clock: FakeClock) -> None:
+    now = clock()
+    lane, row = hf.enqueue("q", 1).id, hf.enqueue("q", 2, delay=5).id
+    clock.advance(1)
+    assert hf.status(lane) == MessageStatus(lane, "q", "pending", 0, now, now)
+    assert hf.status(row) == MessageStatus(row, "q", "pending", 0, now, now + 5_000_000)
+
+
+@pytest.mark.parametrize("delay", [0, 5])
+def test_only_a_pending_message_is_due(hf: Holdfast, clock: FakeClock, delay: int) -> None:
+    message_id = hf.enqueue("q", 1, delay=delay).id
+    clock.advance(delay)
+    claim = claim_one(hf)
+    assert hf.status(message_id).due_at is None
+    claim.ack()
+    assert hf.status(message_id).due_at is None
+
+
+def test_an_unknown_message_has_no_status(hf: Holdfast) -> None:
+    assert hf.status(UNKNOWN) is None
+
+
+def test_what_is_no_id_is_refused(hf: Holdfast) -> None:
+    with pytest.raises(InvalidInput):
+        hf.status("not an id")
+
+
+@pytest.mark.parametrize("delay", [0, 1])
+def test_without_a_history_a_success_is_forgotten_at_once(hf: Holdfast, clock: FakeClock, delay: int) -> None:
+    hf.queue("q", history=0)
+    ids = [receipt.id for receipt in hf.enqueue_many("q", range(3), delay=delay)]
+    clock.advance(delay)
+    hf.ack(hf.claim("q", n=3))
+    assert [hf.status(message_id) for message_id in ids] == [None] * 3
+
+
+def test_without_a_history_a_split_run_is_forgotten_with_its_last_member(hf: Holdfast) -> None:
+    hf.queue("q", history=0)
+    hf.enqueue_many("q", range(3))
+    claims = hf.claim("q", n=3)
+    for claim in claims:
+        claim.ack()
+    assert [hf.status(claim.message.id) for claim in claims] == [None] * 3
+
+
+def test_without_a_history_a_death_is_still_known(hf: Holdfast) -> None:
+    hf.queue("q", history=0)
+    message_id = hf.enqueue("q", 1).id
+    claim_one(hf).dead_letter("boom")
+    assert where(hf, message_id) == ("dead", 1)
+
+
+def test_the_history_of_a_run_is_pruned_when_it_is_over(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", history="10m")
+    ids = [receipt.id for receipt in hf.enqueue_many("q", range(3))]
+    hf.ack(hf.claim("q", n=3))
+    clock.advance(599)
+    assert hf.sweep("q") == 0
+    assert where(hf, ids[0]) == ("succeeded", 1)
+    clock.advance(1)
+    assert hf.sweep("q") == 1
+    assert [hf.status(message_id) for message_id in ids] == [None] * 3
+
+
+def test_the_history_of_rows_is_pruned_when_it_is_over(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", history="10m")
+    acked, canceled = (receipt.id for receipt in hf.enqueue_many("q", range(2), delay=1))
+    hf.cancel(canceled)
+    clock.advance(1)
+    claim_one(hf).ack()
+    clock.advance(598)
+    assert hf.sweep("q") == 0
+    clock.advance(1)
+    hf.sweep("q")
+    assert hf.status(canceled) is None
+    assert where(hf, acked) == ("succeeded", 1)
+    clock.advance(1)
+    hf.sweep("q")
+    assert hf.status(acked) is None
+
+
+def test_a_claim_prunes_what_is_over_without_being_asked(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", history=10)
+    message_id = hf.enqueue("q", 1).id
+    claim_one(hf).ack()
+    clock.advance(10)
+    hf.claim("q")
+    assert hf.status(message_id) is None
+
+
+def test_pruning_takes_only_what_is_finished(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", history=10, lease=3600)
+    pending, held, delayed = hf.enqueue("q", 1), hf.enqueue("q", 2, priority="urgent"), hf.enqueue("q", 3, delay=9999)
+    claim = hf.claim("q")[0]
+    clock.advance(1000)
+    assert hf.sweep("q") == 0
+    assert [where(hf, receipt.id)[0] for receipt in (pending, held, delayed)] == ["pending", "processing", "pending"]
+    claim.ack()
+
+
+def test_more_history_than_one_sweep_takes_is_pruned_by_the_next(client: OpenClient, clock: FakeClock) -> None:
+    hf = client(sweep_every=10_000)
+    hf.queue("q", history=10)
+    ids = [receipt.id for receipt in hf.enqueue_many("q", range(110))]
+    while claims := hf.claim("q"):
+        hf.ack(claims)
+    clock.advance(10)
+    while hf.sweep("q"):
+        pass
+    assert [message_id for message_id in ids if hf.status(message_id)] == []
+
+
+def test_a_purged_message_is_never_called_a_success(hf: Holdfast) -> None:
+    message_id = hf.enqueue("q", 1).id
+    claim_one(hf).nack("no", delay=60)
+    assert hf.purge("q") == 1
+    status = hf.status(message_id)
+    assert status is None or status.state == "canceled"
+
+
+def test_a_canceled_member_is_never_called_a_success_while_its_run_is_open(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", history=10, lease=3600)
+    hf.enqueue_many("q", range(2))
+    canceled, held = hf.claim("q", n=2)
+    hf.cancel(canceled.message.id)
+    clock.advance(11)
+    hf.sweep("q")
+    status = hf.status(canceled.message.id)
+    assert status is None or status.state == "canceled"
+    held.ack()

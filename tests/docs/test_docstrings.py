@@ -1,0 +1,34 @@
+"""The examples in the docstrings of public names do what they say."""
+
+import doctest
+import inspect
+import sys
+from pathlib import Path
+
+import pytest
+
+import holdfast
+
+FINDER = doctest.DocTestFinder()
+NAMES = [name for name in holdfast.__all__ if inspect.isclass(getattr(holdfast, name))]
+
+
+def examples(name: str) -> list[doctest.DocTest]:
+    thing = getattr(holdfast, name)
+    module = sys.modules[thing.__module__]
+    return [test for test in FINDER.find(thing, name, module=module) if test.examples]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if examples(name)])
+def test_docstring_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    for test in examples(name):
+        outcome = runner.run(test)
+        assert outcome.attempted
+        assert not outcome.failed
+
+
+def test_the_clients_have_examples() -> None:
+    assert examples("Holdfast")
+    assert examples("AsyncHoldfast")
