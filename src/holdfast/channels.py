@@ -74,3 +74,8 @@ class ChannelBook:
             )
         elif schema.version() > schema.newest:
             raise SchemaTooNew
+        if schema.is_ahead():
+            raise StoreError(
+                "this database was restored from a dump of another server, and its messages carry transaction numbers "
+                "that this server has not reached: stop everything that uses it and run `holdfast rebase --db URL` once"
+            )

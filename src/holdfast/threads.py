@@ -14,7 +14,7 @@ SLEEPERS = 1_000
 
 
 class Threads:
-    """A few threads for work, and as many as are needed for calls that mostly sleep, so that they never hold up work."""
+    """A few threads for work, and as many as it takes for calls that mostly sleep: those must not hold up work."""
 
     def __init__(self) -> None:
         self._pools: dict[int, ThreadPoolExecutor] = {}

@@ -35,6 +35,14 @@ ONE_SIDED_STATEMENTS: dict[tuple[str, str], str] = {
     ("lanes.sql", "close_and_claim"): "PostgreSQL saves a round trip",
     ("runs.sql", "close_whole"): "PostgreSQL saves round trips",
     ("schema.sql", "hold"): "SQLite's write lock keeps a second migration out",
+    ("schema.sql", "is_ahead"): "only PostgreSQL has transaction numbers that a restore can leave behind",
+    ("schema.sql", "stop_everything"): "…",
+    ("schema.sql", "end_leases"): "…",
+    ("schema.sql", "channels"): "…",
+    ("schema.sql", "finished_runs"): "…",
+    ("schema.sql", "renumber_messages"): "…",
+    ("schema.sql", "forget_cursors"): "…",
+    ("schema.sql", "restart_cursors"): "…",
 }
 """(file, statement) that only one store has, such as `("lanes.sql", "take_snapshot")` → why."""
 

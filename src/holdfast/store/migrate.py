@@ -13,6 +13,8 @@ class Migratable(Protocol):
 
     def schema_version(self) -> int: ...
     def apply(self, number: int, name: str, script: str) -> bool: ...
+    def is_ahead(self) -> bool: ...
+    def rebase(self) -> None: ...
 
 
 class Migrator:
@@ -44,6 +46,14 @@ class Migrator:
             if self._database.apply(number, name, script):
                 ran.append(name)
         return ran
+
+    def is_ahead(self) -> bool:
+        """Whether the data was restored on a server that cannot read it yet: then `rebase` is needed."""
+        return self._database.is_ahead()
+
+    def rebase(self) -> None:
+        """Makes restored data readable on this server. Nothing else may use the database meanwhile."""
+        self._database.rebase()
 
 
 def script(package: str) -> str:

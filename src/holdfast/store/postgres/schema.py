@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from holdfast.store.channels import find
+from holdfast.store.expiry import sweep
+from holdfast.store.postgres import lanes
 from holdfast.store.postgres.connection import Database, PostgresTransaction
 from holdfast.store.sqlfile import statements
 
@@ -30,6 +33,33 @@ class PostgresSchema:
             return True
 
         return self._database.write(work)
+
+    def is_ahead(self) -> bool:
+        """Whether the data comes from a server whose transaction numbers were higher than this one's are."""
+        return self._database.glance(lambda tx: tx.one("schema.is_ahead") is not None)
+
+    def rebase(self) -> None:
+        """Gives every waiting message a transaction number of this server, and starts the readers anew.
+
+        Leases end as if their holders had been killed, and the history of finished messages is dropped: both know
+        their messages by the old numbers.
+        """
+        self._database.write(_rebase)
+
+
+def _rebase(tx: PostgresTransaction) -> None:
+    tx.run("schema.stop_everything")
+    tx.run("schema.end_leases")
+    for tenant, name in tx.all("schema.channels"):
+        channel = find(tx, tenant, name)
+        while channel is not None and sweep(tx, lanes.insert, channel, limit=1_000):
+            pass
+    for (token,) in tx.all("schema.finished_runs"):
+        tx.run("runs.drop_messages", token=token)
+        tx.run("runs.drop", token=token)
+    tx.run("schema.renumber_messages")
+    tx.run("schema.forget_cursors")
+    tx.run("schema.restart_cursors")
 
 
 def _version(tx: PostgresTransaction) -> int:

@@ -30,6 +30,13 @@ class SqliteSchema:
 
         return self._database.write(work)
 
+    def is_ahead(self) -> bool:
+        """Never: positions in a file mean the same wherever the file is."""
+        return False
+
+    def rebase(self) -> None:
+        """Nothing to do."""
+
 
 def _version(tx: SqliteTransaction) -> int:
     if tx.one("schema.exists") is None:

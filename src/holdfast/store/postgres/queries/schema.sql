@@ -17,3 +17,35 @@ SELECT coalesce(max(number), 0) FROM holdfast_migration
 
 -- name: record
 INSERT INTO holdfast_migration (number, name, applied_at) VALUES (:number, :name, (SELECT holdfast_now(:now::bigint)))
+
+-- name: is_ahead
+-- After a dump was restored on another server, messages may carry transaction numbers that this server has not reached.
+SELECT 1
+FROM holdfast_lane l
+LEFT JOIN LATERAL (SELECT m.xid FROM holdfast_message m WHERE m.lane = l.lane ORDER BY m.xid DESC LIMIT 1) AS last ON true
+LEFT JOIN LATERAL (SELECT c.hi FROM holdfast_cursor c WHERE c.group_id = l.group_id AND c.lane = l.lane
+                   ORDER BY c.number DESC LIMIT 1) AS reader ON true
+WHERE greatest(last.xid, pg_snapshot_xmax(reader.hi)) > pg_snapshot_xmax(pg_current_snapshot())
+LIMIT 1
+
+-- name: stop_everything
+LOCK TABLE holdfast_lane, holdfast_cursor, holdfast_run, holdfast_message, holdfast_row IN ACCESS EXCLUSIVE MODE
+
+-- name: end_leases
+UPDATE holdfast_run SET until = 0 WHERE finished_at IS NULL
+
+-- name: channels
+SELECT tenant, name FROM holdfast_channel
+
+-- name: finished_runs
+SELECT token FROM holdfast_run
+
+-- name: renumber_messages
+UPDATE holdfast_message SET xid = pg_current_xact_id()
+
+-- name: forget_cursors
+DELETE FROM holdfast_cursor
+
+-- name: restart_cursors
+INSERT INTO holdfast_cursor (group_id, lane, lo, hi, xid, seq)
+SELECT group_id, lane, '1:1:', '1:1:', '0', -1 FROM holdfast_lane
