@@ -29,6 +29,7 @@ class Line:
     to_ref: float | None = None
     to_ref_by_round: list[float] | None = None
     to_against: float | None = None
+    ref_to_against: float | None = None
 
     @property
     def failed(self) -> bool:
@@ -37,11 +38,12 @@ class Line:
 
 def lines(results: Sequence[Result]) -> list[Line]:
     found = [line for case in _by_case(results) for line in _case_lines(case)]
-    values = {(line.store, line.workload, line.row.name): line.holdfast for line in found}
+    by_name = {(line.store, line.workload, line.row.name): line for line in found}
     for line in found:
-        base = values.get((line.store, line.workload, line.row.against[0])) if line.row.against else None
-        if base and line.holdfast is not None and not line.failed:
-            line.to_against = line.holdfast / base
+        base = by_name.get((line.store, line.workload, line.row.against[0])) if line.row.against else None
+        if base and not (line.failed or base.failed):
+            line.to_against = _ratio(line.holdfast, base.holdfast)
+            line.ref_to_against = _ratio(line.ref, base.ref)
     return found
 
 
@@ -80,6 +82,7 @@ def write_json(path: Path, results: Sequence[Result], found: Sequence[Line], mac
             "ratio_to_ref_by_round": line.to_ref_by_round,
             "against": line.row.against[0] if line.row.against else None,
             "ratio_to_against": line.to_against,
+            "ref_ratio_to_against": line.ref_to_against,
             "goals": [text for text, _ in _verdicts(line)],
             "failures": line.failures,
         }
@@ -104,10 +107,14 @@ def _case_lines(case: dict[str, Result]) -> Iterator[Line]:
             for contender in ("holdfast", "ref")
         )
         line = Line(first.store, first.case.workload, row, _median(ours), _median(theirs), failures)
-        if line.holdfast is not None and line.ref and not line.failed:
-            line.to_ref = line.holdfast / line.ref
+        if not line.failed:
+            line.to_ref = _ratio(line.holdfast, line.ref)
             line.to_ref_by_round = [one / other for one, other in zip(ours, theirs, strict=False) if other]
         yield line
+
+
+def _ratio(one: float | None, other: float | None) -> float | None:
+    return one / other if one is not None and other else None
 
 
 def _median(values: list[float]) -> float | None:
@@ -136,16 +143,22 @@ def _table(store: str, found: Sequence[Line]) -> Table:
 
 def _cells(line: Line) -> tuple[str, ...]:
     ours, theirs = _value(line, "holdfast", line.holdfast), _value(line, "ref", line.ref)
-    compared = f"{line.to_against:.2f} × {line.row.against[1]}" if line.to_against and line.row.against else ""
     goals = ", ".join(f"[{'green' if met else 'yellow'}]{text}[/]" for text, met in _verdicts(line))
-    return ours, theirs, _ratio(line), compared, goals
+    return ours, theirs, _to_ref(line), _compared(line), goals
 
 
 def _value(line: Line, contender: str, value: float | None) -> str:
     return f"[bold red]{FAILED}" if line.failures.get(contender) else _number(value, line.row.unit)
 
 
-def _ratio(line: Line) -> str:
+def _compared(line: Line) -> str:
+    if line.to_against is None or line.row.against is None:
+        return ""
+    theirs = "" if line.ref_to_against is None else f" (ref {line.ref_to_against:.2f})"
+    return f"{line.to_against:.2f} × {line.row.against[1]}{theirs}"
+
+
+def _to_ref(line: Line) -> str:
     if line.to_ref is None:
         return ""
     spread = line.to_ref_by_round or []

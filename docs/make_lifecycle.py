@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Draws the life of a message, from the table in holdfast.core.lifecycle, into explanation/lifecycle.md.
 
-    python docs/make_lifecycle.py           write the chart
-    python docs/make_lifecycle.py --check   fail if the page shows another one
+python docs/make_lifecycle.py           write the chart
+python docs/make_lifecycle.py --check   fail if the page shows another one
 """
 
 from __future__ import annotations

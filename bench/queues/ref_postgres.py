@@ -79,10 +79,11 @@ class RefPostgres:
         return self._execute(_CLAIM, (n, LEASE)).fetchall()
 
     def _ack_and_claim(self, n: int, ack: Sequence[Row]) -> list[Row]:
-        with self._connection.pipeline(), self._connection.transaction():
-            self.ack(ack)
-            self._execute(_CLAIM, (n, LEASE))
-        return self._cursor.fetchall()
+        self._execute("BEGIN")
+        self.ack(ack)
+        found = self._claim(n)
+        self._execute("COMMIT")
+        return found
 
     def _take_back_expired(self) -> None:
         if time.monotonic() - self._looked_for_expired > 1:

@@ -183,12 +183,12 @@ class AsyncHoldfast:
         bodies: Iterable[Any],
         *,
         priority: int | str = priorities.NORMAL,
-        key: str | None = None,
+        key: str | Callable[[Any], str | None] | None = None,
         delay: Duration = 0,
         headers: dict[str, Any] | None = None,
         correlation_id: str | None = None,
     ) -> list[Receipt]:
-        """Stores many messages in one transaction: all of them or none."""
+        """Stores many messages in one transaction: all of them or none. `key` may be a function of the body."""
         new = await self._draft(queue, bodies, priority, key, delay, headers, correlation_id)
         if new:
             await self._inserts.call(new)

@@ -141,12 +141,12 @@ class Holdfast:
         bodies: Iterable[Any],
         *,
         priority: int | str = priorities.NORMAL,
-        key: str | None = None,
+        key: str | Callable[[Any], str | None] | None = None,
         delay: Duration = 0,
         headers: dict[str, Any] | None = None,
         correlation_id: str | None = None,
     ) -> list[Receipt]:
-        """Stores many messages in one transaction: all of them or none."""
+        """Stores many messages in one transaction: all of them or none. `key` may be a function of the body."""
         new = self._draft(queue, bodies, priority, key, delay, headers, correlation_id)
         if new:
             self._inserts.call(new)
@@ -159,8 +159,8 @@ class Holdfast:
     ) -> list[Claim]:
         """Takes up to `n` messages, looking at the queues in the order given. Waits up to `wait` for the first one.
 
-        `ack` settles earlier claims in the same transaction, which saves a commit per round; if one of them was lost,
-        `LeaseLost` is raised and what was claimed is handed back.
+        `ack` settles earlier claims on the same trip to the database, which saves a commit per round; if one of them
+        was lost, `LeaseLost` is raised and what was claimed is handed back.
         """
         if not queues:
             raise InvalidInput('claim() needs the name of a queue: hf.claim("emails", n=10)')
@@ -290,7 +290,7 @@ class Holdfast:
         queue: str,
         bodies: Iterable[Any],
         priority: int | str,
-        key: str | None,
+        key: str | Callable[[Any], str | None] | None,
         delay: Duration,
         headers: dict[str, Any] | None,
         correlation_id: str | None,
@@ -299,14 +299,19 @@ class Holdfast:
         channel = self._book.channel(queue)
         lane = priorities.lane(channel.id, priorities.priority(priority))
         wait = micros(delay, "delay")
-        order_key = channel.spec.order_key(plain_text(key, "key"))
         raw_headers = encode_json(_headers(headers), "headers") if headers else None
         correlation_id = plain_text(correlation_id, "correlation_id")
         plain = wait == 0 and not channel.spec.ordered
-        return [
-            NewMessage(new_id(), lane, encode_json(body), raw_headers, key, correlation_id, plain, order_key, wait)
-            for body in bodies
-        ]
+        new = []
+        for body in bodies:
+            own_key = plain_text(key(body) if callable(key) else key, "key")
+            order_key = channel.spec.order_key(own_key)
+            new.append(
+                NewMessage(
+                    new_id(), lane, encode_json(body), raw_headers, own_key, correlation_id, plain, order_key, wait
+                )
+            )
+        return new
 
     def _claim_once(self, request: ClaimRequest, finished: Sequence[Claim] = ()) -> list[Claim]:
         claimed = self.store.messages.claim(request)

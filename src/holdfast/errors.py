@@ -6,6 +6,7 @@ HoldfastError
 ├── LeaseLost             the claim is no longer yours; nothing was changed
 ├── NotFound              no message or dead letter with this id
 ├── AlreadyReplayed       this dead letter has had its one replay
+├── IllegalMove           a message cannot go from this state to that one (a bug in Holdfast)
 └── StoreError            the database refused or is out of reach
     ├── Unavailable       it did not come back within the client's patience
     ├── StoreFull         no room left on the disk
@@ -42,6 +43,10 @@ class NotFound(HoldfastError):
 
 class AlreadyReplayed(HoldfastError):
     """This dead letter was replayed before; a death can be replayed once."""
+
+
+class IllegalMove(HoldfastError):
+    """A message cannot move this way."""
 
 
 class StoreError(HoldfastError):

@@ -6,8 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
 
     @property
@@ -101,29 +102,22 @@ class Family:
             child.finish()
 
     def history(self) -> History:
-        return history.read(child.log for child in self.children)
+        return history.read(self._folder.glob("*.log"))
 
     def events(self) -> int:
         """How many bytes of history there are by now: a clock that only ticks when something happens."""
         return sum(child.log.stat().st_size for child in self.children if child.log.exists())
 
     def end(self) -> None:
-        """Whatever still runs is killed, stopped or not."""
+        """Whatever still runs is killed, stopped or not, and with it what it has forked."""
         for child in self.children:
-            if child.is_running:
-                child.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.process.wait(GUARD)
             for pipe in (child.process.stdin, child.process.stdout):
                 if pipe is not None:
-                    with suppressed_pipe_errors():
+                    with suppress(BrokenPipeError):
                         pipe.close()
-
-
-@contextmanager
-def suppressed_pipe_errors() -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError:
-        pass
 
 
 def eventually(condition: Callable[[], Any], what: str, seconds: float = GUARD) -> Any:

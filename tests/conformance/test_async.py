@@ -236,12 +236,15 @@ def test_a_cancelled_claim_does_not_keep_a_message_from_others(run: Run) -> None
     async def work(hf: AsyncHoldfast) -> None:
         await hf.enqueue("q", "for someone who listens")
         messages = hf._hf.store.messages
-        claim, entered, may_go_on = messages.claim, threading.Event(), threading.Event()
+        claim, entered, may_go_on, claimed = messages.claim, *(threading.Event() for _ in range(3))
 
         def slow(request: ClaimRequest) -> Claimed:
             entered.set()
             may_go_on.wait(10)
-            return claim(request)
+            try:
+                return claim(request)
+            finally:
+                claimed.set()
 
         messages.claim = slow
         abandoned = asyncio.create_task(hf.claim("q"))
@@ -250,6 +253,7 @@ def test_a_cancelled_claim_does_not_keep_a_message_from_others(run: Run) -> None
         await asyncio.gather(abandoned, return_exceptions=True)
         messages.claim = claim
         may_go_on.set()
+        await asyncio.to_thread(claimed.wait, 10)
         [found] = await hf.claim("q", wait=5)
         assert (found.message.body, found.attempt) == ("for someone who listens", 1)
 

@@ -108,11 +108,11 @@ def test_acking_a_part_of_a_run_twice_does_not_end_the_rest(hf: Holdfast, clock:
     assert bodies(hf.claim("q", n=10)) == [1]
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_after_an_ack_nothing_else_is_accepted(hf: Holdfast, clock: FakeClock, claim: Claim, ending: str) -> None:
+def test_after_an_ack_nothing_else_is_accepted(hf: Holdfast, clock: FakeClock, claim: Claim) -> None:
     claim.ack()
-    with pytest.raises(LeaseLost, match=claim.message.id):
-        ENDINGS[ending](claim)
+    for act in ENDINGS.values():
+        with pytest.raises(LeaseLost, match=claim.message.id):
+            act(claim)
     clock.advance(600)
     assert hf.claim("q") == []
     assert states(hf, [claim]) == ["succeeded"]

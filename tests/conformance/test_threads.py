@@ -38,7 +38,9 @@ def at_once() -> Iterator[Callable[..., list[object]]]:
         yield run
 
 
-def test_everything_that_many_threads_enqueue_arrives_once(shared: Holdfast, at_once: Callable[..., list[object]]) -> None:
+def test_everything_that_many_threads_enqueue_arrives_once(
+    shared: Holdfast, at_once: Callable[..., list[object]]
+) -> None:
     def produce(thread: int) -> list[str]:
         single = [shared.enqueue("q", [thread, number]).id for number in range(10)]
         return single + [receipt.id for receipt in shared.enqueue_many("q", [[thread, n] for n in range(10, 20)])]

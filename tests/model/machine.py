@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
-from holdfast.errors import HoldfastError, LeaseLost
+from holdfast.errors import AlreadyReplayed, HoldfastError, LeaseLost, NotFound
 from tests.model.bad_input import BAD_INPUT
 from tests.model.model import Clock, Granted, Model
 from tests.model.subject import MANY, Subject
@@ -48,6 +48,8 @@ SETTLING: st.SearchStrategy[tuple[str, dict[str, Any]]] = st.one_of(
     st.tuples(st.just("dead_letter"), st.just({"error": "gave up"})),
 )
 
+OPERATIONS = ("sweep", "purge", "redeclare", "reopen", "look", "bad input")
+
 Outcome = tuple[str, Any]
 Hand = tuple[int, ...]
 
@@ -76,15 +78,11 @@ class QueueMachine(RuleBasedStateMachine):
 
     # --- in -----------------------------------------------------------------------------------------------------------
 
-    @initialize(specs=st.tuples(SPEC, SPEC, SPEC, SPEC))
-    def declare_all(self, specs: tuple[dict[str, Any], ...]) -> None:
+    @initialize(target=names, specs=st.tuples(SPEC, SPEC, SPEC, SPEC), count=st.integers(0, 3))
+    def start(self, specs: tuple[dict[str, Any], ...], count: int) -> Any:
         for queue, spec in zip(QUEUES, specs, strict=True):
-            self.redeclare(queue, spec, None)
-
-    @rule(queue=st.sampled_from(QUEUES), spec=SPEC, ordering=st.sampled_from([None, None, *ORDERINGS.values()]))
-    def redeclare(self, queue: str, spec: dict[str, Any], ordering: str | None) -> None:
-        target = None if spec.get("dead_letter") == queue else spec.get("dead_letter")
-        self.all_do("declare", queue, {**spec, "dead_letter": target, "ordering": ordering or ORDERINGS[queue]})
+            self.declare(queue, spec, ORDERINGS[queue])
+        return multiple(*(name for queue in QUEUES for name in self.all_do("enqueue", queue, [0] * count)))
 
     @rule(target=names, queue=st.sampled_from(QUEUES), bodies=st.lists(BODIES, min_size=1, max_size=4))
     def enqueue(self, queue: str, bodies: list[Any]) -> Any:
@@ -103,11 +101,21 @@ class QueueMachine(RuleBasedStateMachine):
     def enqueue_with_options(self, queue: str, bodies: list[Any], **options: Any) -> Any:
         return multiple(*self.all_do("enqueue", queue, bodies, **options))
 
-    @rule(target=names, bodies=st.lists(BODIES, min_size=2, max_size=3), key=st.sampled_from("ab"))
-    def enqueue_same_key(self, bodies: list[Any], key: str) -> Any:
-        return multiple(*self.all_do("enqueue", KEYED, bodies, key=key))
+    @rule(target=names, count=st.integers(2, 3), key=st.sampled_from("ab"))
+    def enqueue_same_key(self, count: int, key: str) -> Any:
+        return multiple(*self.all_do("enqueue", KEYED, [0] * count, key=key))
+
+    def declare(self, queue: str, spec: dict[str, Any], ordering: str) -> None:
+        target = None if spec.get("dead_letter") == queue else spec.get("dead_letter")
+        self.all_do("declare", queue, {**spec, "dead_letter": target, "ordering": ordering})
 
     # --- out ----------------------------------------------------------------------------------------------------------
+
+    @rule(targets=(hands, all_hands), count=st.integers(1, 4), n=st.integers(1, 5), priority=st.integers(0, 3))
+    def enqueue_and_claim(self, count: int, n: int, priority: int) -> Any:
+        """What happens most, and the way to a run of several."""
+        self.all_do("enqueue", PLAIN, [0] * count, priority=priority)
+        return self.claim(PLAIN, n)
 
     @rule(targets=(hands, all_hands), queue=st.sampled_from(QUEUES), n=st.integers(1, 5))
     def claim(self, queue: str, n: int) -> Any:
@@ -128,6 +136,13 @@ class QueueMachine(RuleBasedStateMachine):
             return self.hand_of(self.all_do("claim", [queue], n, ack=done))
         except LeaseLost:
             return multiple()
+
+    @rule(target=all_hands, queue=st.sampled_from(QUEUES), n=st.integers(1, 3), how=SETTLING)
+    def claim_and_settle(self, queue: str, n: int, how: tuple[str, dict[str, Any]]) -> Any:
+        hand = self.claim(queue, n)
+        if isinstance(hand, tuple):
+            self.settle(hand, how)
+        return hand
 
     def hand_of(self, granted: list[Granted]) -> Any:
         """The numbers of new claims, or nothing for the bundle when nothing was there."""
@@ -179,36 +194,36 @@ class QueueMachine(RuleBasedStateMachine):
     def replay(self, name: str) -> Any:
         try:
             return self.all_do("replay", name)
-        except HoldfastError:
+        except (AlreadyReplayed, NotFound):
             return multiple()
-
-    @rule(queue=st.sampled_from(QUEUES))
-    def purge(self, queue: str) -> None:
-        self.all_do("purge", queue)
-
-    @rule(queue=st.sampled_from(QUEUES))
-    def sweep(self, queue: str) -> None:
-        self.all_do("sweep", queue)
 
     @rule(seconds=TIMES)
     def advance_clock(self, seconds: float) -> None:
         self.clock.now += round(seconds * 1_000_000)
 
-    @rule(how=st.sampled_from(["close", "crash", "go on"]))
-    def reopen(self, how: str) -> None:
-        self.all_do("reopen", how)
+    @rule(what=st.sampled_from(OPERATIONS), queue=st.sampled_from(QUEUES), data=st.data())
+    def operate(self, what: str, queue: str, data: st.DataObject) -> None:
+        """One rule for all that should happen now and then only: each rule gets as many turns as any other."""
+        if what == "redeclare":
+            ordering = data.draw(st.sampled_from([ORDERINGS[queue], *set(ORDERINGS.values())]))
+            self.declare(queue, data.draw(SPEC), ordering)
+        elif what == "reopen":
+            self.all_do("reopen", data.draw(st.sampled_from(["close", "crash", "go on"])))
+        elif what == "look":
+            self.look_at_a_part(queue, data.draw(st.integers(1, 3)))
+        elif what == "bad input":
+            self.bad_input(data.draw(st.sampled_from(sorted(BAD_INPUT))))
+        else:
+            self.all_do(what, queue)
 
-    @rule(bad=st.sampled_from(sorted(BAD_INPUT)))
-    def bad_input(self, bad: str) -> None:
-        if __import__("os").environ.get("SKIPBAD"): return
-        errors = {subject.refuses(BAD_INPUT[bad]) for subject in self.subjects}
-        assert len(errors) == 1, f"I25: {bad} is refused with {errors}"
-
-    @rule(queue=st.sampled_from(QUEUES), n=st.integers(1, 3))
     def look_at_a_part(self, queue: str, n: int) -> None:
         assert self.all_do("peek", queue, n) == self.all_do("peek", queue, MANY)[:n]
         everything = self.all_do("dead_letters", None)
         assert self.all_do("dead_letters", queue) == [dead for dead in everything if dead.queue == queue]
+
+    def bad_input(self, bad: str) -> None:
+        errors = {subject.refuses(BAD_INPUT[bad]) for subject in self.subjects}
+        assert len(errors) == 1, f"I25: {bad} is refused with {errors}"
 
     # --- after every step ---------------------------------------------------------------------------------------------
 

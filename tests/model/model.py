@@ -116,6 +116,11 @@ class Lease:
     is_run: bool
 
     @property
+    def turn(self) -> tuple[bool, int, int]:
+        """When it is swept up, among others: runs first, then rows; each by time, then as they began."""
+        return not self.is_run, self.until, self.number if self.is_run else self.members[0].place
+
+    @property
     def is_over(self) -> bool:
         return all(message.lease is not self for message in self.members)
 
@@ -363,7 +368,7 @@ class Model:
         """Silent leases end, runs first; then finished messages whose history is over are forgotten."""
         spec, now = self.specs[queue], self.clock()
         leases = {m.lease for m in self.messages.values() if m.queue == queue and m.lease and m.lease.until <= now}
-        for lease in sorted(leases, key=lambda each: (not each.is_run, each.until, each.members[0].place)):
+        for lease in sorted(leases, key=lambda each: each.turn):
             for message in lease.members:
                 if message.lease is lease:
                     self._move(message, after_expiry(spec, message.attempts).event, error=SILENCE)

@@ -57,7 +57,7 @@ def test_what_is_neither_number_nor_text_is_refused(refused: object) -> None:
 
 
 def test_the_error_names_the_setting() -> None:
-    with pytest.raises(InvalidInput, match="^lease must be"):
+    with pytest.raises(InvalidInput, match=r"^lease must be"):
         seconds(-1, "lease")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast import InvalidInput, Message
@@ -14,7 +14,7 @@ from holdfast.core.message import encode_json, id_bytes, id_text
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=20,
+    max_leaves=6,
 )
 
 
@@ -40,6 +40,7 @@ def test_what_is_no_id_is_refused(refused: object) -> None:
         id_bytes(refused)  # type: ignore[arg-type]
 
 
+@settings(max_examples=50)
 @given(JSON)
 def test_every_json_value_comes_back_as_it_was(value: Any) -> None:
     assert message(encode_json(value)).body == value
@@ -101,5 +102,5 @@ def test_nesting_without_end_is_refused() -> None:
 
 
 def test_the_error_names_what_could_not_be_written() -> None:
-    with pytest.raises(InvalidInput, match="^headers cannot"):
+    with pytest.raises(InvalidInput, match=r"^headers cannot"):
         encode_json(object(), "headers")

@@ -59,15 +59,15 @@ def test_zero_is_no_wait() -> None:
 
 
 @pytest.mark.parametrize("attempt", EXTREME_ATTEMPTS)
-@pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("value", ["1s..60s", "1ms..36500d", "0s..60s", 30, [60, 300, 1800], None])
-def test_no_attempt_number_leaves_the_bounds(value: object, chance: float, attempt: int) -> None:
+def test_no_attempt_number_leaves_the_bounds(value: object, attempt: int) -> None:
     rule = backoff(value)  # type: ignore[arg-type]
     steps = rule.steps or (rule.initial, rule.longest)
-    wait = rule.wait(attempt, chance)
-    assert min(steps) * (1 - rule.jitter) <= wait <= max(steps)
-    assert math.isfinite(wait)
-    assert micros(wait) >= 0
+    for chance in (0.0, 0.5, 1.0):
+        wait = rule.wait(attempt, chance)
+        assert math.isfinite(wait)
+        assert min(steps) * (1 - rule.jitter) <= wait <= max(steps)
+        assert micros(wait) >= 0
 
 
 @given(

@@ -40,7 +40,9 @@ def test_a_name_inside_a_line_is_no_name() -> None:
 
 
 def test_a_statement_ends_at_a_semicolon_at_the_end_of_a_line() -> None:
-    text = "CREATE TABLE a (\n    b TEXT DEFAULT ';'\n);\n\nCREATE INDEX c ON a (b);  \nINSERT INTO a VALUES ('x; y');\n"
+    text = (
+        "CREATE TABLE a (\n    b TEXT DEFAULT ';'\n);\n\nCREATE INDEX c ON a (b);  \nINSERT INTO a VALUES ('x; y');\n"
+    )
     assert statements(text) == [
         "CREATE TABLE a (\n    b TEXT DEFAULT ';'\n);",
         "CREATE INDEX c ON a (b);",

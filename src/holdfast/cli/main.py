@@ -13,6 +13,7 @@ from holdfast.errors import HoldfastError
 COMMANDS = {
     "demo": ("holdfast.cli.demo.command", "See it work: competing consumers, a kill -9, and nothing lost."),
     "migrate": ("holdfast.cli.migrate", "Bring a database up to date, or print the SQL for it."),
+    "rebase": ("holdfast.cli.rebase", "Make a database usable that was restored from another server's dump."),
 }
 """Command → the module that defines it under the same name, and its line in the help."""
 

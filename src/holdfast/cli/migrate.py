@@ -4,45 +4,29 @@ from __future__ import annotations
 
 import click
 
-from holdfast.errors import InvalidInput
-from holdfast.settings import Settings
-from holdfast.store.opening import migration_script, open_store
-
-KINDS = ("sqlite", "postgresql", "postgres")
-
-PATIENCE = 10.0
-"""Seconds to wait for a database that is locked or away: someone sits in front of this."""
+from holdfast import Holdfast
+from holdfast.cli.options import PATIENCE, db_option
+from holdfast.store.opening import migration_script
 
 
 @click.command()
-@click.option("--db", "url", required=True, metavar="URL", envvar="HOLDFAST_DB", show_envvar=True, help="The database.")
+@db_option
 @click.option("--sql", is_flag=True, help="Print the SQL instead; only the kind of URL is looked at.")
 def migrate(url: str, sql: bool) -> None:
-    """Bring a database up to this version of Holdfast.
+    """Bring a database up to date, or print the SQL for it.
 
     Safe to repeat and safe to run from several places at once. With --sql nothing is opened and nothing is changed:
 
     \b
         holdfast migrate --db sqlite:///work.db
-        holdfast migrate --db postgresql: --sql | psql …
+        holdfast migrate --db postgresql: --sql > holdfast.sql
     """
     if sql:
-        click.echo(migration_script(known_kind(url)))
+        click.echo(migration_script(url))
         return
-    store = open_store(Settings(url, patience=PATIENCE))
-    try:
-        ran = store.schema.migrate()
-        version = store.schema.version()
-    finally:
-        store.close()
+    with Holdfast(url, patience=PATIENCE) as hf:
+        ran = hf.store.schema.migrate()
+        version = hf.store.schema.version()
     for name in ran:
         click.echo(f"ran {name}")
     click.echo(f"the database is up to date (schema {version})")
-
-
-def known_kind(url: str) -> str:
-    """The part of a URL that says which database it is."""
-    kind = url.partition(":")[0]
-    if kind not in KINDS:
-        raise InvalidInput(f"{kind!r} is not a kind of database; write --db sqlite: or --db postgresql:")
-    return kind

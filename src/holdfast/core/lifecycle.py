@@ -1,7 +1,7 @@
 """The life of a queue message: one table, and nothing moves that is not in it.
 
-The keys are (state, what happened); the value is the next state. `decide` turns the outcome of an attempt into what
-happened: a failure becomes DIED when the attempts are used up or the error is permanent. The chart in
+The keys are (state, what happened); the value is the next state. `after_failure` and `after_expiry` say what happened:
+a failure becomes DIED when the attempts are used up or the error is permanent. The chart in
 docs/explanation/lifecycle.md is generated from this table.
 """
 
@@ -12,7 +12,7 @@ from enum import StrEnum
 import msgspec
 
 from holdfast.core.queue import QueueSpec
-from holdfast.errors import HoldfastError
+from holdfast.errors import IllegalMove
 
 
 class State(StrEnum):
@@ -52,10 +52,6 @@ TABLE: dict[tuple[State, Event], State] = {
 
 FINAL = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELED})
 GIVES_ATTEMPT_BACK = frozenset({Event.RELEASED, Event.SNOOZED})
-
-
-class IllegalMove(HoldfastError):
-    """A message cannot move this way."""
 
 
 def next_state(state: State, event: Event) -> State:

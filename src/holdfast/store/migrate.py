@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from holdfast.errors import SchemaTooNew
-from holdfast.store.sqlfile import load_migrations
+from holdfast.store.sqlfile import load_migrations, load_queries
 
 
 class Migratable(Protocol):
@@ -57,5 +57,10 @@ class Migrator:
 
 
 def script(package: str) -> str:
-    """All migrations as one SQL text, for those who run them by hand."""
-    return "\n".join(f"-- migration {name}\n{text}" for _, name, text in load_migrations(package))
+    """All migrations as one SQL text, for those who run them by hand; it notes what was run, as we would."""
+    queries = load_queries(package)
+    parts = [f"{queries['schema.prepare']};"]
+    for number, name, text in load_migrations(package):
+        record = queries["schema.record"].replace(":number", str(number)).replace(":name", f"'{name}'")
+        parts.append(f"-- migration {name}\n{text}\n{record};")
+    return "\n\n".join(parts)

@@ -24,8 +24,10 @@ def open_store(settings: Settings) -> Store:
 
 def migration_script(url: str) -> str:
     """The SQL that creates everything Holdfast needs, for the kind of database that the URL names."""
-    kind = "sqlite" if url.startswith("sqlite") else "postgres"
-    return script(f"holdfast.store.{kind}")
+    folder = {"sqlite": "sqlite", "postgresql": "postgres", "postgres": "postgres"}.get(url.partition(":")[0])
+    if folder is None:
+        raise InvalidInput(f"{_without_password(url)!r} is not a database URL; write {_FORMS}")
+    return script(f"holdfast.store.{folder}")
 
 
 def _open_sqlite(settings: Settings) -> Store:

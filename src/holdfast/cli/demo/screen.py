@@ -27,7 +27,8 @@ class Screen:
         self._head = _head(plan, place)
         self._lines: list[Text] = []
         self._printed = 0.0
-        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+        alive = console.is_terminal and not console.is_dumb_terminal
+        self._live = Live(console=console, auto_refresh=False) if alive else None
 
     def __enter__(self) -> Screen:
         if self._live:

@@ -20,7 +20,7 @@ ONE_STATEMENT = 10_000
 
 def insert(tx: PostgresTransaction, new: Sequence[NewMessage]) -> list[bool]:
     """Plain messages are appended to their lanes, the others become rows; False where the id was there before."""
-    tx.rings.update({priority.channel_of(message.lane) for message in new})
+    tx.rings.update({priority.channel_of(lane) for lane in {message.lane for message in new}})
     fresh = _unknown(tx, new) if tx.again else new
     plain = [message for message in fresh if message.plain]
     for start in range(0, len(plain), ONE_STATEMENT):

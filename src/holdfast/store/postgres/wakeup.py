@@ -22,6 +22,9 @@ _EVERYONE = "*"
 _PAYLOAD_LIMIT = 7_000
 _RETRY = 0.5
 
+# The shortest time between two notifications: a busy producer's come together, and nobody sleeps longer for it.
+_PACE = 0.002
+
 Connect = Callable[..., "psycopg.Connection[Any]"]
 
 
@@ -97,6 +100,7 @@ class Sender:
                 if connection is None:
                     connection = self._connect(options="-c synchronous_commit=off")
                 connection.execute(QUERIES["wakeup.notify"], {"channel": _CHANNEL, "payload": _payload(channels)})
+                time.sleep(_PACE)
             except psycopg.Error:
                 connection = None  # A hint was lost. The next one is worth a new connection.
                 time.sleep(0 if self._closed else _RETRY)

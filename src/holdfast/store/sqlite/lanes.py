@@ -16,16 +16,14 @@ from holdfast.store.transaction import Row
 
 def insert(tx: SqliteTransaction, new: Sequence[NewMessage]) -> list[bool]:
     """Plain messages are appended to their lanes, the others become rows; False where the id was there before."""
+    tx.rings.update({priority.channel_of(lane) for lane in {message.lane for message in new}})
     lanes: dict[int, list[NewMessage]] = defaultdict(list)
-    singles = []
     for message in new:
         if message.plain:
             lanes[message.lane].append(message)
-        else:
-            singles.append(message)
-        tx.rings.add(priority.channel_of(message.lane))
     for lane, messages in lanes.items():
         _append(tx, lane, messages)
+    singles = [message for message in new if not message.plain]
     rows.add(tx, [rows.from_new(_group_of(tx, message.lane), message) for message in singles])
     return [True] * len(new)
 

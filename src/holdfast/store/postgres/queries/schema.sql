@@ -2,7 +2,7 @@
 CREATE TABLE IF NOT EXISTS holdfast_migration (
     number     bigint PRIMARY KEY,
     name       text   NOT NULL,
-    applied_at bigint NOT NULL
+    applied_at bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 )
 
 -- name: hold
@@ -16,7 +16,7 @@ SELECT 1 WHERE to_regclass('holdfast_migration') IS NOT NULL
 SELECT coalesce(max(number), 0) FROM holdfast_migration
 
 -- name: record
-INSERT INTO holdfast_migration (number, name, applied_at) VALUES (:number, :name, (SELECT holdfast_now(:now::bigint)))
+INSERT INTO holdfast_migration (number, name) VALUES (:number, :name)
 
 -- name: is_ahead
 -- After a dump was restored on another server, messages may carry transaction numbers that this server has not reached.

@@ -2,7 +2,7 @@
 CREATE TABLE IF NOT EXISTS holdfast_migration (
     number     INTEGER PRIMARY KEY,
     name       TEXT    NOT NULL,
-    applied_at INTEGER NOT NULL
+    applied_at INTEGER NOT NULL DEFAULT (CAST(strftime('%s', 'now') AS INTEGER) * 1000000)
 )
 
 -- name: exists
@@ -12,4 +12,4 @@ SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'holdfast_migration'
 SELECT coalesce(max(number), 0) FROM holdfast_migration
 
 -- name: record
-INSERT INTO holdfast_migration (number, name, applied_at) VALUES (:number, :name, :now)
+INSERT INTO holdfast_migration (number, name) VALUES (:number, :name)

@@ -1,0 +1,289 @@
+"""SQLite: processes that are killed, forked, crowded or out of disk lose nothing and give nothing out twice."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import EngineConflict, Holdfast, StoreFull
+from tests.acceptance.children import GUARD, ROOT, Family, eventually
+from tests.acceptance.history import faults
+
+Connect = Callable[..., Holdfast]
+
+ENGINES = ["apsw", "stdlib"]
+
+
+@pytest.fixture(params=ENGINES)
+def file_url(request: pytest.FixtureRequest, sqlite_path: Path) -> str:
+    return f"sqlite:///{sqlite_path}?engine={request.param}"
+
+
+@pytest.fixture
+def apsw_url(sqlite_path: Path) -> str:
+    return f"sqlite:///{sqlite_path}"
+
+
+def run(*command: str) -> Any:
+    """What a program printed as JSON."""
+    done = subprocess.run([sys.executable, *command], cwd=ROOT, stdout=subprocess.PIPE, timeout=2 * GUARD, check=True)
+    return json.loads(done.stdout)
+
+
+def is_sound(path: Path) -> bool:
+    """Asked in another process: this one may have the file open through the other library."""
+    program = "import apsw, json, sys; print(json.dumps(list(apsw.Connection(sys.argv[1]).execute('PRAGMA integrity_check'))))"
+    return run("-c", program, str(path)) == [["ok"]]
+
+
+# --- killed -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("half", [1, 2])
+def test_killed_at_any_write_it_holds_exactly_what_a_whole_transaction_left(tmp_path: Path, half: int) -> None:
+    """S1: migrate, enqueue, claim, ack, nack, dead-letter, expire, replay, clean up; killed at each write and sync."""
+    outcome = run("-m", "tests.acceptance.crashpoints", str(tmp_path), str(half), "2")
+
+    assert outcome["faults"] == []
+    assert outcome["points"] > 100
+
+
+def test_clients_that_look_and_come_and_go_do_not_endanger_the_file(family: Family, file_url: str, connect: Connect, sqlite_path: Path) -> None:
+    """S7: stats, peek, status, dead letters, opening and closing in the process that is then killed."""
+    connect(file_url).queue("q", lease=0.5, history=0)
+    connect(file_url).close()
+    for round in range(3):
+        killed = family.start("onlooker", url=file_url, queue="q")
+        visitors = [family.start("produce", url=file_url, queue="q", name=f"{round}-{n}", count=20) for n in range(3)]
+        for visitor in visitors:
+            visitor.finish()
+        eventually(lambda: len(family.history().sent) > 300 * (round + 1), "there is some load")
+        killed.kill()
+    assert is_sound(sqlite_path)
+
+    family.start("consume", url=file_url, queue="q", n=20).finish()
+
+    history = family.history()
+    assert faults(history) == []
+    assert sum(event["op"] == "look" for event in history.events) > 10
+
+
+# --- forked -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["quiet", "busy"])
+@pytest.mark.parametrize("way", ["os", "multiprocessing"])
+def test_parent_and_children_of_a_fork_both_use_the_client(family: Family, file_url: str, connect: Connect, way: str, busy: bool, sqlite_path: Path) -> None:
+    """S8: a fork with an open client, also while another thread is in the middle of an enqueue."""
+    connect(file_url).queue("q", history=0)
+    connect(file_url).close()
+
+    family.start("forker", url=file_url, queue="q", count=10_000, way=way, busy=busy).finish()
+
+    history = family.history()
+    assert faults(history) == []
+    assert len(history.sent) >= 30_000
+    assert is_sound(sqlite_path)
+
+
+def test_a_fork_during_the_first_use_leaves_the_child_able_to_open(family: Family, file_url: str) -> None:
+    """S8: the thread that was migrating exists in the parent only."""
+    family.start("fork_while_opening", url=file_url, queue="q").finish()
+
+    assert sorted(family.history().sent.values()) == ["child", "parent"]
+
+
+def test_threads_may_fork_at_the_same_time(family: Family, file_url: str) -> None:
+    """S8: two forks that overlap must not leave a lock behind."""
+    family.start("fork_in_threads", url=file_url, queue="q", threads=3, forks=40).finish()
+
+    history = family.history()
+    assert history.errors() == []
+    assert sum(str(value).startswith("forked") for value in history.sent.values()) == 120
+
+
+# --- crowded ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("consumers", "n"), [(8, 25), (2, 40)], ids=["S9", "S10"])
+def test_a_crowd_of_processes_gets_each_message_once(family: Family, file_url: str, connect: Connect, consumers: int, n: int) -> None:
+    """S9, S10: 10^5 messages; nobody ever hears of a lock, and every (id, attempt) is given out once."""
+    connect(file_url).queue("q", lease=300, history=0)
+    workers = [family.start("consume", url=file_url, queue="q", n=n, fused=bool(number % 2)) for number in range(consumers)]
+    senders = [family.start("produce", url=file_url, queue="q", name=str(n), count=25_000, batch=250) for n in range(4)]
+    for sender in senders:
+        sender.finish()
+    family.finish()
+
+    history = family.history()
+    assert faults(history) == []
+    assert len(history.acked) == 100_000
+    assert {grant.attempt for grants in history.grants.values() for grant in grants} == {1}
+    assert all(worker.log.stat().st_size > 0 for worker in workers)
+
+
+def test_a_read_waits_while_another_process_recovers_the_file(family: Family, file_url: str, connect: Connect, sqlite_path: Path) -> None:
+    """S9: after a crash in the middle of a commit, whoever comes first rebuilds the index of the WAL under a lock."""
+    hf = connect(file_url)
+    hf.enqueue("q", 1)
+    hf.stats("q")
+    recovering = subprocess.Popen(
+        [sys.executable, "-m", "tests.acceptance.recovery", str(sqlite_path)], cwd=ROOT, stdout=subprocess.PIPE
+    )
+    assert recovering.stdout is not None
+    with recovering.stdout:
+        recovering.stdout.readline()
+
+        assert hf.stats("q").pending == 1
+
+    assert recovering.wait(GUARD) == 0
+
+
+# --- out of disk ------------------------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_refuses_whole_messages_and_needs_no_restart(sqlite_path: Path) -> None:
+    """S13: full at the first write of an enqueue, at the second, …; the file stays sound, and room is enough to go on."""
+    outcome = run("-m", "tests.acceptance.fullfiles", str(sqlite_path))
+
+    assert outcome["others"] == []
+    assert len(outcome["refused"]) > 10
+    assert outcome["exact"], "what was accepted is there in order, and nothing of what was refused"
+    assert outcome["sound"] == "ok"
+
+
+def test_a_database_at_its_limit_can_still_be_emptied(file_url: str, connect: Connect, sqlite_path: Path) -> None:
+    """S13: claims and acks of what is there go on, and what they free is room for new messages."""
+    hf = connect(file_url)
+    hf.queue("q", history=0)
+    for number in range(100):
+        hf.enqueue("q", [number, "x" * 2000])
+    limit_pages(hf, 1)
+    with pytest.raises(StoreFull):
+        fill(hf, 100)
+    accepted = hf.stats("q").pending
+
+    claims = hf.claim("q", n=50)
+    assert [claim.message.body[0] for claim in claims] == list(range(50))
+    hf.ack(claims)
+    hf.enqueue("q", "room again")
+    hf.nack(hf.claim("q"), "not now", delay=0)
+
+    rest = hf.claim("q", n=1)
+    rest += hf.claim("q", n=1000)
+    hf.ack(rest)
+    assert len(rest) == accepted - 50 + 1
+    assert is_sound(sqlite_path)
+
+
+def test_more_room_is_used_at_once(file_url: str, connect: Connect) -> None:
+    """S13: recovers without a restart."""
+    hf = connect(file_url)
+    hf.queue("q")
+    limit_pages(hf, 1)
+    with pytest.raises(StoreFull):
+        fill(hf, 100)
+    accepted = hf.stats("q").pending
+
+    limit_pages(hf, 100_000)
+    fill(hf, 10)
+
+    assert hf.stats("q").pending == accepted + 10
+
+
+def limit_pages(hf: Holdfast, pages: int) -> None:
+    """The file may not grow beyond this; SQLite raises a lower number to the present size."""
+    hf.store.database.write(lambda tx: tx.execute(f"PRAGMA max_page_count = {pages}"))  # type: ignore[attr-defined]
+
+
+def fill(hf: Holdfast, count: int) -> None:
+    for number in range(count):
+        hf.enqueue("q", [number, "y" * 2000])
+
+
+# --- never twice ------------------------------------------------------------------------------------------------------
+
+
+def test_numbers_are_never_given_out_again(file_url: str, connect: Connect, sqlite_path: Path) -> None:
+    """S14: positions, row numbers and tokens go on after all is consumed, after VACUUM and after reopening."""
+    hf = connect(file_url)
+    hf.queue("q", history=0)
+    seen: list[tuple[int, int, int]] = []
+    ids: set[str] = set()
+    for _ in range(4):
+        plain, delayed = hf.enqueue("q", "plain"), hf.enqueue("q", "delayed", delay=0.001)
+        ids |= {plain.id, delayed.id}
+        position, row = last_position(hf), last_row(hf)
+        claims = [claim for _ in range(2) for claim in hf.claim("q", n=1, wait=5)]
+        assert len(claims) == 2
+        hf.ack(claims)
+        assert (last_position(hf), last_row(hf)) == (0, 0), "all is consumed"
+        seen.append((position, row, max(claim.lease.token for claim in claims)))
+        hf.close()
+        run("-c", "import apsw, sys; apsw.Connection(sys.argv[1]).execute('VACUUM'); print(0)", str(sqlite_path))
+
+    assert len(ids) == 8
+    for numbers in zip(*seen, strict=True):
+        assert list(numbers) == sorted(set(numbers)), f"given out again: {seen}"
+
+
+def last_position(hf: Holdfast) -> int:
+    return ask(hf, "SELECT coalesce(max(position), 0) FROM holdfast_message")
+
+
+def last_row(hf: Holdfast) -> int:
+    return ask(hf, "SELECT coalesce(max(seq), 0) FROM holdfast_row")
+
+
+def ask(hf: Holdfast, sql: str) -> int:
+    """Through the product's own connection: a second library on the file would break its locks."""
+    found: int = hf.store.database.read(lambda tx: tx._connection.rows(sql)[0][0])  # type: ignore[attr-defined]
+    return found
+
+
+# --- two libraries ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", ENGINES)
+def test_two_libraries_on_one_file_in_one_process_are_refused(sqlite_path: Path, connect: Connect, first: str) -> None:
+    """S7: each would drop the other's locks."""
+    second = next(engine for engine in ENGINES if engine != first)
+    hf = connect(f"sqlite:///{sqlite_path}?engine={first}")
+    hf.enqueue("q", 1)
+    link = sqlite_path.with_name("other.db")
+    link.symlink_to(sqlite_path)
+
+    for path in (sqlite_path, link):
+        with pytest.raises(EngineConflict, match=f"{first}.*{second}"):
+            connect(f"sqlite:///{path}?engine={second}").enqueue("q", 2)
+
+    assert hf.stats("q").pending == 1
+
+
+def test_two_libraries_on_one_file_in_two_processes_share_it(family: Family, apsw_url: str, connect: Connect, sqlite_path: Path) -> None:
+    """Locks work between processes, whichever library each one uses."""
+    connect(apsw_url).queue("q", history=0)
+    for engine in ENGINES * 2:
+        family.start("consume", url=f"{apsw_url}?engine={engine}", queue="q", n=5)
+    senders = [family.start("produce", url=f"{apsw_url}?engine={e}", queue="q", name=e, count=1000, batch=5) for e in ENGINES]
+    for sender in senders:
+        sender.finish()
+    family.finish()
+
+    assert faults(family.history()) == []
+    assert len(family.history().acked) == 2000
+    assert is_sound(sqlite_path)
+
+
+def test_a_new_file_may_use_the_other_library_than_a_deleted_one(tmp_path: Path) -> None:
+    """A deleted file's number is soon given to another file."""
+    for number in range(20):
+        path = tmp_path / f"{number}.db"
+        with Holdfast(f"sqlite:///{path}?engine={ENGINES[number % 2]}") as hf:
+            hf.enqueue("q", 1)
+        for file in tmp_path.glob(f"{number}.db*"):
+            file.unlink() if file.is_file() else file.rmdir()

@@ -1,0 +1,30 @@
+"""Running `holdfast` as a user does: a process of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = "import sys; from holdfast.cli.main import main; sys.exit(main())"
+
+
+def command(*args: str) -> list[str]:
+    return [sys.executable, "-c", PROGRAM, *args]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """What the process sees: temporary files in the test's folder, and no colour or width of the terminal around us."""
+    kept = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "FORCE_COLOR", "HOLDFAST_DB"}}
+    return {**kept, "TMPDIR": str(folder)}
+
+
+def holdfast(*args: str, folder: Path, **extra: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*args),
+        cwd=folder,
+        env={**environment(folder), **extra},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
