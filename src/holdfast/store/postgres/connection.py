@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import psycopg
@@ -27,6 +28,9 @@ Result = TypeVar("Result")
 Clock = Callable[[], int]
 Row = tuple[Any, ...]
 Connection = psycopg.Connection[Row]
+
+MOST_CONNECTIONS = 20
+"""How many calls of one client are at the server at the same time; others wait for their turn."""
 
 # Without these a connection whose server vanished without a word would hang for hours.
 _ENDINGS = {
@@ -118,11 +122,11 @@ class Database:
         self._patience = patience
         self._idle: list[Connection] = []
         self._lock = threading.Lock()
+        self._slots = threading.Semaphore(MOST_CONNECTIONS)
         forks.guard(self)
 
     def write(self, work: Callable[[PostgresTransaction], Result]) -> Result:
         """Runs `work` in a transaction: all of it happens, durably, or nothing."""
-
         return self.single(_within("BEGIN", work))
 
     def read(self, work: Callable[[PostgresTransaction], Result]) -> Result:
@@ -135,6 +139,13 @@ class Database:
 
     def single(self, work: Callable[[PostgresTransaction], Result]) -> Result:
         """Runs work of one statement, which is a transaction by itself and costs one round trip."""
+        with self._slots:
+            transaction, result = self._persist(work)
+        if transaction.rings:
+            self.wakeup.ring(sorted(transaction.rings))
+        return result
+
+    def _persist(self, work: Callable[[PostgresTransaction], Result]) -> tuple[PostgresTransaction, Result]:
         deadline = time.monotonic() + self._patience
         pause, again = 0.02, False
         while True:
@@ -143,7 +154,8 @@ class Database:
                 connection = self._take()
                 transaction = PostgresTransaction(connection, self._clock, again)
                 result = work(transaction)
-                break
+                self._put_back(connection)
+                return transaction, result
             except DriverError as problem:
                 again = again or (connection is not None and is_away(problem))
                 self._put_away(connection, problem)
@@ -154,10 +166,6 @@ class Database:
                 raise
             time.sleep(pause)
             pause = min(pause * 2, 1.0)
-        self._put_back(connection)
-        if transaction.rings:
-            self.wakeup.ring(sorted(transaction.rings))
-        return result
 
     def connect(self, **options: Any) -> Connection:
         """A new connection with our types on it."""
@@ -172,10 +180,7 @@ class Database:
     def close(self) -> None:
         """Closes every connection that is not in use; the next call opens new ones."""
         self.wakeup.close()
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+        self._close_idle()
 
     def before_fork(self) -> None:
         """Nothing to do: the child lets the parent's connections be."""
@@ -187,6 +192,7 @@ class Database:
         """The sockets belong to the parent; closing them here would end its sessions (psycopg does not, by pid)."""
         self._idle = []
         self._lock = threading.Lock()
+        self._slots = threading.Semaphore(MOST_CONNECTIONS)
         self.wakeup.after_fork_in_child()
 
     def _take(self) -> Connection:
@@ -203,19 +209,21 @@ class Database:
         """After a failure: an unbroken connection is rolled back and kept, and if one broke the others are suspect."""
         if connection is None:
             return
-        try:
-            if not connection.broken and not connection.closed:
+        away = problem is not None and is_away(problem)
+        with suppress(*DriverError):
+            if not away and not connection.closed:
                 connection.rollback()
                 self._put_back(connection)
                 return
-        except DriverError:
-            pass
         connection.close()
-        if problem is not None and is_away(problem):
-            with self._lock:
-                idle, self._idle = self._idle, []
-            for other in idle:
-                other.close()
+        if away:
+            self._close_idle()
+
+    def _close_idle(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
 
 
 def _within(begin: str, work: Callable[[PostgresTransaction], Result]) -> Callable[[PostgresTransaction], Result]:

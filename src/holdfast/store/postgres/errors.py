@@ -19,6 +19,16 @@ _AWAY = (
     errors.IdleInTransactionSessionTimeout,
     errors.ReadOnlySqlTransaction,
 )
+_PASSING_REASONS = (
+    "starting up",
+    "shutting down",
+    "recovery",
+    "not yet accepting",
+    "not accepting",
+    "too many",
+    "connection slots",
+    "terminating connection",
+)
 _KINDS: dict[type[BaseException], type[StoreError]] = {
     errors.DiskFull: StoreFull,
     errors.DataCorrupted: StoreCorrupt,
@@ -34,13 +44,15 @@ def is_conflict(error: BaseException) -> bool:
 def is_away(error: BaseException) -> bool:
     """The server is restarting, failing over or out of reach: try again until patience ends.
 
-    An OperationalError without a code comes from the connection itself, not from the server.
+    An error without a code comes from the connection itself. If the server refused it with a reason that waiting will
+    not cure, such as a wrong password, it is not away.
     """
     if isinstance(error, _AWAY):
         return True
-    return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) and not getattr(
-        error, "sqlstate", None
-    )
+    if not isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) or getattr(error, "sqlstate", None):
+        return False
+    text = str(error)
+    return "FATAL" not in text or any(reason in text for reason in _PASSING_REASONS)
 
 
 def translated(error: BaseException) -> HoldfastError:
