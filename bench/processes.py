@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["bench.loading", "holdfast", "apsw", "psycopg"])
+_context.set_forkserver_preload(["bench.loading", "holdfast", "holdfast.store.sqlite", "holdfast.store.postgres"])
 """Children come from a server that has imported much and opened nothing: as fresh as new ones, and there at once."""
 
 Gate = Callable[[], object]

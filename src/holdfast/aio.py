@@ -20,6 +20,7 @@ from holdfast.core.duration import Duration
 from holdfast.core.message import Lease, Message, MessageStatus, NewMessage, id_text
 from holdfast.core.retry import Backoff
 from holdfast.core.settlement import Settlement
+from holdfast.drafting import Key
 from holdfast.gather import Gather
 from holdfast.store.api import Stats
 from holdfast.threads import Threads
@@ -183,7 +184,7 @@ class AsyncHoldfast:
         bodies: Iterable[Any],
         *,
         priority: int | str = priorities.NORMAL,
-        key: str | Callable[[Any], str | None] | None = None,
+        key: Key = None,
         delay: Duration = 0,
         headers: dict[str, Any] | None = None,
         correlation_id: str | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.core.duration import Duration
-from holdfast.core.lifecycle import Event
+from holdfast.core.lifecycle import Event, attempts_after, must_be_alone
 from holdfast.core.message import Failure, Lease, Message
 from holdfast.core.settlement import Settlement
 from holdfast.store.api import Channel, Grant
@@ -62,7 +62,8 @@ class Claim:
 
     def settlement(self, event: Event, *, delay: int = 0, failure: Failure | None = None) -> Settlement:
         """The value that ends this claim."""
-        return Settlement(self.lease, self.message.raw_id, self.attempt, event, self.member, delay, failure)
+        alone = must_be_alone(self.channel.spec, attempts_after(self.attempt, event))
+        return Settlement(self.lease, self.message.raw_id, self.attempt, event, self.member, delay, failure, alone)
 
     def __repr__(self) -> str:
         return f"Claim({self.queue!r}, attempt={self.attempt}, {self.message!r})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import time
@@ -17,10 +18,11 @@ from holdfast.claims import Claim
 from holdfast.core import priority as priorities
 from holdfast.core.deadletter import DeadLetterRecord
 from holdfast.core.duration import Duration, micros, seconds
-from holdfast.core.message import Message, MessageStatus, NewMessage, encode_json, id_bytes, id_text, plain_text
+from holdfast.core.message import Message, MessageStatus, NewMessage, id_bytes, id_text
 from holdfast.core.queue import queue_spec
 from holdfast.core.retry import Backoff
 from holdfast.core.settlement import Settlement
+from holdfast.drafting import Key, draft
 from holdfast.errors import InvalidInput
 from holdfast.gather import Gather
 from holdfast.settings import Settings
@@ -34,6 +36,9 @@ LONGEST_NAP = 5.0
 """A waiting claim looks at least this often, whether or not it was woken."""
 
 SHORTEST_NAP = 0.002
+
+ALONE_EVERY = 4
+"""One claim in so many begins with a message whose last holder went silent, whatever else is more urgent."""
 
 SWEEP_LIMIT = 100
 MOST_AT_ONCE = 100_000
@@ -78,6 +83,7 @@ class Holdfast:
         self._bells = Bells(self.store.wakeup)
         self._swept: dict[int, float] = {}
         self._worker: tuple[int, str] = (0, "")
+        self._claims = itertools.count(1)
 
     # --- queues -------------------------------------------------------------------------------------------------------
 
@@ -141,7 +147,7 @@ class Holdfast:
         bodies: Iterable[Any],
         *,
         priority: int | str = priorities.NORMAL,
-        key: str | Callable[[Any], str | None] | None = None,
+        key: Key = None,
         delay: Duration = 0,
         headers: dict[str, Any] | None = None,
         correlation_id: str | None = None,
@@ -169,7 +175,7 @@ class Holdfast:
         channels = [self._book.channel(name) for name in queues]
         term = None if lease is None else _positive(micros(lease, "lease"))
         finished = as_list(ack)
-        request = ClaimRequest(channels, n, self.worker, term, endings.acked(finished))
+        request = ClaimRequest(channels, n, self.worker, term, endings.acked(finished), self._is_turn_of_the_alone())
         self._sweep_now_and_then(channels)
         claims = self._claim_once(request, finished)
         request.ack = ()
@@ -285,33 +291,8 @@ class Holdfast:
 
     # --- the ladder below ---------------------------------------------------------------------------------------------
 
-    def _draft(
-        self,
-        queue: str,
-        bodies: Iterable[Any],
-        priority: int | str,
-        key: str | Callable[[Any], str | None] | None,
-        delay: Duration,
-        headers: dict[str, Any] | None,
-        correlation_id: str | None,
-    ) -> list[NewMessage]:
-        """Checks and prepares messages without storing them; used by `enqueue` here and in `AsyncHoldfast`."""
-        channel = self._book.channel(queue)
-        lane = priorities.lane(channel.id, priorities.priority(priority))
-        wait = micros(delay, "delay")
-        raw_headers = encode_json(_headers(headers), "headers") if headers else None
-        correlation_id = plain_text(correlation_id, "correlation_id")
-        plain = wait == 0 and not channel.spec.ordered
-        new = []
-        for body in bodies:
-            own_key = plain_text(key(body) if callable(key) else key, "key")
-            order_key = channel.spec.order_key(own_key)
-            new.append(
-                NewMessage(
-                    new_id(), lane, encode_json(body), raw_headers, own_key, correlation_id, plain, order_key, wait
-                )
-            )
-        return new
+    def _draft(self, queue: str, bodies: Iterable[Any], *options: Any) -> list[NewMessage]:
+        return draft(self._book.channel(queue), bodies, *options)
 
     def _claim_once(self, request: ClaimRequest, finished: Sequence[Claim] = ()) -> list[Claim]:
         claimed = self.store.messages.claim(request)
@@ -337,6 +318,9 @@ class Holdfast:
                 if due is not None and due <= 0:
                     self._sweep(request.channels)
                 bell.wait(numbers, min(left, LONGEST_NAP, LONGEST_NAP if due is None else max(due, SHORTEST_NAP)))
+
+    def _is_turn_of_the_alone(self) -> bool:
+        return next(self._claims) % ALONE_EVERY == 0
 
     def _take_back_what_is_due(self, channels: Sequence[Channel]) -> bool:
         """Nothing to claim, but a lease may have just run out: whether it is worth another look."""
@@ -377,9 +361,3 @@ def _positive(term: int) -> int:
     if term <= 0:
         raise InvalidInput("a lease must be longer than 0 seconds")
     return term
-
-
-def _headers(headers: dict[str, Any]) -> dict[str, Any]:
-    if not isinstance(headers, dict) or not all(isinstance(name, str) for name in headers):
-        raise InvalidInput("headers must be a dict with text as keys")
-    return headers

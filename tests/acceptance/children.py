@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from holdfast import DeadLetterRecord, Holdfast
 from tests.acceptance import history
 from tests.acceptance.history import History
 
@@ -104,9 +105,15 @@ class Family:
     def history(self) -> History:
         return history.read(self._folder.glob("*.log"))
 
-    def events(self) -> int:
+    def events(self, role: str = "") -> int:
         """How many bytes of history there are by now: a clock that only ticks when something happens."""
-        return sum(child.log.stat().st_size for child in self.children if child.log.exists())
+        logs = [child.log for child in self.children if child.role.startswith(role)]
+        return sum(log.stat().st_size for log in logs if log.exists())
+
+    def wait_for_events(self, size: int, role: str = "") -> None:
+        """Waits until so much more has happened."""
+        goal = self.events(role) + size
+        eventually(lambda: self.events(role) > goal, f"{role or 'everyone'} is at work")
 
     def end(self) -> None:
         """Whatever still runs is killed, stopped or not, and with it what it has forked."""
@@ -127,6 +134,14 @@ def eventually(condition: Callable[[], Any], what: str, seconds: float = GUARD) 
         assert time.monotonic() < deadline, f"still not so after {seconds:.0f} s: {what}"
         time.sleep(0.002)
     return found
+
+
+def dead_ids(hf: Holdfast, queue: str) -> list[str]:
+    """The ids of all messages that died in a queue."""
+    found: list[DeadLetterRecord] = []
+    while page := hf.dead_letters(queue, n=1000, after=found[-1].id if found else None):
+        found += page
+    return [letter.message.id for letter in found]
 
 
 def resident_kilobytes(pid: int) -> int:

@@ -19,6 +19,7 @@ from typing import Any
 
 import apsw
 
+import holdfast.store.sqlite  # noqa: F401 - once here, rather than in every child
 from holdfast import Holdfast
 
 Dump = dict[str, list[Any]]
@@ -28,8 +29,8 @@ SECOND = 1_000_000
 ENOUGH = 5_000
 """More points than the script can have."""
 
-# What two runs of the script cannot have in common: ids, and what is made of them.
-RANDOM_COLUMNS = {"id", "message_id", "replayed_as", "replay_of"}
+# What two runs of the script cannot have in common: ids, and when the file was made.
+RANDOM_COLUMNS = {"id", "message_id", "replayed_as", "replay_of", "applied_at"}
 UUID = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 

@@ -35,7 +35,7 @@ class FullFile(apsw.VFSFile):
         self.disk.room -= 1
         if self.disk.room < 0:
             super().xWrite(bytes(data[: len(data) // 2]), offset)
-            raise apsw.FullError("disk full")
+            raise apsw.exception_for(apsw.SQLITE_FULL)
         super().xWrite(data, offset)
 
 

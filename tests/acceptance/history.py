@@ -70,7 +70,8 @@ class Grant:
     who: str
     settled_as: str = ""
     settled_at: int = 0
-    refused: bool = False
+    unheard: bool = False
+    """An ack was on its way when the process was killed: nobody knows whether it came to be."""
 
     @property
     def held_to(self) -> int:
@@ -91,8 +92,9 @@ class History:
     def acked(self) -> set[str]:
         return {id for id, grants in self.grants.items() if any(grant.settled_as == "ack" for grant in grants)}
 
-    def grants_of(self, value: Any) -> list[Grant]:
-        return [grant for grants in self.grants.values() for grant in grants if grant.value == value]
+    @property
+    def perhaps_acked(self) -> set[str]:
+        return {id for id, grants in self.grants.items() if any(grant.unheard for grant in grants)}
 
     def errors(self) -> list[str]:
         """What no process was ready for."""
@@ -116,12 +118,11 @@ def read(logs: Iterable[Path]) -> History:
                 history.grants[grant.id].append(grant)
         elif "claims" in event:
             for name in map(tuple, event["claims"]):
+                by_claim[name].unheard = op == "ack" and phase == "invoke"
                 if phase == "invoke":
                     begun[name] = event["at"]
                 elif phase == "ok":
                     by_claim[name].settled_as, by_claim[name].settled_at = op, begun[name]
-                else:
-                    by_claim[name].refused = True
     return history
 
 
@@ -146,7 +147,7 @@ def faults(history: History, *, left: Iterable[str] = (), dead: Iterable[str] = 
 
 def lost(history: History, kept: set[str]) -> list[str]:
     """The producer was told that it is safe, and it is nowhere."""
-    gone = history.sent.keys() - history.acked - kept
+    gone = history.sent.keys() - history.acked - history.perhaps_acked - kept
     return [f"lost: {id} ({history.sent[id]!r}), claims: {history.grants.get(id)}" for id in sorted(gone)][:10]
 
 

@@ -7,6 +7,7 @@ import faulthandler
 import json
 import multiprocessing
 import os
+import random
 import signal
 import sys
 import threading
@@ -15,7 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast import Claim, Holdfast, HoldfastError, LeaseLost
+from holdfast import Claim, Holdfast, HoldfastError, LeaseLost, Receipt
+from holdfast.core.message import NewMessage, encode_json, id_text
+from holdfast.core.priority import NORMAL, lane
+from holdfast.store.ids import new_id
 from tests.acceptance.history import Log
 
 POISON = "poison"
@@ -129,6 +133,10 @@ class Strings:
         send(self._log, self._hf, self._queue, [value], **options)
         return value
 
+    def send_many(self, values: list[str], **options: Any) -> int:
+        send(self._log, self._hf, self._queue, values, **options)
+        return len(values)
+
     def claim(self, **options: Any) -> list[Any]:
         self._held = self._hf.claim(self._queue, **options)
         self._log.claimed(self._held)
@@ -152,6 +160,16 @@ class Strings:
     def sweep(self) -> int:
         return self._hf.sweep(self._queue)
 
+    def time_claims(self, count: int) -> list[float]:
+        """How long each of so many claims of one message takes; they are acked outside of the measurement."""
+        times = []
+        for _ in range(count):
+            began = time.perf_counter()
+            claims = self._hf.claim(self._queue)
+            times.append(time.perf_counter() - began)
+            self._hf.ack(claims)
+        return times
+
     def stats(self) -> list[int]:
         found = self._hf.stats(self._queue)
         return [found.pending, found.waiting, found.processing, found.dead]
@@ -169,7 +187,7 @@ def racer(log: Log, url: str, queue: str, lease: float, rounds: int, together: i
             for number, claim in enumerate(claims):
                 sleep_until(claim.lease.until + (number % 5 - 3) * 500)
                 settle(log, "ack", [claim], hf.ack)
-    print("done", flush=True)
+    print(json.dumps("done"), flush=True)
 
 
 def sleep_until(moment: int) -> None:
@@ -211,6 +229,78 @@ def look_around(log: Log, url: str, queue: str, orders: "Orders") -> None:
     except BaseException as problem:
         log.write("error", "fail", error=repr(problem))
         raise
+
+
+def late_writer(log: Log, url: str, queue: str, writers: int, rounds: int, seed: int) -> None:
+    """Several threads send as the product does, but in transactions of their own that commit late, or never."""
+    hf = Holdfast(url)
+    threads = [
+        threading.Thread(target=write_late, args=(log, hf, queue, f"{seed}-{number}", rounds)) for number in range(writers)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    hf.close()
+
+
+def write_late(log: Log, hf: Holdfast, queue: str, name: str, rounds: int) -> None:
+    from holdfast.store.postgres.connection import PostgresTransaction
+    from holdfast.store.postgres.lanes import insert
+
+    chance = random.Random(name)
+    channel = hf.store.channels.find("default", queue)
+    assert channel is not None
+    try:
+        with hf.store.database.connect() as connection:  # type: ignore[attr-defined]
+            for round in range(rounds):
+                values = [f"{name}-{round}-{number}" for number in range(chance.randint(1, 5))]
+                new = [NewMessage(new_id(), lane(channel.id, NORMAL), encode_json(value)) for value in values]
+                connection.execute("BEGIN")
+                if chance.random() < 0.5:
+                    connection.execute("SELECT pg_current_xact_id()")
+                    time.sleep(chance.uniform(0, 0.05))
+                for message in new:
+                    insert(PostgresTransaction(connection, None, False), [message])
+                    time.sleep(chance.choice([0, 0, 0.02]))
+                time.sleep(chance.choice([0, chance.uniform(0, 0.1)]))
+                if chance.random() < 0.1:
+                    connection.execute("ROLLBACK")
+                    continue
+                log.write("send", "invoke", values=values)
+                connection.execute("COMMIT")
+                log.sent([Receipt(id_text(message.id)) for message in new], values)
+    except BaseException as problem:
+        log.write("error", "fail", error=repr(problem))
+        raise
+
+
+def duelist(log: Log, url: str, queue: str, rounds: int, size: int, against: str) -> None:
+    """Two processes end the same claims at the same moment, in opposite order: one acks, the other does otherwise."""
+    with Holdfast(url) as hf:
+        batches = [hf.claim(queue, n=size, lease=300) for _ in range(rounds)]
+        for claims in batches:
+            log.claimed(claims)
+        barrier = multiprocessing.get_context("fork").Barrier(2)
+
+        def fight(log: Log, op: str) -> None:
+            for claims in batches:
+                barrier.wait(60)
+                if op == "cancel":
+                    cancel(log, hf, claims[::-1])
+                elif op == "ack":
+                    settle(log, "ack", claims, lambda done: hf.claim(queue, ack=done))
+                else:
+                    settle(log, op, claims[::-1], getattr(hf, op))
+
+        wait = fork_by_os(fight, log, against)
+        fight(log, "ack")
+        assert wait() == 0, "the other process has failed"
+
+
+def cancel(log: Log, hf: Holdfast, claims: list[Claim]) -> None:
+    for claim in claims:
+        log.write("cancel", "ok", id=claim.message.id, done=hf.cancel(claim.message.id))
 
 
 # --- forks ------------------------------------------------------------------------------------------------------------
@@ -271,7 +361,7 @@ def fork_by_multiprocessing(work: Callable[..., None], log: Log, *arguments: Any
 
 
 def ended_well(work: Callable[..., None], log: Log, *arguments: Any) -> int:
-    signal.alarm(60)
+    signal.alarm(30)
     try:
         work(log, *arguments)
     except BaseException as problem:
@@ -368,6 +458,7 @@ ROLES: dict[str, Role] = {
     for role in (
         *(produce, stream, consume, puppet, racer, sweeper, onlooker),
         *(forker, fork_while_opening, fork_in_threads),
+        *(late_writer, duelist),
     )
 }
 

@@ -15,6 +15,7 @@ LAYERS = {
     "bells": 2,
     "channels": 2,
     "claims": 2,
+    "drafting": 2,
     "endings": 2,
     "gather": 2,
     "threads": 2,

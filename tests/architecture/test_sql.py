@@ -30,6 +30,7 @@ ONE_SIDED_STATEMENTS: dict[tuple[str, str], str] = {
     ("runs.sql", "next_token"): "…",
     ("runs.sql", "open"): "…",
     ("rows.sql", "due"): "…",
+    ("rows.sql", "due_alone"): "…",
     ("rows.sql", "take"): "…",
     ("lanes.sql", "claim"): "PostgreSQL by a function in one round trip",
     ("lanes.sql", "close_and_claim"): "PostgreSQL saves a round trip",

@@ -1,9 +1,11 @@
 """Short words for what nearly every test of this suite does."""
 
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from holdfast import Claim, Holdfast
+from holdfast.store.api import Bell
 
 OpenClient = Callable[..., Holdfast]
 
@@ -33,3 +35,22 @@ def kill(hf: Holdfast, body: Any = "doomed", queue: str = "q", **options: Any) -
     [claim] = hf.claim(queue)
     claim.dead_letter("boom")
     return hf.dead_letters(queue)[-1].id
+
+
+class NoticedBell:
+    """A bell that tells when its sleeper lies down."""
+
+    def __init__(self, bell: Bell, asleep: threading.Semaphore) -> None:
+        self._bell, self._asleep = bell, asleep
+        self.close = bell.close
+
+    def wait(self, channels: Sequence[int], timeout: float) -> bool:
+        self._asleep.release()
+        return self._bell.wait(channels, timeout)
+
+
+def sleepers(hf: Holdfast) -> threading.Semaphore:
+    """Goes up by one whenever a claim of this client has found nothing and goes to sleep."""
+    asleep, bell = threading.Semaphore(0), hf.store.wakeup.bell
+    hf.store.wakeup.bell = lambda: NoticedBell(bell(), asleep)
+    return asleep

@@ -10,7 +10,7 @@ import pytest
 from holdfast import AsyncClaim, AsyncHoldfast, Holdfast, InvalidInput, LeaseLost, UnknownQueue
 from holdfast.store.api import Claimed, ClaimRequest
 from tests.clock import FakeClock
-from tests.conformance.steps import claim_one
+from tests.conformance.steps import claim_one, sleepers
 
 Run = Callable[[Callable[[AsyncHoldfast], Awaitable[Any]]], Any]
 
@@ -212,8 +212,9 @@ def test_cancelled_tasks_do_not_break_those_beside_them(run: Run) -> None:
 
 def test_a_waiting_claim_is_woken_by_another_task(run: Run) -> None:
     async def work(hf: AsyncHoldfast) -> None:
+        asleep = sleepers(hf._hf)
         waiting = asyncio.create_task(hf.claim("q", wait=20))
-        await asyncio.sleep(0.05)
+        assert await asyncio.to_thread(asleep.acquire, timeout=10)
         await hf.enqueue("q", "wake up")
         claims = await asyncio.wait_for(waiting, 3)
         assert bodies(claims) == ["wake up"]
@@ -223,9 +224,11 @@ def test_a_waiting_claim_is_woken_by_another_task(run: Run) -> None:
 
 def test_many_waiting_claims_do_not_hold_up_an_enqueue(run: Run) -> None:
     async def work(hf: AsyncHoldfast) -> None:
-        waiting = [asyncio.create_task(hf.claim("q", wait=4)) for _ in range(40)]
-        await asyncio.sleep(0.05)
-        await asyncio.wait_for(hf.enqueue_many("q", range(40)), 2)
+        asleep = sleepers(hf._hf)
+        waiting = [asyncio.create_task(hf.claim("q", wait=15)) for _ in range(40)]
+        for _ in waiting:
+            assert await asyncio.to_thread(asleep.acquire, timeout=5)
+        await asyncio.wait_for(hf.enqueue_many("q", range(40)), 5)
         found = [body for claims in await asyncio.gather(*waiting) for body in bodies(claims)]
         assert sorted(found) == list(range(40))
 

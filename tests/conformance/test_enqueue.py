@@ -1,7 +1,9 @@
 """Messages on their way in."""
 
 import math
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -108,8 +110,21 @@ def test_many_are_stored_in_their_order(hf: Holdfast) -> None:
     assert {(claim.message.headers["h"], claim.message.key) for claim in claims} == {(1, "k")}
 
 
-def test_many_can_be_more_than_a_statement_has_room_for(hf: Holdfast) -> None:
-    hf.enqueue_many("q", range(12_000))
+def test_many_can_be_more_than_a_statement_has_room_for_and_nobody_sees_a_part_of_them(
+    hf: Holdfast, rival: Holdfast
+) -> None:
+    seen, stored = {0}, threading.Event()
+
+    def watch() -> None:
+        while not stored.is_set():
+            seen.add(rival.stats("q").pending)
+
+    with ThreadPoolExecutor(1) as threads:
+        watching = threads.submit(watch)
+        hf.enqueue_many("q", range(12_000))
+        stored.set()
+        watching.result(30)
+    assert seen <= {0, 12_000}
     assert bodies(hf.claim("q", n=20_000)) == list(range(12_000))
 
 
@@ -200,7 +215,7 @@ def test_a_delay_does_not_hold_up_the_others(hf: Holdfast) -> None:
         ("body", [object(), "\ud800", {"\udfff": 1}, math.nan, [math.inf]]),
         ("priority", [4, -1, "asap", None, True, 2.0]),
         ("delay", [-1, "soon", math.nan, None, 10**12]),
-        ("headers", [{1: 2}, [1], "text", {"a": object()}, {"a": "\ud800"}, {"a": math.nan}]),
+        ("headers", [{1: 2}, [1], [], "", "text", {"a": object()}, {"a": "\ud800"}, {"a": math.nan}]),
         ("key", [5, b"bytes", "\ud800", "a\x00b"]),
         ("correlation_id", [5, b"bytes", "\ud800", "a\x00b"]),
     ],

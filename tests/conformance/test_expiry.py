@@ -95,6 +95,20 @@ def test_an_abandoned_message_is_not_mixed_with_those_of_another_queue(hf: Holdf
     assert [share for share in shares if 0 in share] == [[0]]
 
 
+def test_a_suspect_starves_neither_itself_nor_those_behind_it_while_urgent_ones_trickle_in(
+    hf: Holdfast, clock: FakeClock
+) -> None:
+    silent_run(hf, clock, 1)
+    hf.enqueue("q", "behind")
+    seen = []
+    for _ in range(6):
+        hf.enqueue("q", "urgent", priority="urgent")
+        claims = hf.claim("q", n=10)
+        seen += bodies(claims)
+        hf.ack(claims)
+    assert {0, "behind"} <= set(seen)
+
+
 def test_a_released_suspect_is_still_claimed_alone(hf: Holdfast, clock: FakeClock) -> None:
     silent_run(hf, clock, 3)
     hf.release([hf.claim("q", n=10)[0] for _ in range(3)])
@@ -262,6 +276,18 @@ def test_a_single_attempt_that_is_abandoned_takes_nobody_with_it(hf: Holdfast, c
     clock.advance(LEASE)
     assert bodies(hf.claim("q", n=10)) == [1]
     assert [dead.message.body for dead in hf.dead_letters("q")] == [0]
+
+
+@pytest.mark.parametrize("delay", [0, 1])
+def test_one_crash_never_kills_more_than_one_message(hf: Holdfast, clock: FakeClock, delay: int) -> None:
+    hf.queue("q", max_attempts=2, backoff=None)
+    hf.enqueue_many("q", range(4), delay=delay)
+    clock.advance(delay)
+    hf.nack(hf.claim("q", n=10), "an outage of something else")
+    hf.claim("q", n=10)
+    clock.advance(LEASE)
+    hf.sweep("q")
+    assert hf.stats("q").dead == 1
 
 
 def test_an_abandoned_single_attempt_is_announced_to_the_dead_letter_queue(hf: Holdfast, clock: FakeClock) -> None:

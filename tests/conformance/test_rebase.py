@@ -20,9 +20,9 @@ def pretend_restored(url: str) -> None:
                     {"ages": AGES},
                 )
         connection.execute(
-            "UPDATE holdfast_cursor SET xid = (xid::text::bigint + %s)::text::xid8 WHERE seq >= 0", (AGES,)
+            "UPDATE holdfast_cursor SET xid = (xid::text::bigint + %s)::text::xid8 ", (AGES,)
         )
-        for end in ("first", "last"):
+        for end in ("after", "last"):
             connection.execute(f"UPDATE holdfast_run SET {end}_xid = ({end}_xid::text::bigint + {AGES})::text::xid8")
 
 

@@ -165,6 +165,20 @@ def test_an_ordered_queue_stays_ordered_under_many_threads(
     assert seen == {key: list(range(8)) for key in keys}
 
 
+def test_an_arrival_and_the_end_of_the_head_of_its_key_never_miss_each_other(
+    client: OpenClient, at_once: Callable[..., list[object]]
+) -> None:
+    hf, rival = client(clock=None), client(clock=None)
+    hf.queue("q", ordering="fifo", lease=600)
+    hf.enqueue("q", 0)
+    for number in range(1, 60):
+        head = claim_one(hf)
+        assert head.message.body == number - 1
+        ends = [lambda head=head: hf.ack(head), lambda number=number: rival.enqueue("q", number)]
+        at_once(lambda thread, ends=ends: ends[thread](), 2)
+    assert bodies(hf.claim("q", n=10)) == [59]
+
+
 def test_cancel_and_claim_at_the_same_time_leave_nothing_in_between(
     client: OpenClient, at_once: Callable[..., list[object]]
 ) -> None:

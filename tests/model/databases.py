@@ -16,6 +16,9 @@ MEMORY = Path("/dev/shm")
 
 
 class Database(Protocol):
+    windows: bool
+    """Whether its lanes are read by snapshots (see Model)."""
+
     @property
     def url(self) -> str: ...
     def crash(self) -> None:
@@ -29,6 +32,8 @@ class Database(Protocol):
 
 class SqliteFile:
     """A new file per example, in memory where the machine allows."""
+
+    windows = False
 
     def __init__(self, engine: str) -> None:
         self._engine = engine
@@ -78,6 +83,8 @@ class SqliteFile:
 
 class PostgresDatabase:
     """One database for a whole run; its tables are emptied before every example."""
+
+    windows = True
 
     def __init__(self, url: str) -> None:
         self.url = url

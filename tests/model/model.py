@@ -135,15 +135,19 @@ class Claim:
 
 
 class Model:
-    def __init__(self, clock: Clock) -> None:
+    """`windows`: the store reads a lane by snapshots, as PostgreSQL does; each shows what was there when it was taken."""
+
+    def __init__(self, clock: Clock, windows: bool = False) -> None:
         self.clock = clock
+        self.windows = windows
         self.specs: dict[str, QueueSpec] = {}
         self.messages: dict[str, Message] = {}
         self.dead: dict[str, Buried] = {}
         self.claims: list[Claim] = []
         self._created = count(1)
-        self._places = count(1)
+        self._last_place = 0
         self._leases = count(1)
+        self._window_ends: dict[tuple[str, int], int] = {}
 
     # --- in -----------------------------------------------------------------------------------------------------------
 
@@ -168,9 +172,13 @@ class Model:
         return names
 
     def _add(self, queue: str, seen: Seen, plain: bool, order_key: str, wait: int = 0) -> Message:
-        new = Message(queue, seen, plain, next(self._places), self.clock() + wait, order_key)
+        new = Message(queue, seen, plain, self._next_place(), self.clock() + wait, order_key)
         self.messages[seen.name] = new
         return new
+
+    def _next_place(self) -> int:
+        self._last_place += 1
+        return self._last_place
 
     # --- out ----------------------------------------------------------------------------------------------------------
 
@@ -202,9 +210,19 @@ class Model:
             for row in [row for row in rows if not row.alone][: n - len(claims)]:
                 claims += self._lease([row], until)
             if len(claims) < n:
-                run = self._lane(queue, priority)[: spec.run_limit(n - len(claims))]
-                claims += self._lease(run, until)
+                for run in self._runs(queue, priority, spec.run_limit(n - len(claims))):
+                    claims += self._lease(run, until)
         return claims
+
+    def _runs(self, queue: str, priority: int, room: int) -> list[list[Message]]:
+        """The lane's next messages: one run, or with `windows` two, because a run cannot reach over a window's end."""
+        run = self._lane(queue, priority)[:room]
+        if not self.windows or not run:
+            return [run]
+        end = self._window_ends.get((queue, priority), 0)
+        if run[-1].place > end:
+            self._window_ends[queue, priority] = self._last_place
+        return [[m for m in run if m.place <= end], [m for m in run if m.place > end]]
 
     def _lease(self, members: list[Message], until: int) -> list[Claim]:
         lease = Lease(next(self._leases), until, members, is_run=bool(members) and members[0].plain)
@@ -298,7 +316,7 @@ class Model:
         """As a row: what comes back from a lane never goes there again."""
         if message.plain:
             message.plain = False
-            message.place = next(self._places)
+            message.place = self._next_place()
         message.due_at = self.clock() + wait
         message.alone = alone
 

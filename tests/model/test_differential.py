@@ -5,8 +5,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.model.databases import database
 from tests.model.machine import QueueMachine
-from tests.model.subject import Subject
-from tests.model.test_model import SETTINGS
+from tests.model.test_model import settings_for
 
 
 @pytest.mark.timeout(3600)
@@ -14,9 +13,6 @@ from tests.model.test_model import SETTINGS
 def test_two_stores_answer_alike(pair: tuple[str, str], request: pytest.FixtureRequest) -> None:
     url = request.getfixturevalue("postgres_url") if "postgres" in pair else None
     run_state_machine_as_test(
-        lambda: QueueMachine(
-            lambda clock: [Subject(database(store, url), clock) for store in pair],
-            with_model=False,
-        ),
-        settings=SETTINGS,
+        lambda: QueueMachine(*(database(store, url) for store in pair), with_model=False),
+        settings=settings_for(pair[1]),
     )

@@ -12,25 +12,26 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.conftest import STORES
 from tests.model.databases import database
 from tests.model.machine import QueueMachine
-from tests.model.subject import Subject
 
-EXAMPLES = int(os.environ.get("HOLDFAST_MODEL_EXAMPLES", "100"))
+DEFAULT_EXAMPLES = {"sqlite-apsw": 120, "sqlite-stdlib": 120, "postgres": 25}
+"""What fits in a minute each, on two cores."""
 
-SETTINGS = settings(
-    max_examples=EXAMPLES,
-    stateful_step_count=50,
-    deadline=None,
-    database=None,
-    print_blob=True,
-    report_multiple_bugs=False,
-    suppress_health_check=list(HealthCheck),
-)
+
+def settings_for(store: str) -> settings:
+    examples = os.environ.get("HOLDFAST_MODEL_EXAMPLES") or DEFAULT_EXAMPLES[store]
+    return settings(
+        max_examples=int(examples),
+        stateful_step_count=50,
+        deadline=None,
+        database=None,
+        print_blob=True,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
 
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("store", STORES)
 def test_a_store_does_what_the_model_says(store: str, request: pytest.FixtureRequest) -> None:
     url = request.getfixturevalue("postgres_url") if store == "postgres" else None
-    run_state_machine_as_test(
-        lambda: QueueMachine(lambda clock: [Subject(database(store, url), clock)]), settings=SETTINGS
-    )
+    run_state_machine_as_test(lambda: QueueMachine(database(store, url)), settings=settings_for(store))

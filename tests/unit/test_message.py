@@ -1,6 +1,7 @@
 """Messages: ids, lazy bodies, JSON."""
 
 import uuid
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -88,7 +89,14 @@ def test_what_json_cannot_say_is_refused(refused: object) -> None:
         encode_json(refused)
 
 
-@pytest.mark.parametrize("refused", [float("nan"), float("inf"), [1.0, {"a": -float("inf")}]], ids=repr)
+@dataclass
+class Measurement:
+    value: float
+
+
+@pytest.mark.parametrize(
+    "refused", [float("nan"), float("inf"), [1.0, {"a": -float("inf")}], [Measurement(float("nan"))]], ids=repr
+)
 def test_a_number_that_json_lacks_is_refused_rather_than_turned_into_null(refused: object) -> None:
     with pytest.raises(InvalidInput):
         encode_json(refused)
@@ -99,6 +107,18 @@ def test_nesting_without_end_is_refused() -> None:
     endless.append(endless)
     with pytest.raises(InvalidInput, match="headers cannot be written as JSON"):
         encode_json(endless, "headers")
+
+
+def test_deep_nesting_is_written_or_refused_and_nothing_else() -> None:
+    for depth in range(100, 1100, 10):
+        body: list[Any] = [None]
+        for _ in range(depth):
+            body = [body]
+        try:
+            raw = encode_json(body)
+        except InvalidInput:
+            continue
+        assert raw == b"[" * (depth + 1) + b"null" + b"]" * (depth + 1)
 
 
 def test_the_error_names_what_could_not_be_written() -> None:

@@ -53,9 +53,8 @@ def envelope(message_id: str, queue: str, message: Message, error: str, attempts
         "correlation_id": message.correlation_id,
         "enqueued_at": message.enqueued_at,
     }
-    return encode_json(
+    return msgspec.json.encode(
         {"original_message": original, "failed_at": failed_at, "error": short_error(error), "attempts": attempts},
-        "dead letter",
     )
 
 

@@ -83,6 +83,11 @@ def after_expiry(spec: QueueSpec, attempt: int) -> Verdict:
     return Verdict(Event.DIED if attempt >= spec.max_attempts else Event.EXPIRED)
 
 
+def must_be_alone(spec: QueueSpec, attempts: int) -> bool:
+    """Whether the next attempt is the last: then it shares no claim, so that one crash ends at most one message."""
+    return attempts + 1 >= spec.max_attempts
+
+
 def attempts_after(attempt: int, event: Event) -> int:
     """How many attempts are spent once attempt number `attempt` has ended this way."""
     return attempt - 1 if event in GIVES_ATTEMPT_BACK else attempt

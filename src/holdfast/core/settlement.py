@@ -9,7 +9,10 @@ from holdfast.core.message import Failure, Lease, MessageId
 
 
 class Settlement(msgspec.Struct):
-    """The end of one claim. `member` is its place in a run, or None for a row with a lease of its own."""
+    """The end of one claim. `member` is its place in a run, or None for a row with a lease of its own.
+
+    `alone` says that the message's next attempt, if it has one, must not share a claim.
+    """
 
     lease: Lease
     message_id: MessageId
@@ -18,3 +21,4 @@ class Settlement(msgspec.Struct):
     member: int | None = None
     delay: int = 0
     failure: Failure | None = None
+    alone: bool = False

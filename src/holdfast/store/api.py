@@ -33,13 +33,18 @@ class Grant(msgspec.Struct):
 
 
 class ClaimRequest(msgspec.Struct):
-    """Who wants what. `ack` is settled in the same transaction, before anything is claimed."""
+    """Who wants what. `ack` is settled on the way, in the same transaction where that is possible.
+
+    `alone_first` begins with a row that must be held alone, if there is one: asked for now and then, it keeps such
+    rows from being passed by for ever.
+    """
 
     channels: Sequence[Channel]
     limit: int
     worker: str
     lease: int | None = None
     ack: Sequence[Settlement] = ()
+    alone_first: bool = False
 
 
 class Claimed(msgspec.Struct):

@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.core import priority
 from holdfast.core.deadletter import add_to_history, envelope
-from holdfast.core.lifecycle import State
+from holdfast.core.lifecycle import State, must_be_alone
 from holdfast.core.message import Failure, MessageId, NewMessage, id_text
 from holdfast.core.queue import QueueSpec
 from holdfast.errors import AlreadyReplayed, NotFound
@@ -75,7 +75,8 @@ def replay(tx: Transaction, tenant: str, dead_id: MessageId, fresh: MessageId) -
     assert owner is not None, "a group always has a channel"
     spec = msgspec.json.decode(owner[3], type=QueueSpec)
     content = Content(fresh, lane, body, headers, key, correlation_id, None)
-    rows.add(tx, [NewRow(group, content, order_key=spec.order_key(key), replay_of=dead_id)])
+    alone = must_be_alone(spec, 0)
+    rows.add(tx, [NewRow(group, content, alone=alone, order_key=spec.order_key(key), replay_of=dead_id)])
     tx.rings.add(owner[0])
 
 
@@ -96,6 +97,7 @@ def _send(tx: Transaction, insert: Insert, tenant: str, queue: str, body: bytes)
                 body=body,
                 plain=not order_key,
                 order_key=order_key,
+                alone=must_be_alone(target.spec, 0),
             )
         ],
     )

@@ -35,7 +35,7 @@ class Content(msgspec.Struct):
 
 
 class NewRow(msgspec.Struct):
-    """A row to be. `alone` rows are claimed one by one, because their last lease ended in silence."""
+    """A row to be. An `alone` row shares no claim: its last lease ended in silence, or its next try is the last."""
 
     group: int
     content: Content
@@ -72,7 +72,7 @@ def from_new(group: int, message: NewMessage) -> NewRow:
     content = Content(
         message.id, message.lane, message.body, message.headers, message.key, message.correlation_id, None
     )
-    return NewRow(group, content, delay=message.delay, order_key=message.order_key, replay_of=message.replay_of)
+    return NewRow(group, content, delay=message.delay, order_key=message.order_key, alone=message.alone)
 
 
 def _columns(row: NewRow) -> dict[str, object]:

@@ -106,6 +106,7 @@ def _row_of(settlement: Settlement, content: Content, now: int) -> NewRow:
         content,
         delay=settlement.delay,
         attempts=attempts_after(settlement.attempt, settlement.event),
+        alone=settlement.alone,
         errors=add_to_history(None, settlement.failure, now) if settlement.failure else None,
     )
 
@@ -165,7 +166,7 @@ def _again(tx: Transaction, chosen: list[tuple[Settlement, Row]]) -> None:
                 "id": settlement.message_id,
                 "delay": settlement.delay,
                 "attempts": attempts_after(settlement.attempt, settlement.event),
-                "alone": bool(row[11]) and settlement.event in GIVES_ATTEMPT_BACK,
+                "alone": settlement.alone or (bool(row[11]) and settlement.event in GIVES_ATTEMPT_BACK),
                 "errors": add_to_history(row[7], settlement.failure, now) if settlement.failure else row[7],
             }
             for settlement, row in chosen

@@ -111,6 +111,7 @@ def _wish(request: ClaimRequest) -> dict[str, object]:
         "run_limits": [spec.run_limit(request.limit) for spec in specs],
         "wanted": request.limit,
         "worker": request.worker,
+        "alone_first": request.alone_first,
     }
 
 

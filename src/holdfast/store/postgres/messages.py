@@ -26,8 +26,19 @@ class PostgresMessages:
     def claim(self, request: ClaimRequest) -> Claimed:
         if not request.ack:
             return Claimed(self._database.single(lambda tx: lanes.claim(tx, request)), [])
+        whole = lanes.whole_runs(request.ack)
+        split = [one for one in request.ack if one.lease.token not in whole]
+        applied = iter(self._database.write(lambda tx: lanes.settle(tx, split)) if split else ())
         closed, grants = self._database.single(lambda tx: lanes.close_and_claim(tx, request))
-        return Claimed(grants, self._settle_others(request.ack, closed))
+        late = [one for one in request.ack if one.lease.token in whole and one.lease.token not in closed]
+        applied_late = iter(self._database.write(lambda tx: lanes.settle(tx, late)) if late else ())
+        acked = []
+        for one in request.ack:
+            if one.lease.token in closed:
+                acked.append(True)
+            else:
+                acked.append(next(applied_late if one.lease.token in whole else applied))
+        return Claimed(grants, acked)
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         """Runs that are acked whole are closed by one statement; only what is left needs a transaction."""

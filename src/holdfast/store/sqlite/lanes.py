@@ -31,10 +31,13 @@ def insert(tx: SqliteTransaction, new: Sequence[NewMessage]) -> list[bool]:
 def claim(tx: SqliteTransaction, request: ClaimRequest) -> Claimed:
     """Acks what came along, then takes due rows and lane runs, priority by priority, until the limit is reached."""
     acked = settle(tx, insert, request.ack)
+    if request.alone_first:
+        for channel in request.channels:
+            if alone := tx.all("rows.due_alone", group=channel.group):
+                return Claimed(_take_rows(tx, request, channel, alone), acked)
     grants: list[Grant] = []
     for channel in request.channels:
-        alone = _claim_channel(tx, request, channel, grants)
-        if alone or len(grants) >= request.limit:
+        if _claim_channel(tx, request, channel, grants) or len(grants) >= request.limit:
             break
     return Claimed(grants, acked)
 
@@ -53,48 +56,45 @@ def _append(tx: SqliteTransaction, lane: int, messages: list[NewMessage]) -> Non
 
 
 def _claim_channel(tx: SqliteTransaction, request: ClaimRequest, channel: Channel, grants: list[Grant]) -> bool:
-    """Adds to the grants. True if the claim ends here, for a row that must be held alone."""
-    lease = request.lease or round(channel.spec.lease * 1_000_000)
-    until = tx.clock() + lease
+    """Adds to the grants. True if the claim ends here, with a row that must be held alone.
+
+    Such a row is taken only as the first of a claim; a claim that has something already passes it by.
+    """
     for lane, position in tx.all("lanes.cursors", group=channel.group):
         room = request.limit - len(grants)
-        if room > 0:
-            due = tx.all("rows.due", group=channel.group, lane=lane, limit=room)
-            alone = bool(due) and bool(due[0][3])
-            if alone and grants:
-                return True
-            due = due[:1] if alone else [row for row in due if not row[3]]
-            grants += _take_rows(tx, request, channel, lane, until, due)
-            if alone:
-                return True
-            room -= len(due)
-        if room > 0:
-            grants += _take_run(tx, request, channel, lane, position, until, room)
+        if room <= 0:
+            break
+        due = tx.all("rows.due", group=channel.group, lane=lane, limit=room, alone=not grants)
+        if due and due[0][4]:
+            grants += _take_rows(tx, request, channel, due[:1])
+            return True
+        due = [row for row in due if not row[4]]
+        grants += _take_rows(tx, request, channel, due)
+        if len(due) < room:
+            grants += _take_run(tx, request, channel, lane, position, room - len(due))
     return False
 
 
-def _take_rows(
-    tx: SqliteTransaction, request: ClaimRequest, channel: Channel, lane: int, until: int, due: list[Row]
-) -> list[Grant]:
+def _take_rows(tx: SqliteTransaction, request: ClaimRequest, channel: Channel, due: list[Row]) -> list[Grant]:
     if not due:
         return []
-    token = _next_token(tx)
+    token, until = _next_token(tx), _until(tx, request, channel)
     tx.each("rows.take", [{"seq": row[0], "token": token, "until": until, "worker": request.worker} for row in due])
     taken = []
-    for _, message_id, attempts, _, *content in due:
+    for _, message_id, lane, attempts, _, *content in due:
         lease = Lease(token, channel.group, until, 1, request.worker)
         taken.append(Grant(lease, attempts + 1, None, Message(message_id, lane, *content)))
     return taken
 
 
 def _take_run(
-    tx: SqliteTransaction, request: ClaimRequest, channel: Channel, lane: int, position: int, until: int, room: int
+    tx: SqliteTransaction, request: ClaimRequest, channel: Channel, lane: int, position: int, room: int
 ) -> list[Grant]:
     """The lane's next run: read the range, move the cursor past it, record one lease for all of it."""
     found = tx.all("lanes.read", after=position, end=priority.lane_start(lane + 1), limit=channel.spec.run_limit(room))
     if not found:
         return []
-    token, size = _next_token(tx), len(found)
+    token, size, until = _next_token(tx), len(found), _until(tx, request, channel)
     first, last = found[0][0], found[-1][0]
     tx.run("lanes.move_cursor", group=channel.group, lane=lane, position=last)
     tx.run(
@@ -113,6 +113,10 @@ def _take_run(
         Grant(lease, 1, member, Message(message_id, lane, body, headers, key, correlation_id, enqueued_at))
         for member, (_, message_id, body, headers, key, correlation_id, enqueued_at) in enumerate(found)
     ]
+
+
+def _until(tx: SqliteTransaction, request: ClaimRequest, channel: Channel) -> int:
+    return tx.clock() + (request.lease or round(channel.spec.lease * 1_000_000))
 
 
 def _next_token(tx: SqliteTransaction) -> int:

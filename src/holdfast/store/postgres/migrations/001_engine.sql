@@ -68,7 +68,7 @@ CREATE TABLE holdfast_cursor (
     PRIMARY KEY (group_id, lane, number)
 );
 
--- One lease for a whole run: the messages of one window between two positions. Once it is split, `settled` has a bit per
+-- One lease for a whole run: the messages of one window after one position and up to another. Once it is split, `settled` has a bit per
 -- member whose claim has ended, and `gone` one per member that left the lane.
 CREATE TABLE holdfast_run (
     token       bigint      PRIMARY KEY,
@@ -76,8 +76,8 @@ CREATE TABLE holdfast_run (
     lane        bigint      NOT NULL,
     lo          pg_snapshot NOT NULL,
     hi          pg_snapshot NOT NULL,
-    first_xid   xid8        NOT NULL,
-    first_seq   bigint      NOT NULL,
+    after_xid   xid8        NOT NULL,
+    after_seq   bigint      NOT NULL,
     last_xid    xid8        NOT NULL,
     last_seq    bigint      NOT NULL,
     size        bigint      NOT NULL CHECK (size > 0),
@@ -122,6 +122,7 @@ CREATE TABLE holdfast_row (
 
 CREATE UNIQUE INDEX holdfast_row_id ON holdfast_row (id, group_id);
 CREATE INDEX holdfast_row_due ON holdfast_row (group_id, lane, due_at, seq) WHERE state = 'pending' AND head;
+CREATE INDEX holdfast_row_alone ON holdfast_row (group_id, due_at, seq) WHERE state = 'pending' AND head AND alone;
 CREATE INDEX holdfast_row_leased ON holdfast_row (group_id, until) WHERE state = 'processing';
 CREATE INDEX holdfast_row_finished ON holdfast_row (group_id, finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX holdfast_row_order ON holdfast_row (group_id, order_key, seq) WHERE order_key <> '' AND finished_at IS NULL;
@@ -220,10 +221,8 @@ CREATE FUNCTION holdfast_claim_lane(
 ) RETURNS SETOF holdfast_grant LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     now_at holdfast_cursor;
-    next_lo pg_snapshot;
-    next_hi pg_snapshot;
-    after_xid xid8;
-    after_seq bigint;
+    last_xid xid8;
+    last_seq bigint;
     new_token bigint;
     taken bigint;
 BEGIN
@@ -231,11 +230,11 @@ BEGIN
     WHERE c.group_id = reader AND c.lane = wanted_lane ORDER BY c.number DESC LIMIT 1;
     -- An empty lane, as most are, is recognised without the lock: nothing behind the position, and nothing from the
     -- transactions that were still running when the window's snapshots were taken.
-    after_xid := greatest(now_at.xid, pg_snapshot_xmax(now_at.lo));
-    after_seq := CASE WHEN now_at.xid = after_xid THEN now_at.seq ELSE -1 END;
     -- (ORDER BY, because for a mere EXISTS the planner may walk the table from its start, over all that is done.)
+    last_xid := greatest(now_at.xid, pg_snapshot_xmax(now_at.lo));
+    last_seq := CASE WHEN now_at.xid = last_xid THEN now_at.seq ELSE -1 END;
     PERFORM 1 FROM holdfast_message m
-    WHERE m.lane = wanted_lane AND (m.xid, m.seq) > (after_xid, after_seq)
+    WHERE m.lane = wanted_lane AND (m.xid, m.seq) > (last_xid, last_seq)
     ORDER BY m.xid, m.seq LIMIT 1;
     IF NOT FOUND AND NOT EXISTS (
         SELECT 1 FROM (SELECT pg_snapshot_xip(now_at.lo) UNION SELECT pg_snapshot_xip(now_at.hi)) AS x (late),
@@ -246,81 +245,74 @@ BEGIN
     PERFORM 1 FROM holdfast_lane l WHERE l.group_id = reader AND l.lane = wanted_lane FOR UPDATE;
     SELECT c.* INTO now_at FROM holdfast_cursor c
     WHERE c.group_id = reader AND c.lane = wanted_lane ORDER BY c.number DESC LIMIT 1;
-    next_lo := now_at.lo;
-    next_hi := now_at.hi;
-    after_xid := now_at.xid;
-    after_seq := now_at.seq;
     new_token := nextval('holdfast_token');
     FOR turn IN 1..2 LOOP
         RETURN QUERY
-            WITH run AS MATERIALIZED (
-                SELECT w.*, row_number() OVER () - 1 AS place
-                FROM holdfast_read_window(wanted_lane, next_lo, next_hi, after_xid, after_seq, wanted) w
-            ), ends AS (
-                SELECT count(*) AS size, array_agg(run.xid) AS xids, array_agg(run.seq) AS seqs FROM run
-            ), lease AS (
-                INSERT INTO holdfast_run (token, group_id, lane, lo, hi, first_xid, first_seq, last_xid, last_seq,
-                                          size, until, worker)
-                SELECT new_token, reader, wanted_lane, next_lo, next_hi, xids[1], seqs[1], xids[size], seqs[size],
-                       size, new_until, new_worker
-                FROM ends WHERE size > 0
-            ), moved AS (
-                INSERT INTO holdfast_cursor (group_id, lane, lo, hi, xid, seq)
-                SELECT reader, wanted_lane, next_lo, next_hi, xids[size], seqs[size] FROM ends WHERE size > 0
-            )
-            SELECT reader, new_token, new_until, 1::bigint, run.place, run.lane, run.id, run.body, run.headers,
-                   run.key, run.correlation_id, run.enqueued_at
-            FROM run
-            ORDER BY run.place;
+            SELECT reader, new_token, new_until, 1::bigint, w.place - 1, w.lane, w.id, w.body, w.headers, w.key,
+                   w.correlation_id, w.enqueued_at
+            FROM holdfast_read_window(wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, wanted)
+                 WITH ORDINALITY AS w (lane, xid, seq, id, body, headers, key, correlation_id, enqueued_at, place);
         GET DIAGNOSTICS taken = ROW_COUNT;
-        IF taken > 0 THEN
-            DELETE FROM holdfast_cursor c
-            WHERE c.group_id = reader AND c.lane = wanted_lane AND c.number = now_at.number;
-            RETURN;
-        END IF;
+        EXIT WHEN taken > 0;
         -- The window is used up: the next one begins where it ended, and ends now.
-        next_lo := next_hi;
-        next_hi := pg_current_snapshot();
-        after_xid := '0';
-        after_seq := -1;
+        now_at.lo := now_at.hi;
+        now_at.hi := pg_current_snapshot();
+        now_at.xid := pg_snapshot_xmin(now_at.lo);
+        now_at.seq := -1;
     END LOOP;
-    -- Nothing new at all. The empty window is remembered, so that the next look need not pass over what is done.
+    IF taken > 0 THEN
+        SELECT w.xid, w.seq INTO last_xid, last_seq
+        FROM holdfast_read_window(wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, taken) w OFFSET taken - 1;
+        INSERT INTO holdfast_run (token, group_id, lane, lo, hi, after_xid, after_seq, last_xid, last_seq, size, until, worker)
+        VALUES (new_token, reader, wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, last_xid, last_seq,
+                taken, new_until, new_worker);
+        now_at.xid := last_xid;
+        now_at.seq := last_seq;
+    END IF;
+    -- An empty window is remembered too, so that the next look need not pass over what is done.
     INSERT INTO holdfast_cursor (group_id, lane, lo, hi, xid, seq)
-    VALUES (reader, wanted_lane, next_lo, next_lo, '0', -1);
+    VALUES (reader, wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq);
     DELETE FROM holdfast_cursor c WHERE c.group_id = reader AND c.lane = wanted_lane AND c.number = now_at.number;
 END
 $$;
 
--- Takes due rows of one priority. One whose last lease ended in silence is taken alone: only as the first of a claim,
--- which it then ends; otherwise the claim ends before it (one row, alone, without a grant).
+-- Takes due rows: of one priority, or (without a lane) the oldest that must be alone. A row that must be alone is taken
+-- only as the first of a claim; a claim that has something already passes it by.
 CREATE FUNCTION holdfast_claim_rows(
     reader bigint, wanted_lane bigint, wanted bigint, moment bigint, new_until bigint, new_worker text,
-    first_of_claim boolean, OUT alone boolean, OUT granted holdfast_grant
+    may_be_alone boolean, OUT alone boolean, OUT granted holdfast_grant
 ) RETURNS SETOF record LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     new_token bigint;
+    first_seq bigint;
     first_alone boolean;
 BEGIN
-    SELECT r.alone INTO first_alone FROM holdfast_row r
-    WHERE r.group_id = reader AND r.lane = wanted_lane AND r.state = 'pending' AND r.head AND r.due_at <= moment
-    ORDER BY r.due_at, r.seq LIMIT 1 FOR UPDATE SKIP LOCKED;
-    IF NOT FOUND THEN
-        RETURN;
+    IF wanted_lane IS NULL THEN
+        SELECT r.seq, r.alone INTO first_seq, first_alone FROM holdfast_row r
+        WHERE r.group_id = reader AND r.state = 'pending' AND r.head AND r.alone AND r.due_at <= moment
+        ORDER BY r.due_at, r.seq LIMIT 1 FOR UPDATE SKIP LOCKED;
+    ELSE
+        SELECT r.seq, r.alone INTO first_seq, first_alone FROM holdfast_row r
+        WHERE r.group_id = reader AND r.lane = wanted_lane AND r.state = 'pending' AND r.head AND r.due_at <= moment
+          AND (may_be_alone OR NOT r.alone)
+        ORDER BY r.due_at, r.seq LIMIT 1 FOR UPDATE SKIP LOCKED;
     END IF;
-    IF first_alone AND NOT first_of_claim THEN
-        alone := true;
-        RETURN NEXT;
+    IF first_seq IS NULL THEN
         RETURN;
     END IF;
     new_token := nextval('holdfast_token');
     RETURN QUERY
-        WITH picked AS MATERIALIZED (
+        WITH several AS MATERIALIZED (
             SELECT r.seq FROM holdfast_row r
-            WHERE r.group_id = reader AND r.lane = wanted_lane AND r.state = 'pending' AND r.head
-              AND r.due_at <= moment AND r.alone = first_alone
+            WHERE NOT first_alone AND r.group_id = reader AND r.lane = wanted_lane AND r.state = 'pending' AND r.head
+              AND r.due_at <= moment AND NOT r.alone
             ORDER BY r.due_at, r.seq
-            LIMIT CASE WHEN first_alone THEN 1 ELSE wanted END
+            LIMIT wanted
             FOR UPDATE SKIP LOCKED
+        ), picked AS MATERIALIZED (
+            SELECT first_seq AS seq WHERE first_alone
+            UNION ALL
+            SELECT several.seq FROM several
         ), taken AS (
             UPDATE holdfast_row r
             SET state = 'processing', attempts = r.attempts + 1, token = new_token, until = new_until,
@@ -337,27 +329,36 @@ END
 $$;
 
 -- One claim: for each group in turn, priority by priority, due rows and then the lane, until the limit is reached.
+-- With `alone_first` it begins with a row that must be alone, so that those are not passed by for ever.
 CREATE FUNCTION holdfast_claim(
     readers bigint[], first_lanes bigint[], terms bigint[], run_limits bigint[], wanted bigint, new_worker text,
-    given_now bigint
+    alone_first boolean, given_now bigint
 ) RETURNS SETOF holdfast_grant LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     moment bigint := holdfast_now(given_now);
     taken bigint := 0;
     part bigint;
-    row_taken record;
+    found_row record;
 BEGIN
+    IF alone_first THEN
+        FOR place IN 1..array_length(readers, 1) LOOP
+            FOR found_row IN SELECT * FROM holdfast_claim_rows(readers[place], NULL, 1, moment,
+                                     moment + terms[place], new_worker, true)
+            LOOP
+                RETURN NEXT found_row.granted;
+                RETURN;
+            END LOOP;
+        END LOOP;
+    END IF;
     FOR place IN 1..array_length(readers, 1) LOOP
         FOR level IN 0..3 LOOP
             EXIT WHEN taken >= wanted;
-            FOR row_taken IN SELECT * FROM holdfast_claim_rows(readers[place], first_lanes[place] + level,
+            FOR found_row IN SELECT * FROM holdfast_claim_rows(readers[place], first_lanes[place] + level,
                                      wanted - taken, moment, moment + terms[place], new_worker, taken = 0)
             LOOP
-                IF (row_taken.granted).token IS NOT NULL THEN
-                    taken := taken + 1;
-                    RETURN NEXT row_taken.granted;
-                END IF;
-                IF row_taken.alone THEN
+                taken := taken + 1;
+                RETURN NEXT found_row.granted;
+                IF found_row.alone THEN
                     RETURN;
                 END IF;
             END LOOP;

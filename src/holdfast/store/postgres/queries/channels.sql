@@ -19,7 +19,7 @@ WITH placed AS (
     RETURNING group_id, lane
 )
 INSERT INTO holdfast_cursor (group_id, lane, lo, hi, xid, seq)
-SELECT group_id, lane, '1:1:', '1:1:', '0', -1 FROM placed WHERE :start::bigint IS NOT NULL
+SELECT group_id, lane, '1:1:', '1:1:', '1', -1 FROM placed WHERE :start::bigint IS NOT NULL
 
 -- name: find
 SELECT c.id, g.id, c.spec

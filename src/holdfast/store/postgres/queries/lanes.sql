@@ -10,13 +10,13 @@ ON CONFLICT DO NOTHING
 -- name: claim
 SELECT group_id, token, until, attempt, member, lane, id, body, headers, key, correlation_id, enqueued_at
 FROM holdfast_claim(:readers::bigint[], :first_lanes::bigint[], :terms::bigint[], :run_limits::bigint[], :wanted::bigint,
-                    :worker::text, :now::bigint)
+                    :worker::text, :alone_first, :now::bigint)
 
 -- name: close_and_claim
 -- The same as runs.close_whole and then claim, in one statement: one round trip and one commit per turn of a consumer.
 -- A closed run comes back as a row without a message.
 WITH mine AS MATERIALIZED (
-    SELECT r.token, r.lane, r.lo, r.hi, r.first_xid, r.first_seq, r.last_xid, r.last_seq, g.history
+    SELECT r.token, r.lane, r.lo, r.hi, r.after_xid, r.after_seq, r.last_xid, r.last_seq, g.history
     FROM holdfast_run r
     JOIN unnest(:tokens::bigint[], :sizes::bigint[]) AS t (token, size) ON t.token = r.token AND t.size = r.size
     JOIN holdfast_group g ON g.id = r.group_id
@@ -31,7 +31,7 @@ WITH mine AS MATERIALIZED (
 ), gone AS (
     DELETE FROM holdfast_message m USING mine
     WHERE mine.history = 0 AND m.lane = mine.lane
-      AND (m.xid, m.seq) >= (mine.first_xid, mine.first_seq) AND (m.xid, m.seq) <= (mine.last_xid, mine.last_seq)
+      AND (m.xid, m.seq) > (mine.after_xid, mine.after_seq) AND (m.xid, m.seq) <= (mine.last_xid, mine.last_seq)
       AND pg_visible_in_snapshot(m.xid, mine.hi) AND NOT pg_visible_in_snapshot(m.xid, mine.lo)
 )
 SELECT NULL::bigint AS group_id, token, NULL::bigint AS until, NULL::bigint AS attempt, NULL::bigint AS member,
@@ -41,7 +41,7 @@ FROM mine
 UNION ALL
 SELECT group_id, token, until, attempt, member, lane, id, body, headers, key, correlation_id, enqueued_at
 FROM holdfast_claim(:readers::bigint[], :first_lanes::bigint[], :terms::bigint[], :run_limits::bigint[], :wanted::bigint,
-                    :worker::text, :now::bigint)
+                    :worker::text, :alone_first, :now::bigint)
 
 -- name: member
 -- The message of a lane by id, in the columns that a row takes over.

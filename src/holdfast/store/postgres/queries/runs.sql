@@ -1,7 +1,7 @@
 -- name: close_whole
 -- Ends runs of which every member was acked, in one statement: nothing was split, so nothing needs a look.
 WITH mine AS MATERIALIZED (
-    SELECT r.token, r.lane, r.lo, r.hi, r.first_xid, r.first_seq, r.last_xid, r.last_seq, g.history
+    SELECT r.token, r.lane, r.lo, r.hi, r.after_xid, r.after_seq, r.last_xid, r.last_seq, g.history
     FROM holdfast_run r
     JOIN unnest(:tokens::bigint[], :sizes::bigint[]) AS t (token, size) ON t.token = r.token AND t.size = r.size
     JOIN holdfast_group g ON g.id = r.group_id
@@ -16,7 +16,7 @@ WITH mine AS MATERIALIZED (
 ), gone AS (
     DELETE FROM holdfast_message m USING mine
     WHERE mine.history = 0 AND m.lane = mine.lane
-      AND (m.xid, m.seq) >= (mine.first_xid, mine.first_seq) AND (m.xid, m.seq) <= (mine.last_xid, mine.last_seq)
+      AND (m.xid, m.seq) > (mine.after_xid, mine.after_seq) AND (m.xid, m.seq) <= (mine.last_xid, mine.last_seq)
       AND pg_visible_in_snapshot(m.xid, mine.hi) AND NOT pg_visible_in_snapshot(m.xid, mine.lo)
 )
 SELECT token FROM mine
@@ -34,7 +34,7 @@ DELETE FROM holdfast_message m
 USING holdfast_run r
 JOIN holdfast_group g ON g.id = r.group_id
 WHERE r.token = :token AND g.history = 0 AND m.lane = r.lane
-  AND (m.xid, m.seq) >= (r.first_xid, r.first_seq) AND (m.xid, m.seq) <= (r.last_xid, r.last_seq)
+  AND (m.xid, m.seq) > (r.after_xid, r.after_seq) AND (m.xid, m.seq) <= (r.last_xid, r.last_seq)
   AND pg_visible_in_snapshot(m.xid, r.hi) AND NOT pg_visible_in_snapshot(m.xid, r.lo)
 
 -- name: forget
@@ -61,7 +61,7 @@ FOR UPDATE SKIP LOCKED
 SELECT m.id, m.lane, m.body, m.headers, m.key, m.correlation_id, m.enqueued_at
 FROM holdfast_run r
 JOIN holdfast_message m ON m.lane = r.lane
- AND (m.xid, m.seq) >= (r.first_xid, r.first_seq) AND (m.xid, m.seq) <= (r.last_xid, r.last_seq)
+ AND (m.xid, m.seq) > (r.after_xid, r.after_seq) AND (m.xid, m.seq) <= (r.last_xid, r.last_seq)
  AND pg_visible_in_snapshot(m.xid, r.hi) AND NOT pg_visible_in_snapshot(m.xid, r.lo)
 WHERE r.token = :token
 ORDER BY m.xid, m.seq
@@ -70,11 +70,11 @@ ORDER BY m.xid, m.seq
 -- The open run that a claimed message of a lane is in, and how many of that run are before it. A group has few open runs.
 SELECT r.token, r.size, r.settled, r.gone,
        (SELECT count(*) FROM holdfast_message n
-        WHERE n.lane = r.lane AND (n.xid, n.seq) >= (r.first_xid, r.first_seq) AND (n.xid, n.seq) < (m.xid, m.seq)
+        WHERE n.lane = r.lane AND (n.xid, n.seq) > (r.after_xid, r.after_seq) AND (n.xid, n.seq) < (m.xid, m.seq)
           AND pg_visible_in_snapshot(n.xid, r.hi) AND NOT pg_visible_in_snapshot(n.xid, r.lo))
 FROM holdfast_message m
 JOIN holdfast_run r ON r.group_id = :group AND r.finished_at IS NULL AND r.lane = m.lane
- AND (r.first_xid, r.first_seq) <= (m.xid, m.seq) AND (r.last_xid, r.last_seq) >= (m.xid, m.seq)
+ AND (r.after_xid, r.after_seq) < (m.xid, m.seq) AND (r.last_xid, r.last_seq) >= (m.xid, m.seq)
  AND pg_visible_in_snapshot(m.xid, r.hi) AND NOT pg_visible_in_snapshot(m.xid, r.lo)
 WHERE m.id = :id::uuid
 
@@ -91,7 +91,7 @@ FOR UPDATE OF r SKIP LOCKED
 DELETE FROM holdfast_message m
 USING holdfast_run r
 WHERE r.token = :token AND m.lane = r.lane
-  AND (m.xid, m.seq) >= (r.first_xid, r.first_seq) AND (m.xid, m.seq) <= (r.last_xid, r.last_seq)
+  AND (m.xid, m.seq) > (r.after_xid, r.after_seq) AND (m.xid, m.seq) <= (r.last_xid, r.last_seq)
   AND pg_visible_in_snapshot(m.xid, r.hi) AND NOT pg_visible_in_snapshot(m.xid, r.lo)
 
 -- name: drop

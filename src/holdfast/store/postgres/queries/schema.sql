@@ -48,4 +48,4 @@ DELETE FROM holdfast_cursor
 
 -- name: restart_cursors
 INSERT INTO holdfast_cursor (group_id, lane, lo, hi, xid, seq)
-SELECT group_id, lane, '1:1:', '1:1:', '0', -1 FROM holdfast_lane
+SELECT group_id, lane, '1:1:', '1:1:', '1', -1 FROM holdfast_lane

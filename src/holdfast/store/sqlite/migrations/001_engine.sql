@@ -103,6 +103,7 @@ CREATE TABLE holdfast_row (
 
 CREATE UNIQUE INDEX holdfast_row_id ON holdfast_row (id, group_id);
 CREATE INDEX holdfast_row_due ON holdfast_row (group_id, lane, due_at, seq) WHERE state = 'pending' AND head = 1;
+CREATE INDEX holdfast_row_alone ON holdfast_row (group_id, due_at, seq) WHERE state = 'pending' AND head = 1 AND alone = 1;
 CREATE INDEX holdfast_row_leased ON holdfast_row (group_id, until) WHERE state = 'processing';
 CREATE INDEX holdfast_row_finished ON holdfast_row (group_id, finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX holdfast_row_order ON holdfast_row (group_id, order_key, seq) WHERE order_key <> '' AND finished_at IS NULL;

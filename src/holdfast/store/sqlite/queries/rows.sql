@@ -15,11 +15,19 @@ RETURNING 1
 SELECT 1 WHERE :group IS NOT NULL AND :order_key IS NOT NULL
 
 -- name: due
-SELECT seq, id, attempts, alone, body, headers, key, correlation_id, enqueued_at
+SELECT seq, id, lane, attempts, alone, body, headers, key, correlation_id, enqueued_at
 FROM holdfast_row
 WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1 AND due_at <= :now
+  AND (alone = 0 OR :alone)
 ORDER BY due_at, seq
 LIMIT :limit
+
+-- name: due_alone
+SELECT seq, id, lane, attempts, alone, body, headers, key, correlation_id, enqueued_at
+FROM holdfast_row
+WHERE group_id = :group AND state = 'pending' AND head = 1 AND alone = 1 AND due_at <= :now
+ORDER BY due_at, seq
+LIMIT 1
 
 -- name: take
 UPDATE holdfast_row

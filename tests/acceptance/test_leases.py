@@ -1,0 +1,210 @@
+"""Leases, on every store: paused, killed, racing and poisoned workers strand nothing and spoil nothing."""
+
+import random
+import signal
+from collections.abc import Callable
+from statistics import median
+
+import pytest
+
+from holdfast import Holdfast, State
+from tests.acceptance.children import Child, Family, dead_ids, eventually, resident_kilobytes
+from tests.acceptance.history import faults
+from tests.acceptance.workers import POISON
+
+Connect = Callable[..., Holdfast]
+
+STALE = {
+    "ack": {},
+    "nack": {"error": "late"},
+    "release": {},
+    "snooze": {"delay": 1},
+    "dead_letter": {"error": "late"},
+}
+"""Every way to end a claim."""
+
+
+# --- paused -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delay", [0, 0.001], ids=["lane", "row"])
+def test_a_worker_paused_past_its_lease_can_change_nothing_afterwards(family: Family, url: str, connect: Connect, delay: float) -> None:
+    """L1: stopped like a laptop that sleeps; another one has the message by then, or has finished it."""
+    hf = connect(url)
+    hf.queue("q", lease=0.3, backoff=None)
+    old, new = (family.start("puppet", url=url, queue="q") for _ in range(2))
+    old.ask("send", value="work", delay=delay)
+    assert old.ask("claim", wait=30) == ["work"]
+    old.send(signal.SIGSTOP)
+    assert new.ask("claim", wait=30, lease=300) == ["work"]
+    old.send(signal.SIGCONT)
+
+    for op, details in STALE.items():
+        assert old.ask("settle", op=op, **details) == "LeaseLost", f"{op} while someone else holds it"
+    assert old.ask("extend", duration=60) == "LeaseLost"
+    assert new.ask("settle", op="ack") == ""
+    for op, details in STALE.items():
+        assert old.ask("settle", op=op, **details) == "LeaseLost", f"{op} when it is finished"
+
+    (message,) = family.history().sent
+    status = hf.status(message)
+    assert status is not None
+    assert (status.state, status.attempts) == (State.SUCCEEDED, 2)
+    assert faults(family.history()) == []
+
+
+def test_a_run_that_was_paused_is_lost_as_a_whole(family: Family, url: str, connect: Connect) -> None:
+    """L1: one lease for many messages: all of them go to others, none of them twice at a time."""
+    hf = connect(url)
+    hf.queue("q", lease=0.5, backoff=None, history=0)
+    old = family.start("puppet", url=url, queue="q")
+    family.start("produce", url=url, queue="q", name="m", count=50, batch=50).finish()
+    assert len(old.ask("claim", n=50)) == 50
+    old.send(signal.SIGSTOP)
+    family.start("consume", url=url, queue="q", n=50).finish()
+    old.send(signal.SIGCONT)
+
+    assert old.ask("settle", op="ack") == "LeaseLost"
+
+    old.finish()
+    history = family.history()
+    assert faults(history) == []
+    assert {grant.attempt for grants in history.grants.values() for grant in grants if grant.settled_as} == {2}
+
+
+# --- racing -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delay", [0, 0.001], ids=["lane", "row"])
+def test_an_ack_at_the_very_end_of_a_lease_wins_or_loses_but_never_both(family: Family, url: str, connect: Connect, delay: float) -> None:
+    """L3: two holders ack when their leases run out, while two sweepers take back what has run out."""
+    hf = connect(url)
+    hf.queue("q", max_attempts=1)
+    rounds, together = 10, 15
+    count = 2 * rounds * together
+    family.start("produce", url=url, queue="q", name="m", count=count, batch=count, delay=delay).finish()
+    for _ in range(2):
+        family.start("sweeper", url=url, queue="q")
+    racers = [family.start("racer", url=url, queue="q", lease=0.1, rounds=rounds, together=together) for _ in range(2)]
+    for racer in racers:
+        racer.hear()
+    eventually(lambda: hf.stats("q").processing == 0, "every lease has ended")
+    family.finish()
+
+    history, dead = family.history(), dead_ids(hf, "q")
+    assert faults(history, dead=dead) == []
+    assert len(dead) == len(set(dead))
+    assert len(history.acked) + len(dead) == count
+    assert len(history.acked) > 0, "no ack was in time: nothing was raced"
+    assert len(dead) > 0, "no ack was late: nothing was raced"
+
+
+def test_two_processes_of_one_name_are_told_apart_by_their_tokens(family: Family, url: str, connect: Connect) -> None:
+    """L14, L2: a rolling restart in which the old and the new process have the same worker name."""
+    hf = connect(url)
+    hf.queue("q", lease=0.3, backoff=None, max_attempts=50)
+    old, new = (family.start("puppet", url=url, queue="q", worker="same") for _ in range(2))
+    for value in ("first", "second"):
+        old.ask("send", value=value)
+    assert old.ask("claim", n=1) == ["first"]
+    assert new.ask("claim", n=1) == ["second"]
+    assert new.ask("settle", op="ack") == ""
+    assert new.ask("claim", wait=30, lease=300) == ["first"]
+    assert old.ask("settle", op="ack") == "LeaseLost"
+    assert new.ask("settle", op="ack") == ""
+
+    family.start("produce", url=url, queue="q", name="m", count=2000, batch=100).finish()
+    workers = [family.start("consume", url=url, queue="q", n=20, worker="same") for _ in range(3)]
+    family.wait_for_events(60_000, "consume")
+    workers[0].kill()
+    family.finish()
+
+    assert faults(family.history(), left=[]) == []
+    assert hf.stats("q").dead == 0
+
+
+# --- killed -----------------------------------------------------------------------------------------------------------
+
+
+def test_killed_workers_strand_nothing(family: Family, url: str, connect: Connect) -> None:
+    """L6: 10^4 messages, four workers, one of them killed at 30 random points; no sweep or repair by hand."""
+    hf = connect(url)
+    hf.queue("q", lease=0.5, max_attempts=100, history=0)
+    chance = random.Random(6)
+    family.start("produce", url=url, queue="q", name="m", count=10_000, batch=500).finish()
+
+    def worker() -> Child:
+        return family.start("consume", url=url, queue="q", n=chance.choice([1, 10, 40]), fused=chance.random() < 0.5)
+
+    workers = [worker() for _ in range(4)]
+    for _ in range(30):
+        goal = family.events() + chance.randint(1_000, 40_000)
+        eventually(lambda: family.events() > goal or hf.stats("q").pending == 0, "they are at work")
+        victim = chance.randrange(4)
+        workers[victim].kill()
+        workers[victim] = worker()
+    family.finish()
+
+    history = family.history()
+    assert faults(history) == []
+    assert len(history.acked | history.perhaps_acked) == 10_000
+    assert (hf.stats("q").processing, hf.stats("q").dead) == (0, 0)
+
+
+def test_a_poison_message_kills_its_workers_and_nothing_else(family: Family, url: str, connect: Connect) -> None:
+    """L7: it dies after its attempts; the others of its run of 200, and what is claimed meanwhile, are done soon."""
+    hf = connect(url)
+    hf.queue("q", lease=0.5, max_attempts=3, backoff=None)
+    values = [f"m-{number}" for number in range(400)]
+    values[100] = POISON
+    sender = family.start("puppet", url=url, queue="q")
+    sender.ask("send_many", values=values)
+    workers = [family.start("consume", url=url, queue="q", n=200) for _ in range(2)]
+    deaths = 0
+
+    def is_over() -> bool:
+        nonlocal deaths
+        for place, worker in enumerate(workers):
+            if not worker.is_running:
+                assert worker.process.returncode == -signal.SIGKILL, worker.errors()
+                deaths += 1
+                sender.ask("send_many", values=[f"urgent-{deaths}-{number}" for number in range(30)], priority="urgent")
+                workers[place] = family.start("consume", url=url, queue="q", n=200)
+        return hf.stats("q").dead > 0
+
+    eventually(is_over, "it died")
+    family.finish()
+
+    (letter,) = hf.dead_letters("q")
+    history = family.history()
+    assert letter.message.body == POISON
+    assert (letter.attempts, deaths) == (3, 3)
+    assert faults(history, dead=[letter.message.id]) == []
+    assert len(history.acked) == 399 + 90
+    for grants in history.grants.values():
+        if grants[0].value != POISON:
+            assert len(grants) <= 2, f"a neighbour was hurt again: {grants}"
+        if str(grants[0].value).startswith("urgent"):
+            assert len(grants) == 1, f"claimed together with the poison: {grants}"
+
+
+# --- many -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_claim_costs_the_same_whatever_the_backlog(family: Family, url: str, connect: Connect) -> None:
+    """L16: 200,000 messages against 1,000; the claiming process stays as small as it was."""
+    hf = connect(url)
+    hf.queue("q", history=0)
+    worker = family.start("puppet", url=url, queue="q")
+    hf.enqueue_many("q", range(1_000))
+    worker.ask("time_claims", count=50)
+    small = median(worker.ask("time_claims", count=300))
+    memory = resident_kilobytes(worker.pid)
+
+    for start in range(0, 200_000, 20_000):
+        hf.enqueue_many("q", range(start, start + 20_000))
+    large = median(worker.ask("time_claims", count=300))
+
+    assert large < 5 * small
+    assert resident_kilobytes(worker.pid) < memory + 10_000
+    assert hf.stats("q").pending == 200_000 + 1_000 - 650

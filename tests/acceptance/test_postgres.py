@@ -1,0 +1,317 @@
+"""PostgreSQL: bad plans, late commits, lost answers, restarts and dead listeners, with real processes."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from holdfast import Claim, Holdfast, State
+from tests.acceptance.children import Family, eventually
+from tests.acceptance.history import faults
+from tests.acceptance.proxy import LossyProxy
+from tests.servers import HOST, PostgresAddress, PostgresServer
+
+Connect = Callable[..., Holdfast]
+
+JOINS = ["hashjoin", "mergejoin", "sort", "hashagg", "material", "memoize", "incremental_sort"]
+
+
+def ask(url: str, sql: str) -> Any:
+    with psycopg.connect(url, autocommit=True) as connection:
+        return connection.execute(sql).fetchall()
+
+
+# --- plans ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def badly_planned(postgres_url: str) -> Iterator[str]:
+    """A database in which only nested loops are left, and nothing is known about the tables."""
+    name = postgres_url.rpartition("/")[2]
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        for way in JOINS:
+            connection.execute(f"ALTER DATABASE {name} SET enable_{way} = off")
+        yield postgres_url
+        connection.execute(f"ALTER DATABASE {name} RESET ALL")
+
+
+def test_the_worst_plan_claims_no_more_than_was_asked_for(badly_planned: str, connect: Connect) -> None:
+    """P4: a LIMIT inside of an UPDATE may be run again for every row; what was picked must stay picked."""
+    hf = connect(badly_planned)
+    hf.queue("q", history=0, backoff=None)
+    hf.enqueue_many("q", range(60), delay=0.001)
+    hf.enqueue_many("q", range(60))
+    held: list[Claim] = hf.claim("q", n=1, wait=10)
+    for n in (1, 2, 7):
+        for _ in range(4):
+            claims = hf.claim("q", n=n)
+            held += claims
+            assert len(claims) == n
+            assert hf.stats("q").processing == len(held)
+
+    hf.nack(held[:10])
+    hf.ack(held[10:])
+    assert (hf.stats("q").processing, hf.stats("q").pending) == (0, 120 - len(held) + 10)
+    assert len({claim.message.id for claim in held}) == len(held)
+
+
+# --- concurrency ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("against", ["nack", "release", "cancel"])
+@pytest.mark.parametrize(("ordering", "delay"), [("unordered", 0), ("unordered", 0.001), ("per_key", 0)], ids=["lane", "rows", "keys"])
+def test_two_who_end_the_same_claims_in_opposite_order_do_not_block_each_other(
+    family: Family, postgres_url: str, connect: Connect, ordering: str, delay: float, against: str
+) -> None:
+    """P6: each claim is ended by one of them, nobody hears of a deadlock, and there is none to wait for."""
+    hf = connect(postgres_url)
+    rounds, size = 40, 25
+    hf.queue("q", ordering=ordering, backoff=3600)
+    for _ in range(2):
+        hf.enqueue_many("q", range(rounds * size), delay=delay, key=str)
+    eventually(lambda: hf.stats("q").waiting == 0, "all is due")
+
+    family.start("duelist", url=postgres_url, queue="q", rounds=rounds, size=size, against=against).finish()
+
+    history = family.history()
+    assert history.errors() == []
+    for id, grants in history.grants.items():
+        assert ending(hf, id) in (grants[0].settled_as, "cancel"), f"{id} ended as {ending(hf, id)}: {grants}"
+    assert hf.stats("q").processing <= rounds, "what the acking side has claimed meanwhile"
+    assert ask(postgres_url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") == [(0,)]
+
+
+def ending(hf: Holdfast, id: str) -> str:
+    status = hf.status(id)
+    assert status is not None
+    return {State.SUCCEEDED: "ack", State.PENDING: "nack", State.CANCELED: "cancel", State.PROCESSING: ""}[status.state]
+
+
+def test_messages_that_commit_late_are_claimed_exactly_once(family: Family, postgres_url: str, connect: Connect) -> None:
+    """P1, P2: twelve writers whose transactions wait between xid, insert and commit, and some are rolled back."""
+    connect(postgres_url).queue("q", lease=300)
+    for n in (1, 7, 100):
+        family.start("consume", url=postgres_url, queue="q", n=n, fused=n > 1)
+    writers = [
+        family.start("late_writer", url=postgres_url, queue="q", writers=4, rounds=50, seed=seed) for seed in range(3)
+    ]
+    family.start("produce", url=postgres_url, queue="q", name="prompt", count=500, batch=3)
+    with psycopg.connect(postgres_url) as elsewhere:
+        elsewhere.execute("CREATE TABLE unrelated (id int)")
+        for writer in writers:
+            writer.finish()
+    family.finish()
+
+    history = family.history()
+    assert faults(history) == []
+    assert history.acked == history.sent.keys()
+    assert len(history.sent) > 1500
+    assert {grant.attempt for grants in history.grants.values() for grant in grants} == {1}
+
+
+def test_a_long_transaction_elsewhere_delays_nothing(postgres_url: str, connect: Connect) -> None:
+    """P3: neither an idle one that has written, nor an old snapshot, nor an enqueue that is not committed yet."""
+    hf, late = connect(postgres_url), connect(postgres_url)
+    hf.queue("q")
+    with psycopg.connect(postgres_url) as writer, psycopg.connect(postgres_url) as reader:
+        writer.execute("CREATE TABLE unrelated (id int)")
+        reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        reader.execute("SELECT count(*) FROM holdfast_message")
+        with late.store.database.connect() as open_insert:  # type: ignore[attr-defined]
+            open_insert.execute("BEGIN")
+            open_insert.execute(
+                "INSERT INTO holdfast_message (lane, id, body, enqueued_at)"
+                " SELECT lane, gen_random_uuid(), '\"late\"', 0 FROM holdfast_lane WHERE lane % 4 = 2"
+            )
+            for start in range(0, 300, 100):
+                hf.enqueue_many("q", range(start, start + 100))
+                claims = hf.claim("q", n=1000)
+                assert [claim.message.body for claim in claims] == list(range(start, start + 100))
+                hf.ack(claims)
+            open_insert.execute("COMMIT")
+        assert [claim.message.body for claim in hf.claim("q", n=1000)] == ["late"]
+
+
+def test_a_lease_begins_when_it_is_granted(postgres_url: str, connect: Connect) -> None:
+    """P11: not when the claim began to wait for its turn; now() stands still inside of a transaction."""
+    hf = connect(postgres_url)
+    hf.queue("q", lease=1)
+    hf.enqueue("q", 1)
+    hf.claim("q")
+    hf.enqueue("q", 2)
+    granted: list[Claim] = []
+    claiming = threading.Thread(target=lambda: granted.extend(hf.claim("q")))
+    with psycopg.connect(postgres_url) as holder:
+        holder.execute("SELECT FROM holdfast_lane FOR UPDATE")
+        claiming.start()
+        eventually(lambda: is_waiting(postgres_url), "the claim waits for its turn")
+        time.sleep(1.5)
+        released = time.time_ns() // 1000
+    claiming.join()
+
+    assert granted[0].lease.until >= released + 1_000_000
+
+
+def is_waiting(url: str) -> bool:
+    return ask(url, "SELECT count(*) FROM pg_locks WHERE NOT granted")[0][0] > 0
+
+
+def test_parent_and_children_of_a_fork_have_connections_of_their_own(family: Family, postgres_url: str, connect: Connect) -> None:
+    """S8 on PostgreSQL: also while another thread is in the middle of an enqueue."""
+    connect(postgres_url).queue("q", history=0)
+
+    family.start("forker", url=postgres_url, queue="q", count=4_000, way="os", busy=True).finish()
+
+    assert faults(family.history()) == []
+
+
+# --- a server that goes away ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("private_postgres", [{"fsync": "on", "full_page_writes": "on"}], indirect=True)
+def test_a_restarting_server_costs_nothing_but_time(family: Family, private_postgres: PostgresServer, connect: Connect) -> None:
+    """P12: stopped as by a crash every 5 s for 30 s under load; no process fails, hangs or needs a restart."""
+    url = private_postgres.url()
+    hf = connect(url)
+    hf.queue("q", lease=3, max_attempts=50, backoff=None)
+    senders = [family.start("stream", url=url, queue="q", name=str(b), batch=b, pause=0.005) for b in (1, 20)]
+    for n in (1, 10, 50):
+        family.start("consume", url=url, queue="q", n=n, fused=n == 10)
+    for _ in range(6):
+        time.sleep(4)
+        family.wait_for_events(20_000, "consume")
+        private_postgres.restart("immediate")
+    for role in ("stream", "consume"):
+        family.wait_for_events(20_000, role)
+    for sender in senders:
+        sender.finish()
+    family.finish()
+
+    assert faults(family.history()) == []
+    assert (hf.stats("q").pending, hf.stats("q").processing, hf.stats("q").dead) == (0, 0, 0)
+
+
+def test_a_dead_listener_is_replaced(postgres_url: str, connect: Connect) -> None:
+    """P9: the next message arrives all the same, and the one after it is announced again."""
+    sleeper, sender = connect(postgres_url), connect(postgres_url)
+    sleeper.queue("q")
+    assert sleeper.claim("q", wait=0.01) == []
+    for number in range(3):
+        heard: list[Claim] = []
+        waiting = threading.Thread(target=lambda heard=heard: heard.extend(sleeper.claim("q", wait=60)))
+        waiting.start()
+        eventually(lambda: listeners(postgres_url), "it listens")
+        ask(postgres_url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
+        sender.enqueue("q", number)
+        waiting.join(30)
+        assert [claim.message.body for claim in heard] == [number]
+        sleeper.ack(heard)
+    eventually(lambda: listeners(postgres_url), "it listens again")
+
+
+def listeners(url: str) -> list[Any]:
+    found: list[Any] = ask(
+        url, "SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()"
+    )
+    return found
+
+
+# --- lost answers -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lossy(postgres_server: PostgresAddress) -> Iterator[LossyProxy]:
+    with LossyProxy(HOST, postgres_server.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def far(lossy: LossyProxy, postgres_server: PostgresAddress, postgres_url: str, connect: Connect) -> Holdfast:
+    """A client behind the proxy, with a queue and no connection yet: each statement's text is sent on first use."""
+    plain = postgres_url.replace(f":{postgres_server.port}/", f":{lossy.port}/")
+    hf = connect(f"{plain}?sslmode=disable&gssencmode=disable")
+    hf.queue("q", backoff=None)
+    hf.close()
+    return hf
+
+
+@pytest.fixture
+def near(postgres_url: str, connect: Connect) -> Holdfast:
+    return connect(postgres_url)
+
+
+@pytest.mark.parametrize("reaches", [True, False], ids=["answer lost", "request lost"])
+@pytest.mark.parametrize(("delay", "statement"), [(0, b"INSERT INTO holdfast_message"), (0.001, b"COMMIT")], ids=["lane", "row"])
+def test_an_enqueue_whose_answer_is_lost_is_stored_once(far: Holdfast, near: Holdfast, lossy: LossyProxy, delay: float, statement: bytes, reaches: bool) -> None:
+    """P13: the outcome is unknown, so it is tried again under the same id."""
+    lossy.lose(statement, reaches=reaches)
+
+    receipts = far.enqueue_many("q", ["a", "b", "c"], delay=delay)
+
+    assert lossy.losses == 1
+    found = [claim.message.id for claim in near.claim("q", n=10, wait=10)]
+    assert found == [receipt.id for receipt in receipts]
+    assert near.claim("q", n=10) == []
+
+
+def test_an_enqueue_that_was_stored_and_claimed_meanwhile_is_not_stored_again(far: Holdfast, near: Holdfast, lossy: LossyProxy) -> None:
+    """P13: by the time of the second try somebody may have finished the message."""
+    done: list[Claim] = []
+
+    def work() -> None:
+        done.extend(near.claim("q", wait=30))
+        near.ack(done)
+
+    working = threading.Thread(target=work)
+    working.start()
+    lossy.lose(b"INSERT INTO holdfast_message")
+
+    receipt = far.enqueue("q", "once")
+
+    working.join()
+    assert lossy.losses == 1
+    assert [claim.message.id for claim in done] == [receipt.id]
+    assert near.claim("q", wait=0.2) == []
+
+
+@pytest.mark.parametrize("reaches", [True, False], ids=["answer lost", "request lost"])
+@pytest.mark.parametrize("op", ["ack", "nack", "release", "dead_letter"])
+@pytest.mark.parametrize("case", ["whole run", "part of a run", "rows"])
+def test_a_settlement_whose_answer_is_lost_counts_and_is_not_called_lost(far: Holdfast, near: Holdfast, lossy: LossyProxy, case: str, op: str, reaches: bool) -> None:
+    """P13: no LeaseLost for a lease that was ended by the first try."""
+    ids = [receipt.id for receipt in near.enqueue_many("q", ["a", "b", "c"], delay=0.001 if case == "rows" else 0)]
+    eventually(lambda: near.stats("q").waiting == 0, "all is due")
+    claims = far.claim("q", n=3)
+    chosen = claims[:2] if case == "part of a run" else claims
+    far.close()
+    lossy.lose(b"holdfast_run" if case == "whole run" and op == "ack" else b"COMMIT", reaches=reaches)
+
+    getattr(far, op)(chosen, *(["because"] if op in ("nack", "dead_letter") else []))
+
+    assert lossy.losses == 1
+    states = [status.state for id in ids if (status := near.status(id))]
+    ended = {"ack": State.SUCCEEDED, "dead_letter": State.DEAD}.get(op, State.PENDING)
+    rest = [State.PROCESSING] if case == "part of a run" else []
+    assert states == [ended] * len(chosen) + rest
+    assert near.stats("q").dead == (len(chosen) if op == "dead_letter" else 0)
+
+
+def test_an_ack_with_a_claim_whose_answer_is_lost_counts_too(far: Holdfast, near: Holdfast, lossy: LossyProxy) -> None:
+    """P13: what the lost claim took comes back when its lease ends, like that of a killed worker."""
+    near.enqueue_many("q", ["a", "b", "c", "d"])
+    claims = far.claim("q", n=2, lease=60)
+    far.close()
+    lossy.lose(b"holdfast_claim")
+
+    after = far.claim("q", n=1, lease=1, ack=claims)
+
+    assert lossy.losses == 1
+    assert [claim.message.body for claim in after] == ["d"]
+    assert [claim.message.body for claim in near.claim("q", wait=30)] == ["c"]
+    for claim in claims:
+        status = near.status(claim.message.id)
+        assert status is not None
+        assert status.state is State.SUCCEEDED

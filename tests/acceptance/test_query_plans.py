@@ -1,0 +1,243 @@
+"""Every query that runs while messages flow finds its rows by an index, at 10^5 rows in each of the big tables."""
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from holdfast import Holdfast
+from holdfast.store.sqlfile import load_queries
+from tests.acceptance.children import eventually
+from tests.servers import PostgresAddress
+
+ROWS = 100_000
+BIG = ("holdfast_message", "holdfast_row", "holdfast_run")
+
+SCANS_BY_NATURE = {
+    "rows.count": "counts all rows of a queue, for those who ask for statistics",
+    "rows.purge": "removes all rows of a queue, on an operator's order",
+    "dead.purge_replays": "looks at all rows of a queue, on an operator's order",
+    "schema.stop_everything": "has no plan, it only locks",
+    "schema.finished_runs": "moves a restored dump to its new server, once",
+    "schema.end_leases": "moves a restored dump to its new server, once",
+    "schema.renumber_messages": "moves a restored dump to its new server, once",
+}
+"""Queries that may read a big table from end to end, and why."""
+
+PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+
+
+def queries_on_big_tables(package: str) -> Iterator[tuple[str, str]]:
+    for name, sql in load_queries(package).items():
+        if name not in SCANS_BY_NATURE and any(table in sql for table in BIG):
+            yield name, sql
+
+
+# --- SQLite -----------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("analysed", [False, True], ids=["unanalysed", "analysed"])
+@pytest.mark.parametrize("engine", ["apsw", "stdlib"])
+def test_sqlite_searches_and_never_scans(tmp_path: Path, engine: str, analysed: bool) -> None:
+    """L16: EXPLAIN QUERY PLAN of every query; asked through the product's own library, as it plans."""
+    with Holdfast(f"sqlite:///{tmp_path}/work.db?engine={engine}") as hf:
+        fill(hf)
+        for table, changes in COPIES.items():
+            found = ask(hf, f"PRAGMA table_info({table})")
+            write(hf, copies(table, [row[1] for row in found], changes, id="randomblob(16)", series=SQLITE_SERIES))
+        if analysed:
+            write(hf, "ANALYZE")
+            hf.close()
+
+        scans = {
+            name: found
+            for name, sql in queries_on_big_tables("holdfast.store.sqlite")
+            if (found := sqlite_scans(hf, sql))
+        }
+
+    assert scans == {}
+
+
+def sqlite_scans(hf: Holdfast, sql: str) -> list[str]:
+    named = {name: 1 for name in PARAMETER.findall(sql)}
+    plan = ask(hf, f"EXPLAIN QUERY PLAN {sql}", named or (1,) * sql.count("?"))
+    aliases = set(BIG) | {alias for table in BIG for alias in re.findall(rf"{table} (?:AS )?([a-z]+)\b", sql)}
+    return [line for *_, line in plan if line.startswith("SCAN ") and line.split()[1] in aliases]
+
+
+# --- PostgreSQL -------------------------------------------------------------------------------------------------------
+
+@pytest.fixture(scope="module")
+def filled(postgres_server: PostgresAddress) -> Iterator[str]:
+    """A database of 10^5 messages, rows and runs."""
+    name = f"plans_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+    with psycopg.connect(postgres_server.url(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+        url = postgres_server.url(name)
+        with Holdfast(url) as hf:
+            fill(hf)
+        with psycopg.connect(url, autocommit=True) as inside:
+            for table, changes in COPIES.items():
+                found = inside.execute(f"SELECT * FROM {table} LIMIT 0").description or []
+                names = [column.name for column in found]
+                inside.execute(copies(table, names, changes, id="gen_random_uuid()", series=POSTGRES_SERIES).encode())
+            inside.execute("ANALYZE")
+        yield url
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_postgres_plans_no_sequential_scan(filled: str) -> None:
+    """L16: EXPLAIN of every query as a prepared statement that knows no parameter, the worst case."""
+    with psycopg.connect(filled, autocommit=True) as connection:
+        scans = {
+            name: found
+            for name, sql in queries_on_big_tables("holdfast.store.postgres")
+            if (found := postgres_scans(connection, sql))
+        }
+
+    assert scans == {}
+
+
+def postgres_scans(connection: psycopg.Connection[Any], sql: str) -> list[str]:
+    names = list(dict.fromkeys(PARAMETER.findall(sql)))
+    numbered = PARAMETER.sub(lambda found: f"${names.index(found[1]) + 1}", sql)
+    plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {numbered}".encode()).fetchall()
+    return [line.strip() for (line,) in plan if re.search(rf"Seq Scan on ({'|'.join(BIG)})", line)]
+
+
+OPERATIONS: dict[str, Callable[[Holdfast, int], Any]] = {
+    "enqueue": lambda hf, n: hf.enqueue("a", n),
+    "enqueue later": lambda hf, n: hf.enqueue("a", n, delay=1000),
+    "enqueue in order": lambda hf, n: hf.enqueue("ordered", n, key=f"new-{n}"),
+    "claim and ack": lambda hf, n: hf.ack(hf.claim("a", n=5)),
+    "claim with ack": lambda hf, n: hf.ack(hf.claim("a", n=5, ack=hf.claim("a", n=5))),
+    "claim of a lane": lambda hf, n: hf.ack(hf.claim("lane", n=5)),
+    "ack of a lane with a claim": lambda hf, n: hf.ack(hf.claim("lane", n=5, ack=hf.claim("lane", n=5))),
+    "ack in parts": lambda hf, n: [hf.ack(claim) for claim in hf.claim("lane", n=5)],
+    "claim of nothing": lambda hf, n: hf.claim("empty", wait=0.001),
+    "nack": lambda hf, n: hf.nack(hf.claim("lane", n=2), "no"),
+    "dead letter": lambda hf, n: hf.dead_letter(hf.claim("lane", n=2), "no"),
+    "extend and release": lambda hf, n: hf.release(extended(hf, hf.claim("lane", n=2))),
+    "expiry": lambda hf, n: [hf.claim("lane", n=2, lease=0.001), hf.claim("a", n=2, lease=0.001), hf.sweep("lane")],
+    "sweep": lambda hf, n: hf.sweep("a"),
+    "status": lambda hf, n: hf.status(hf.peek("lane", 1)[0].id),
+    "cancel": lambda hf, n: hf.cancel(hf.peek("lane", 1)[0].id),
+    "cancel a claimed one": lambda hf, n: hf.cancel(hf.claim("lane", n=2)[0].message.id),
+    "peek": lambda hf, n: hf.peek("a", 5),
+}
+
+
+def test_postgres_runs_no_sequential_scan(filled: str) -> None:
+    """L16: what the server itself counts while the product works, functions included."""
+    scans = {}
+    with Holdfast(filled) as hf:
+        hf.queue("empty")
+        for name, operation in OPERATIONS.items():
+            hf.close()
+            before = counted(filled)
+            for number in range(8):
+                operation(hf, number)
+            hf.close()
+            after = counted(filled)
+            found = {table: after[table] - before[table] for table in BIG if after[table] > before[table]}
+            if found:
+                scans[name] = found
+
+    assert scans == {}
+
+
+def counted(url: str) -> dict[str, int]:
+    """How often each table was read from end to end; a session's counts are complete when it has ended."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        others = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'"
+        eventually(
+            lambda: not connection.execute(f"{others} AND pid <> pg_backend_pid()").fetchall(), "all sessions have ended"
+        )
+        connection.execute("SELECT pg_stat_clear_snapshot()")
+        return dict(connection.execute("SELECT relname, seq_scan FROM pg_stat_user_tables").fetchall())
+
+
+def extended(hf: Holdfast, claims: Any) -> Any:
+    hf.extend(claims, 60)
+    return claims
+
+
+# --- both -----------------------------------------------------------------------------------------------------------
+
+FUTURE = 4_000_000_000_000_000
+"""Microseconds; far enough ahead for a lease or a history that is not over."""
+
+SQLITE_SERIES = f"(WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS}) SELECT i FROM n)"
+POSTGRES_SERIES = f"(SELECT i FROM generate_series(1, {ROWS}) AS i)"
+
+COPIES = {
+    "holdfast_row": {
+        "seq": None,
+        "id": "{id}",
+        "group_id": "1 + i % 3",
+        "lane": "4 + i % 12",
+        "state": "CASE i % 10 WHEN 0 THEN 'processing' WHEN 1 THEN 'succeeded' ELSE 'pending' END",
+        "due_at": "i",
+        "order_key": "CASE i % 2 WHEN 0 THEN '' ELSE 'k' || i % 1000 END",
+        "token": "CASE i % 10 WHEN 0 THEN -i END",
+        "until": "CASE i % 10 WHEN 0 THEN i + {future} END",
+        "finished_at": "CASE i % 10 WHEN 1 THEN i + {future} END",
+    },
+    "holdfast_run": {
+        "token": "-i",
+        "group_id": "1 + i % 3",
+        "lane": "4 + i % 12",
+        "until": "i + {future}",
+        "finished_at": "CASE WHEN i % 10 <> 0 THEN i + {future} END",
+    },
+}
+"""How the copies of the one row and the one run that the product made differ from them."""
+
+
+def copies(table: str, columns: list[str], changes: dict[str, str | None], *, id: str, series: str) -> str:
+    values = {column: changes.get(column, f"r.{column}") for column in columns}
+    chosen = {column: value.format(id=id, future=FUTURE) for column, value in values.items() if value is not None}
+    return (
+        f"INSERT INTO {table} ({', '.join(chosen)}) SELECT {', '.join(chosen.values())}"
+        f" FROM (SELECT * FROM {table} LIMIT 1) AS r, {series} AS n"
+    )
+
+
+def write(hf: Holdfast, sql: str) -> None:
+    hf.store.database.write(lambda tx: tx.execute(sql))  # type: ignore[attr-defined]
+
+
+def ask(hf: Holdfast, sql: str, parameters: Any = ()) -> list[Any]:
+    """Through the product's own connection: a second library on the file would break its locks."""
+    found: list[Any] = hf.store.database.read(lambda tx: tx._connection.rows(sql, parameters))  # type: ignore[attr-defined]
+    return found
+
+
+def fill(hf: Holdfast) -> None:
+    """Three queues and 10^5 messages, one row and one run; the copies of these belong to the same queues."""
+    hf.queue("a", lease=60)
+    hf.queue("ordered", ordering="per_key")
+    hf.queue("lane", history=0)
+    for start in range(0, ROWS, 20_000):
+        hf.enqueue_many("lane" if start else "a", range(start, start + 20_000))
+    hf.enqueue("a", "row", delay=1000)
+    hf.ack(hf.claim("a", n=10))
+
+
+def test_an_ordered_enqueue_costs_the_same_whatever_is_there(url: str) -> None:
+    """L16: whether a key has an unfinished message is looked up, also by a session that planned this when it was empty."""
+    with Holdfast(url) as hf:
+        hf.queue("q", ordering="per_key")
+        times = [time_to_send(hf, f"{round}-") for round in range(20)]
+
+    assert min(times[-4:]) < 4 * min(times[:4])
+
+
+def time_to_send(hf: Holdfast, prefix: str) -> float:
+    began = time.perf_counter()
+    hf.enqueue_many("q", range(500), key=lambda body: prefix + str(body))
+    return time.perf_counter() - began
