@@ -21,6 +21,7 @@ from holdfast.core.message import Lease, Message, MessageStatus, NewMessage, id_
 from holdfast.core.retry import Backoff
 from holdfast.core.settlement import Settlement
 from holdfast.drafting import Key
+from holdfast.errors import InvalidInput
 from holdfast.gather import Gather
 from holdfast.store.api import Stats
 from holdfast.threads import Threads
@@ -343,4 +344,7 @@ def _tell(answer: asyncio.Future[list[Answer]], outcome: list[Answer] | BaseExce
 
 
 def _plain(claims: AsyncClaims) -> list[Claim]:
-    return [claims.claim] if isinstance(claims, AsyncClaim) else [claim.claim for claim in claims]
+    held = [claims] if isinstance(claims, AsyncClaim) else list(claims)
+    if not all(isinstance(claim, AsyncClaim) for claim in held):
+        raise InvalidInput("expected claims, as hf.claim() returns them")
+    return [claim.claim for claim in held]

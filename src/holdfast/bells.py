@@ -10,7 +10,7 @@ from holdfast.store import forks
 from holdfast.store.api import Bell, Wakeup
 
 
-class Bells:
+class Bells(forks.Guarded):
     """A bell for everyone who waits."""
 
     def __init__(self, wakeup: Wakeup) -> None:
@@ -34,12 +34,6 @@ class Bells:
         """Takes them all down."""
         while self._idle:
             self._idle.pop().close()
-
-    def before_fork(self) -> None:
-        """Nothing to do."""
-
-    def after_fork_in_parent(self) -> None:
-        """Nothing to do."""
 
     def after_fork_in_child(self) -> None:
         """They ring for the parent."""

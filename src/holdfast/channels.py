@@ -8,13 +8,14 @@ import time
 from holdfast.core.queue import QueueSpec, channel_name
 from holdfast.errors import InvalidInput, SchemaTooNew, StoreError, UnknownQueue
 from holdfast.settings import Settings
+from holdfast.store import forks
 from holdfast.store.api import Channel, Store
 
 FRESH = 1.0
 """Seconds for which a queue's settings are trusted; a change elsewhere is seen after that."""
 
 
-class ChannelBook:
+class ChannelBook(forks.Guarded):
     """Channels by name. Opens (and migrates) the database on first use."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -22,6 +23,11 @@ class ChannelBook:
         self._settings = settings
         self._known: dict[str, tuple[float, Channel]] = {}
         self._opened = False
+        self._opening = threading.Lock()
+        forks.guard(self)
+
+    def after_fork_in_child(self) -> None:
+        """Whoever was opening the database is doing it in the parent."""
         self._opening = threading.Lock()
 
     def open(self) -> None:

@@ -348,7 +348,10 @@ class Holdfast:
 
 def as_list(claims: Claims) -> list[Claim]:
     """One claim or many, as a list."""
-    return [claims] if isinstance(claims, Claim) else list(claims)
+    held = [claims] if isinstance(claims, Claim) else list(claims)
+    if not all(isinstance(claim, Claim) for claim in held):
+        raise InvalidInput("expected claims, as hf.claim() returns them")
+    return held
 
 
 def _count(n: int) -> int:

@@ -34,7 +34,7 @@ class _Ticket(Generic[Item, Answer]):
         return self.answers is not None or self.problem is not None
 
 
-class Gather(Generic[Item, Answer]):
+class Gather(forks.Guarded, Generic[Item, Answer]):
     """One verb of the store, called by many at once."""
 
     def __init__(self, apply: Callable[[Sequence[Item]], list[Answer]]) -> None:
@@ -59,14 +59,8 @@ class Gather(Generic[Item, Answer]):
                 self._serve(self._next_tickets())
         return [ticket.problem or ticket.answers or [] for ticket in tickets]
 
-    def before_fork(self) -> None:
-        """Nothing to do: a lock held by another thread is replaced in the child."""
-
-    def after_fork_in_parent(self) -> None:
-        """Nothing to do."""
-
     def after_fork_in_child(self) -> None:
-        """Whoever was waiting is waiting in the parent."""
+        """Whoever was waiting is waiting in the parent, and who holds the lock is there too."""
         self._turn = threading.Lock()
         self._waiting = deque()
 

@@ -20,7 +20,7 @@ from typing import Any
 import apsw
 
 import holdfast.store.sqlite  # noqa: F401 - once here, rather than in every child
-from holdfast import Holdfast
+from holdfast import Holdfast, Message
 
 Dump = dict[str, list[Any]]
 
@@ -101,27 +101,27 @@ class Script:
         self.now = 1_800_000_000 * SECOND
         self.hf = Holdfast(f"sqlite:///{folder}/work.db", worker="w", sweep_every=3600, clock=lambda: self.now)
         self.claims: list[Any] = []
-        self.ids: list[str] = []
+        self._diary = os.open(folder / "diary", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def steps(self) -> list[Callable[[], Any]]:
         hf = self.hf
         return [
             lambda: hf.queue("q", lease=LEASE, max_attempts=2, backoff=None, history=HISTORY, dead_letter="q.dead"),
             lambda: hf.queue("brief", lease=LEASE, history=0),
-            lambda: self.ids.append(hf.enqueue("q", "one").id),
-            lambda: self.ids.append(hf.enqueue("q", "high", priority="high").id),
-            lambda: hf.enqueue_many("q", [f"many-{number}" for number in range(12)]),
-            lambda: hf.enqueue_many("brief", [f"brief-{number}" for number in range(60)]),
-            lambda: hf.enqueue_many("q", ["later", "much later"], delay=5),
+            lambda: self.send("q", ["one"]),
+            lambda: self.send("q", ["high"], priority="high"),
+            lambda: self.send("q", [f"many-{number}" for number in range(12)]),
+            lambda: self.send("brief", [f"brief-{number}" for number in range(60)]),
+            lambda: self.send("q", ["later", "much later"], delay=5),
             lambda: self.claim("q", 3),
-            lambda: hf.ack(self.claims),
+            lambda: self.ack(self.claims),
             lambda: self.claim("brief", 40),
-            lambda: self.claim("brief", 20, ack=self.claims),
-            lambda: hf.ack(self.claims[:7]),
+            lambda: self.claim("brief", 20, ack=self.ending(self.claims)),
+            lambda: self.ack(self.claims[:7]),
             lambda: hf.close(),
-            lambda: hf.ack(self.claims[7:]),
+            lambda: self.ack(self.claims[7:]),
             lambda: self.claim("q", 4),
-            lambda: hf.ack(self.claims[0]),
+            lambda: self.ack(self.claims[:1]),
             lambda: hf.nack(self.claims[1], "no"),
             lambda: hf.dead_letter(self.claims[2], "never"),
             lambda: hf.extend(self.claims[3], LEASE),
@@ -136,15 +136,42 @@ class Script:
             lambda: self.pass_time(LEASE + 1),
             lambda: hf.sweep("q"),
             lambda: hf.replay(hf.dead_letters("q")[0].id),
-            lambda: hf.cancel(hf.peek("q", 1)[0].id),
+            lambda: self.cancel(hf.peek("q", 1)[0]),
             lambda: self.claim("q", 30),
-            lambda: hf.ack(self.claims),
+            lambda: self.ack(self.claims),
             lambda: self.pass_time(HISTORY + 1),
             lambda: hf.sweep("q"),
-            lambda: hf.purge("q"),
-            lambda: hf.enqueue("q", "the end"),
+            lambda: self.send("q", ["purged", "purged too"]),
+            lambda: self.purge("q"),
+            lambda: self.send("q", ["the end"]),
             lambda: hf.close(),
         ]
+
+    def send(self, queue: str, bodies: list[str], **options: Any) -> None:
+        if len(bodies) == 1:
+            self.hf.enqueue(queue, bodies[0], **options)
+        else:
+            self.hf.enqueue_many(queue, bodies, **options)
+        self.note("sent", bodies)
+
+    def ack(self, claims: list[Any]) -> None:
+        self.hf.ack(self.ending(claims))
+
+    def cancel(self, message: Message) -> None:
+        self.note("ending", [message.body])
+        assert self.hf.cancel(message.id)
+
+    def purge(self, queue: str) -> None:
+        self.note("ending", [message.body for message in self.hf.peek(queue, 100)])
+        assert self.hf.purge(queue)
+
+    def ending(self, claims: list[Any]) -> list[Any]:
+        self.note("ending", [claim.message.body for claim in claims])
+        return claims
+
+    def note(self, what: str, bodies: list[str] = ()) -> None:
+        """Survives the crash: that bodies were sent, or that their end was begun, or that a step is done."""
+        os.write(self._diary, json.dumps([what, list(bodies)]).encode() + b"\n")
 
     def claim(self, queue: str, n: int, **options: Any) -> None:
         self.claims = self.hf.claim(queue, n=n, **options)
@@ -176,12 +203,12 @@ def run_and_record(folder: Path) -> list[list[Dump]]:
 
 
 def run_until_killed(folder: Path, point: int) -> None:
-    """The script with a crash; what was finished is in `steps`, a byte for each."""
-    done = os.open(folder / "steps", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    """The script with a crash; what was finished by then is in its diary."""
     files = KillingFiles(Countdown(point))
-    for step in Script(folder).steps():
+    script = Script(folder)
+    for step in script.steps():
         step()
-        os.write(done, b".")
+        script.note("done")
     assert files.countdown.left > 0
 
 
@@ -208,30 +235,37 @@ def without_ids(row: tuple[Any, ...]) -> list[Any]:
 def examine(folder: Path, recorded: list[list[Dump]]) -> None:
     """The file is sound, has the state of a whole transaction, and the next process can go on with it."""
     files = KillingFiles(Countdown(0))
-    finished = (folder / "steps").stat().st_size
     connection = apsw.Connection(str(folder / "work.db"))
     assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     found = dump(connection)
     connection.close()
+    diary = [json.loads(line) for line in (folder / "diary").read_bytes().splitlines()]
+    finished = sum(what == "done" for what, _ in diary)
     allowed = [recorded[finished][-1], *(recorded[finished + 1] if finished + 1 < len(recorded) else [])]
     assert found in allowed, f"after step {finished}: {difference(found, allowed)}"
-    go_on(folder)
+    sent, ending = ({body for what, bodies in diary if what == kind for body in bodies} for kind in ("sent", "ending"))
+    lost = sent - ending - go_on(folder)
+    assert not lost, f"lost after step {finished}: {lost}"
     assert files.countdown.left < 0
 
 
-def go_on(folder: Path) -> None:
-    """A new process finds everything that was pending or in the hands of the dead one."""
+def go_on(folder: Path) -> set[str]:
+    """A new process finds everything that was pending or in the hands of the dead one; what it found, or is dead."""
     script = Script(folder)
     script.pass_time(10 * HISTORY)
+    found: list[Any] = []
     with script.hf as hf:
         hf.enqueue("q", "afterwards")
         hf.queue("q", lease=LEASE, max_attempts=5)
         for queue in ("q", "brief"):
             hf.sweep(queue)
             while claims := hf.claim(queue, n=100):
+                found += [claim.message.body for claim in claims]
                 hf.ack(claims)
             left = hf.stats(queue)
             assert (left.pending, left.waiting, left.processing) == (0, 0, 0), f"stranded in {queue}: {left}"
+        found += [letter.message.body for letter in hf.dead_letters()]
+    return set(found)
 
 
 def difference(found: Dump, allowed: list[Dump]) -> str:
@@ -250,7 +284,6 @@ def sweep(folder: Path, first: int, step: int) -> dict[str, Any]:
     faults, points = [], 0
     for point in range(first, ENOUGH, step):
         here = fresh(folder)
-        (here / "steps").touch()
         if was_killed(lambda: run_until_killed(here, point)):
             fault = in_a_child(lambda: examine(here, recorded))
             faults += [f"killed at {point}: {fault}"] if fault else []

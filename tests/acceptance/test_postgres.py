@@ -61,7 +61,7 @@ def test_the_worst_plan_claims_no_more_than_was_asked_for(badly_planned: str, co
 # --- concurrency ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("against", ["nack", "release", "cancel"])
+@pytest.mark.parametrize("against", ["nack", "cancel"])
 @pytest.mark.parametrize(("ordering", "delay"), [("unordered", 0), ("unordered", 0.001), ("per_key", 0)], ids=["lane", "rows", "keys"])
 def test_two_who_end_the_same_claims_in_opposite_order_do_not_block_each_other(
     family: Family, postgres_url: str, connect: Connect, ordering: str, delay: float, against: str
@@ -73,6 +73,7 @@ def test_two_who_end_the_same_claims_in_opposite_order_do_not_block_each_other(
     for _ in range(2):
         hf.enqueue_many("q", range(rounds * size), delay=delay, key=str)
     eventually(lambda: hf.stats("q").waiting == 0, "all is due")
+    before = deadlocks(postgres_url)
 
     family.start("duelist", url=postgres_url, queue="q", rounds=rounds, size=size, against=against).finish()
 
@@ -81,7 +82,13 @@ def test_two_who_end_the_same_claims_in_opposite_order_do_not_block_each_other(
     for id, grants in history.grants.items():
         assert ending(hf, id) in (grants[0].settled_as, "cancel"), f"{id} ended as {ending(hf, id)}: {grants}"
     assert hf.stats("q").processing <= rounds, "what the acking side has claimed meanwhile"
-    assert ask(postgres_url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") == [(0,)]
+    assert deadlocks(postgres_url) == before
+
+
+def deadlocks(url: str) -> int:
+    """How many the server has broken so far, each after a second of waiting."""
+    found: int = ask(url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")[0][0]
+    return found
 
 
 def ending(hf: Holdfast, id: str) -> str:

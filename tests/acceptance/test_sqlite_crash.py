@@ -52,16 +52,16 @@ def test_killed_at_any_write_it_holds_exactly_what_a_whole_transaction_left(tmp_
     assert outcome["points"] > 100
 
 
-def test_clients_that_look_and_come_and_go_do_not_endanger_the_file(family: Family, file_url: str, connect: Connect, sqlite_path: Path) -> None:
+def test_clients_that_look_and_come_and_go_do_not_endanger_the_file(family: Family, file_url: str, sqlite_path: Path) -> None:
     """S7: stats, peek, status, dead letters, opening and closing in the process that is then killed."""
-    connect(file_url).queue("q", lease=0.5, history=0)
-    connect(file_url).close()
-    for round in range(3):
+    with Holdfast(file_url) as hf:
+        hf.queue("q", lease=0.5, history=0)
+    for round in range(2):
         killed = family.start("onlooker", url=file_url, queue="q")
-        visitors = [family.start("produce", url=file_url, queue="q", name=f"{round}-{n}", count=20) for n in range(3)]
-        for visitor in visitors:
-            visitor.finish()
-        family.wait_for_events(50_000, "onlooker")
+        for visit in range(2):
+            family.wait_for_events(30_000, "onlooker")
+            family.start("produce", url=file_url, queue="q", name=f"{round}-{visit}", count=20).finish()
+        family.wait_for_events(30_000, "onlooker")
         killed.kill()
     assert is_sound(sqlite_path)
 
@@ -77,10 +77,10 @@ def test_clients_that_look_and_come_and_go_do_not_endanger_the_file(family: Fami
 
 @pytest.mark.parametrize("busy", [False, True], ids=["quiet", "busy"])
 @pytest.mark.parametrize("way", ["os", "multiprocessing"])
-def test_parent_and_children_of_a_fork_both_use_the_client(family: Family, file_url: str, connect: Connect, way: str, busy: bool, sqlite_path: Path) -> None:
+def test_parent_and_children_of_a_fork_both_use_the_client(family: Family, file_url: str, way: str, busy: bool, sqlite_path: Path) -> None:
     """S8: a fork with an open client, also while another thread is in the middle of an enqueue."""
-    connect(file_url).queue("q", history=0)
-    connect(file_url).close()
+    with Holdfast(file_url) as hf:
+        hf.queue("q", history=0)
 
     family.start("forker", url=file_url, queue="q", count=10_000, way=way, busy=busy).finish()
 

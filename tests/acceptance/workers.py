@@ -340,6 +340,8 @@ def send_and_work(log: Log, hf: Holdfast, queue: str, name: str, count: int) -> 
         send(log, hf, queue, [f"{name}-{number}" for number in range(start, start + 200)])
         settle(log, "ack", take(log, hf, queue, 150, []), hf.ack)
         send(log, hf, queue, [f"{name}-single-{start}"])
+        if start % 1000 == 0:
+            hf.close()  # Whoever closes last tidies up the file; it must not believe that of itself while others are left.
 
 
 def fork_by_os(work: Callable[..., None], log: Log, *arguments: Any) -> Callable[[], int]:

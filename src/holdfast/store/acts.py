@@ -36,27 +36,32 @@ def purge(tx: Transaction, channel: Channel) -> int:
 def _cancel_row(
     tx: Transaction, group: int, order_key: str, message_id: MessageId, replay_of: MessageId | None
 ) -> bool:
-    rows.hold_keys(tx, [(group, order_key)])
     ended = tx.one("rows.cancel", group=group, id=message_id)
     if ended is None:
         return False
     if replay_of:
         end_replay(tx, replay_of, State.CANCELED)
-    rows.promote(tx, [(group, order_key)])
+    was_head = ended[0]
+    if was_head:
+        rows.hold_keys(tx, [(group, order_key)])
+        rows.promote(tx, [(group, order_key)])
     return True
 
 
 def _cancel_in_lane(tx: Transaction, group: int, lane: int, message_id: MessageId) -> bool:
-    tx.one("lanes.hold", group=group, lane=lane)
+    """First among the runs: a consumer that acks and claims locks its run and then the lane, and so do we."""
     member = tx.one("lanes.member", id=message_id)
     if member is None:
         return False
     content = Content.of(member)
+    if _cancel_in_run(tx, group, content):
+        return True
+    tx.one("lanes.hold", group=group, lane=lane)
     if tx.one("lanes.is_pending", group=group, id=message_id):
         rows.add(tx, [NewRow(group, content, state=State.CANCELED)])
         tx.run("lanes.remove", id=message_id)
         return True
-    return _cancel_in_run(tx, group, content)
+    return _cancel_in_run(tx, group, content)  # It was claimed between the two looks.
 
 
 def _cancel_in_run(tx: Transaction, group: int, content: Content) -> bool:

@@ -112,7 +112,7 @@ class PostgresTransaction:
         return None if self._clock is None else self._clock()
 
 
-class Database:
+class Database(forks.Guarded):
     """One PostgreSQL database, shared by all threads of this process."""
 
     def __init__(self, url: str, clock: Clock | None, patience: float) -> None:
@@ -181,12 +181,6 @@ class Database:
         """Closes every connection that is not in use; the next call opens new ones."""
         self.wakeup.close()
         self._close_idle()
-
-    def before_fork(self) -> None:
-        """Nothing to do: the child lets the parent's connections be."""
-
-    def after_fork_in_parent(self) -> None:
-        """Nothing to do."""
 
     def after_fork_in_child(self) -> None:
         """The sockets belong to the parent; closing them here would end its sessions (psycopg does not, by pid)."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from holdfast.errors import Unavailable
+from holdfast.errors import StoreError, Unavailable
 from holdfast.store import forks
 from holdfast.store.sqlite.engines import Connection, Row, connect
 from holdfast.store.sqlite.errors import DriverError, is_busy, translated
@@ -69,7 +69,7 @@ class SqliteTransaction:
         return self._now
 
 
-class Database:
+class Database(forks.Guarded):
     """The file, shared by all threads of this process."""
 
     def __init__(self, path: str, engine: str, clock: Clock | None, patience: float) -> None:
@@ -99,7 +99,7 @@ class Database:
         with self._reading:
             if self._reader is None:
                 self._reader = self._open()
-            return self._attempt(self._reader, "BEGIN", work)[1]
+            return self._read_again_while_busy(self._reader, work)
 
     def glance(self, work: Callable[[SqliteTransaction], Result]) -> Result:
         """The same, for a single statement."""
@@ -143,6 +143,17 @@ class Database:
                 raise translated(problem) from problem
             raise
         return transaction, result
+
+    def _read_again_while_busy(self, connection: Connection, work: Callable[[SqliteTransaction], Result]) -> Result:
+        """A reader that comes while another process recovers or resets the log is told to come again."""
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                return self._attempt(connection, "BEGIN", work)[1]
+            except StoreError as problem:
+                if problem.__cause__ is None or not is_busy(problem.__cause__) or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.002)
 
     def _begin(self, connection: Connection, begin: str) -> None:
         deadline = time.monotonic() + self._patience

@@ -1,7 +1,7 @@
 """Two SQLite libraries behind one small face: apsw (the default) and the standard library's sqlite3.
 
 POSIX file locks belong to the process, and the two libraries do not know of each other: one file opened through both
-in one process loses its locks. So the first engine to open a file is the only one that this process may use for it.
+in one process loses its locks. So while a file is open through one engine, this process may not use another for it.
 """
 
 from __future__ import annotations
@@ -77,17 +77,49 @@ class StdlibConnection:
 
 ENGINES: dict[str, type[ApswConnection] | type[StdlibConnection]] = {"apsw": ApswConnection, "stdlib": StdlibConnection}
 
-_chosen: dict[tuple[int, int], str] = {}
-_choosing = threading.Lock()
+_open: dict[tuple[int, int], tuple[str, int]] = {}
+_opening = threading.Lock()
 
 
 def connect(path: str, engine: str) -> Connection:
-    """Opens a file through the engine that this process uses for it."""
+    """Opens a file through the one engine that this process uses for it as long as it is open."""
     if engine not in ENGINES:
         raise InvalidInput(f"engine must be one of {', '.join(ENGINES)}, not {engine!r}")
-    _create(path)
-    _claim_file(path, engine)
-    return ENGINES[engine](path)
+    with _opening:
+        _create(path)
+        file = _identity(path)
+        chosen, connections = _open.get(file, (engine, 0))
+        if chosen != engine:
+            raise EngineConflict(
+                f"{path} is already open in this process through engine {chosen!r}; "
+                f"opening it through {engine!r} as well would break its locks. Use one engine per file and process."
+            )
+        connection = ENGINES[engine](path)
+        _open[file] = (engine, connections + 1)
+    return _Counted(connection, file)
+
+
+class _Counted:
+    """A connection that counts as open until it is closed."""
+
+    def __init__(self, connection: Connection, file: tuple[int, int]) -> None:
+        self._connection = connection
+        self._file = file
+        self.rows = connection.rows
+        self.many = connection.many
+        self.changes = connection.changes
+
+    def close(self) -> None:
+        self._connection.close()
+        with _opening:
+            engine, connections = _open.pop(self._file)
+            if connections > 1:
+                _open[self._file] = (engine, connections - 1)
+
+
+def _identity(path: str) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
 
 
 def _create(path: str) -> None:
@@ -108,14 +140,3 @@ def _create(path: str) -> None:
         pass
     except OSError as problem:
         raise InvalidInput(f"cannot create the database {path}: {problem.strerror}") from None
-
-
-def _claim_file(path: str, engine: str) -> None:
-    found = os.stat(path)
-    file = (found.st_dev, found.st_ino)
-    with _choosing:
-        if _chosen.setdefault(file, engine) != engine:
-            raise EngineConflict(
-                f"{path} is already open in this process through engine {_chosen[file]!r}; "
-                f"opening it through {engine!r} as well would break its locks. Use one engine per file and process."
-            )

@@ -117,7 +117,7 @@ CREATE TABLE holdfast_row (
     CHECK ((state = 'processing') = (token IS NOT NULL)),
     CHECK ((state = 'processing') = (until IS NOT NULL)),
     CHECK ((state IN ('succeeded', 'canceled')) = (finished_at IS NOT NULL)),
-    CHECK (head OR state = 'pending')
+    CHECK (head OR state <> 'processing')
 );
 
 CREATE UNIQUE INDEX holdfast_row_id ON holdfast_row (id, group_id);
@@ -217,13 +217,14 @@ $$;
 -- Takes the next run of a lane: reads the window, moves the cursor, records one lease for all of it.
 -- The lock is taken by a statement of its own, so that the read after it sees everything that `hi` shows.
 CREATE FUNCTION holdfast_claim_lane(
-    reader bigint, wanted_lane bigint, wanted bigint, new_until bigint, new_worker text
+    reader bigint, wanted_lane bigint, wanted bigint, term bigint, new_worker text, given_now bigint
 ) RETURNS SETOF holdfast_grant LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     now_at holdfast_cursor;
     last_xid xid8;
     last_seq bigint;
     new_token bigint;
+    new_until bigint;
     taken bigint;
 BEGIN
     SELECT c.* INTO now_at FROM holdfast_cursor c
@@ -243,6 +244,7 @@ BEGIN
         RETURN;
     END IF;
     PERFORM 1 FROM holdfast_lane l WHERE l.group_id = reader AND l.lane = wanted_lane FOR UPDATE;
+    new_until := holdfast_now(given_now) + term;  -- Only now: the wait for the lock must not eat up the lease.
     SELECT c.* INTO now_at FROM holdfast_cursor c
     WHERE c.group_id = reader AND c.lane = wanted_lane ORDER BY c.number DESC LIMIT 1;
     new_token := nextval('holdfast_token');
@@ -364,7 +366,7 @@ BEGIN
             END LOOP;
             EXIT WHEN taken >= wanted;
             RETURN QUERY SELECT * FROM holdfast_claim_lane(readers[place], first_lanes[place] + level,
-                                     least(wanted - taken, run_limits[place]), moment + terms[place], new_worker);
+                                     least(wanted - taken, run_limits[place]), terms[place], new_worker, given_now);
             GET DIAGNOSTICS part = ROW_COUNT;
             taken := taken + part;
         END LOOP;

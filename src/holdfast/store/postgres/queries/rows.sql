@@ -4,7 +4,8 @@ INSERT INTO holdfast_row (group_id, id, lane, state, due_at, attempts, alone, or
                           errors, replay_of, body, headers, key, correlation_id, enqueued_at)
 VALUES (:group, :id::uuid, :lane, :state, (SELECT holdfast_now(:now::bigint)) + :delay, :attempts, :alone, :order_key,
         :order_key::text = '' OR NOT EXISTS (SELECT 1 FROM holdfast_row
-                                       WHERE group_id = :group AND order_key = :order_key AND finished_at IS NULL),
+                                       WHERE group_id = :group AND order_key = :order_key AND order_key <> ''
+                                         AND finished_at IS NULL),
         CASE WHEN :state::text IN ('pending', 'processing') THEN NULL ELSE (SELECT holdfast_now(:now::bigint)) END,
         :errors, :replay_of::uuid, :body, :headers, :key, :correlation_id, coalesce(:enqueued_at::bigint, (SELECT holdfast_now(:now::bigint))))
 ON CONFLICT DO NOTHING
@@ -36,9 +37,9 @@ RETURNING 1
 
 -- name: cancel
 UPDATE holdfast_row
-SET state = 'canceled', finished_at = (SELECT holdfast_now(:now::bigint)), token = NULL, until = NULL, head = true
+SET state = 'canceled', finished_at = (SELECT holdfast_now(:now::bigint)), token = NULL, until = NULL
 WHERE group_id = :group AND id = :id::uuid AND finished_at IS NULL
-RETURNING 1
+RETURNING head
 
 -- name: remove
 DELETE FROM holdfast_row WHERE group_id = :group AND id = :id::uuid RETURNING 1
@@ -48,6 +49,7 @@ DELETE FROM holdfast_row WHERE group_id = :group AND id = :id::uuid RETURNING 1
 UPDATE holdfast_row SET head = true
 WHERE seq = (SELECT min(seq) FROM holdfast_row
              WHERE group_id = :group AND order_key = :order_key AND order_key <> '' AND finished_at IS NULL)
+  AND finished_at IS NULL
 RETURNING 1
 
 -- name: extend
@@ -65,10 +67,12 @@ FOR UPDATE SKIP LOCKED
 
 -- name: outdated
 DELETE FROM holdfast_row
-WHERE seq IN (SELECT r.seq FROM holdfast_row r JOIN holdfast_group g ON g.id = r.group_id
-              WHERE r.group_id = :group AND r.finished_at <= (SELECT holdfast_now(:now::bigint)) - g.history
-              ORDER BY r.finished_at
-              LIMIT :limit)
+WHERE seq = ANY (ARRAY(
+    SELECT r.seq FROM holdfast_row r JOIN holdfast_group g ON g.id = r.group_id
+    WHERE r.group_id = :group AND r.finished_at <= (SELECT holdfast_now(:now::bigint)) - g.history
+    ORDER BY r.finished_at
+    LIMIT :limit
+))
 
 -- name: purge
 DELETE FROM holdfast_row WHERE group_id = :group AND state = 'pending'

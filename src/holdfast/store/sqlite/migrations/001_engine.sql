@@ -98,7 +98,7 @@ CREATE TABLE holdfast_row (
     CHECK ((state = 'processing') = (token IS NOT NULL)),
     CHECK ((state = 'processing') = (until IS NOT NULL)),
     CHECK ((state IN ('succeeded', 'canceled')) = (finished_at IS NOT NULL)),
-    CHECK (head = 1 OR state = 'pending')
+    CHECK (head = 1 OR state <> 'processing')
 );
 
 CREATE UNIQUE INDEX holdfast_row_id ON holdfast_row (id, group_id);

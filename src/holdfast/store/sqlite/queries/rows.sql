@@ -4,7 +4,8 @@ INSERT INTO holdfast_row (group_id, id, lane, state, due_at, attempts, alone, or
                           errors, replay_of, body, headers, key, correlation_id, enqueued_at)
 VALUES (:group, :id, :lane, :state, :now + :delay, :attempts, :alone, :order_key,
         :order_key = '' OR NOT EXISTS (SELECT 1 FROM holdfast_row
-                                       WHERE group_id = :group AND order_key = :order_key AND finished_at IS NULL),
+                                       WHERE group_id = :group AND order_key = :order_key AND order_key <> ''
+                                         AND finished_at IS NULL),
         CASE WHEN :state IN ('pending', 'processing') THEN NULL ELSE :now END,
         :errors, :replay_of, :body, :headers, :key, :correlation_id, coalesce(:enqueued_at, :now))
 ON CONFLICT DO NOTHING
@@ -55,9 +56,9 @@ RETURNING 1
 
 -- name: cancel
 UPDATE holdfast_row
-SET state = 'canceled', finished_at = :now, token = NULL, until = NULL, head = 1
+SET state = 'canceled', finished_at = :now, token = NULL, until = NULL
 WHERE group_id = :group AND id = :id AND finished_at IS NULL
-RETURNING 1
+RETURNING head
 
 -- name: remove
 DELETE FROM holdfast_row WHERE group_id = :group AND id = :id RETURNING 1
@@ -67,6 +68,7 @@ DELETE FROM holdfast_row WHERE group_id = :group AND id = :id RETURNING 1
 UPDATE holdfast_row SET head = 1
 WHERE seq = (SELECT min(seq) FROM holdfast_row
              WHERE group_id = :group AND order_key = :order_key AND order_key <> '' AND finished_at IS NULL)
+  AND finished_at IS NULL
 RETURNING 1
 
 -- name: extend
