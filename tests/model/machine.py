@@ -44,12 +44,12 @@ SETTLING: st.SearchStrategy[tuple[str, dict[str, Any]]] = st.one_of(
     st.just(("ack", {})),
     st.just(("release", {})),
     st.tuples(st.just("snooze"), st.fixed_dictionaries({"delay": DELAYS})),
-    st.tuples(st.just("nack"), st.fixed_dictionaries({"error": st.sampled_from(["", "é😀"])}, optional={"delay": DELAYS})),
+    st.tuples(
+        st.just("nack"), st.fixed_dictionaries({"error": st.sampled_from(["", "é😀"])}, optional={"delay": DELAYS})
+    ),
     st.tuples(st.just("nack"), st.just({"error": "for good", "permanent": True})),
     st.tuples(st.just("dead_letter"), st.just({"error": "gave up"})),
 )
-
-OPERATIONS = ("sweep", "purge", "redeclare", "reopen", "look", "bad input")
 
 Outcome = tuple[str, Any]
 Hand = tuple[int, ...]
@@ -139,7 +139,12 @@ class QueueMachine(RuleBasedStateMachine):
     def claim_of_several(self, queues: list[str], n: int, lease: float | None) -> Any:
         return self.take(queues, n, lease=lease)
 
-    @rule(targets=(hands, all_hands), n=st.integers(1, 5), done=consumes(hands), other=st.sampled_from([None, None, *QUEUES]))
+    @rule(
+        targets=(hands, all_hands),
+        n=st.integers(1, 5),
+        done=consumes(hands),
+        other=st.sampled_from([None, None, *QUEUES]),
+    )
     def claim_and_ack(self, n: int, done: Hand, other: str | None) -> Any:
         """A consumer's turn: what is done goes, and the next come from the same queue."""
         queues = [other] if other else sorted({self.granted[number].queue for number in done})
@@ -214,18 +219,30 @@ class QueueMachine(RuleBasedStateMachine):
     def advance_clock(self, seconds: float) -> None:
         self.clock.now += round(seconds * 1_000_000)
 
-    @rule(what=st.sampled_from(OPERATIONS), queue=st.sampled_from(QUEUES), data=st.data())
-    def operate(self, what: str, queue: str, data: st.DataObject) -> None:
+    @rule(hand=hands)
+    def sleep_to_the_end_of_a_lease(self, hand: Hand) -> None:
+        self.clock.now = max(self.clock.now, self.granted[hand[-1]].until)
+
+    @rule(queue=st.sampled_from(QUEUES), spec=SPEC, other=st.sampled_from([None, *ORDERINGS.values()]))
+    def redeclare(self, queue: str, spec: dict[str, Any], other: str | None) -> None:
+        self.declare(queue, spec, other or ORDERINGS[queue])
+
+    @rule(how=st.sampled_from(["close", "crash", "go on"]))
+    def reopen(self, how: str) -> None:
+        self.all_do("reopen", how)
+
+    @rule(
+        what=st.sampled_from(["sweep", "purge", "look", "bad input"]),
+        queue=st.sampled_from(QUEUES),
+        n=st.integers(1, 3),
+        bad=st.sampled_from(sorted(BAD_INPUT)),
+    )
+    def operate(self, what: str, queue: str, n: int, bad: str) -> None:
         """One rule for all that should happen now and then only: each rule gets as many turns as any other."""
-        if what == "redeclare":
-            ordering = data.draw(st.sampled_from([ORDERINGS[queue], *set(ORDERINGS.values())]))
-            self.declare(queue, data.draw(SPEC), ordering)
-        elif what == "reopen":
-            self.all_do("reopen", data.draw(st.sampled_from(["close", "crash", "go on"])))
-        elif what == "look":
-            self.look_at_a_part(queue, data.draw(st.integers(1, 3)))
+        if what == "look":
+            self.look_at_a_part(queue, n)
         elif what == "bad input":
-            self.bad_input(data.draw(st.sampled_from(sorted(BAD_INPUT))))
+            self.bad_input(bad)
         else:
             self.all_do(what, queue)
 

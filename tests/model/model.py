@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from itertools import count, product
 from typing import Any, NamedTuple
 
+from holdfast.client import ALONE_EVERY
+from holdfast.client import ALONE_EVERY
 from holdfast.core.deadletter import HISTORY_LIMIT
 from holdfast.core.duration import micros
 from holdfast.core.lifecycle import (
@@ -29,6 +31,8 @@ from holdfast.core.lifecycle import (
     after_expiry,
     after_failure,
     attempts_after,
+    must_be_alone,
+    must_be_alone,
     next_state,
 )
 from holdfast.core.message import Failure, MessageStatus, encode_json
@@ -135,7 +139,7 @@ class Claim:
 
 
 class Model:
-    """`windows`: the store reads a lane by snapshots, as PostgreSQL does; each shows what was there when it was taken."""
+    """`windows`: the store reads a lane by snapshots, as PostgreSQL does; each shows what was there at its moment."""
 
     def __init__(self, clock: Clock, windows: bool = False) -> None:
         self.clock = clock
@@ -146,7 +150,9 @@ class Model:
         self.claims: list[Claim] = []
         self._created = count(1)
         self._last_place = 0
+        self._turn = 0
         self._leases = count(1)
+        self._claims_of_client = 0
         self._window_ends: dict[tuple[str, int], int] = {}
 
     # --- in -----------------------------------------------------------------------------------------------------------
@@ -173,6 +179,7 @@ class Model:
 
     def _add(self, queue: str, seen: Seen, plain: bool, order_key: str, wait: int = 0) -> Message:
         new = Message(queue, seen, plain, self._next_place(), self.clock() + wait, order_key)
+        new.alone = not plain and must_be_alone(self.specs[queue], 0)
         self.messages[seen.name] = new
         return new
 
@@ -187,8 +194,10 @@ class Model:
     ) -> list[Granted]:
         for queue in queues:
             self.sweep(queue)
+        self._claims_of_client += 1
         lost = self._end_all(ack, Event.ACKED)
-        claims = self._take(queues, n, lease)
+        claims = self._take_alone(queues, lease) if self._claims_of_client % ALONE_EVERY == 0 else []
+        claims = claims or self._take(queues, n, lease)
         if lost:
             for claim in claims:
                 self._end(claim, Verdict(Event.RELEASED))
@@ -199,20 +208,33 @@ class Model:
         ]
 
     def _take(self, queues: Sequence[str], n: int, lease: float | None) -> list[Claim]:
-        """Queue by queue, priority by priority: due rows, then the lane. A row that must be alone is taken alone."""
+        """Queue by queue, priority by priority: due rows, then the lane.
+
+        A row that must be alone is taken only as the first, and then alone; otherwise it is passed by.
+        """
         claims: list[Claim] = []
         for queue, priority in product(queues, PRIORITIES):
-            spec = self.specs[queue]
-            until = self.clock() + micros(spec.lease if lease is None else lease)
+            until = self._until(queue, lease)
             rows = self._due_rows(queue, priority)
-            if rows and rows[0].alone:
-                return claims or self._lease(rows[:1], until)
+            if rows and rows[0].alone and not claims:
+                return self._lease(rows[:1], until)
             for row in [row for row in rows if not row.alone][: n - len(claims)]:
                 claims += self._lease([row], until)
             if len(claims) < n:
-                for run in self._runs(queue, priority, spec.run_limit(n - len(claims))):
+                for run in self._runs(queue, priority, self.specs[queue].run_limit(n - len(claims))):
                     claims += self._lease(run, until)
         return claims
+
+    def _take_alone(self, queues: Sequence[str], lease: float | None) -> list[Claim]:
+        """Every so often a claim begins with those, so that they are not passed by for ever."""
+        for queue in queues:
+            rows = [row for priority in PRIORITIES for row in self._due_rows(queue, priority) if row.alone]
+            if rows:
+                return self._lease([min(rows, key=lambda row: row.turn)], self._until(queue, lease))
+        return []
+
+    def _until(self, queue: str, lease: float | None) -> int:
+        return self.clock() + micros(self.specs[queue].lease if lease is None else lease)
 
     def _runs(self, queue: str, priority: int, room: int) -> list[list[Message]]:
         """The lane's next messages: one run, or with `windows` two, because a run cannot reach over a window's end."""
@@ -291,9 +313,10 @@ class Model:
 
     def _end(self, claim: Claim, verdict: Verdict, error: str = "") -> None:
         claim.ended = verdict.event
-        self._move(claim.message, verdict.event, micros(verdict.wait), error)
+        last_try = must_be_alone(claim.spec, attempts_after(claim.attempt, verdict.event))
+        self._move(claim.message, verdict.event, micros(verdict.wait), error, last_try)
 
-    def _move(self, message: Message, event: Event, wait: int = 0, error: str = "") -> None:
+    def _move(self, message: Message, event: Event, wait: int = 0, error: str = "", last_try: bool = False) -> None:
         """What happens to a message that is being worked on, whoever says so."""
         lease, message.lease = message.lease, None
         failure = Failure(message.attempts, WORKER, error, self.clock())
@@ -303,7 +326,7 @@ class Model:
             message.errors = [*message.errors, failure][-HISTORY_LIMIT:]
         if message.state is State.PENDING:
             kept = message.alone and event in GIVES_ATTEMPT_BACK
-            self._put_back(message, wait, alone=event is Event.EXPIRED or kept)
+            self._put_back(message, wait, alone=event is Event.EXPIRED or kept or last_try)
         elif message.state is State.DEAD:
             self._bury(message, error)
         elif message.state is State.CANCELED:
@@ -394,7 +417,9 @@ class Model:
         self._forget(m for m in finished if (m.finished_at or 0) <= now - self._history(queue))
 
     def reopen(self, how: str) -> None:
-        """Neither a close nor a crash changes anything that was committed."""
+        """Neither a close nor a crash changes anything that was committed; a new client counts its claims anew."""
+        if how != "go on":
+            self._claims_of_client = 0
 
     # --- looking ------------------------------------------------------------------------------------------------------
 

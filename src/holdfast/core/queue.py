@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.duration import seconds
+from holdfast.core.duration import micros, seconds
 from holdfast.core.retry import Backoff, backoff
 from holdfast.errors import InvalidInput
 
@@ -47,8 +47,8 @@ def queue_spec(settings: dict[str, Any]) -> QueueSpec:
         if name not in known:
             raise InvalidInput(f"queue() has no setting {name!r}; it knows {', '.join(sorted(known))}")
     spec = QueueSpec(**{name: _read(name, value) for name, value in settings.items()})
-    if spec.lease <= 0:
-        raise InvalidInput("lease must be longer than 0 seconds")
+    if micros(spec.lease) < 1:
+        raise InvalidInput("lease must be at least a microsecond")
     return spec
 
 

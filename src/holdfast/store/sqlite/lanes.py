@@ -64,11 +64,12 @@ def _claim_channel(tx: SqliteTransaction, request: ClaimRequest, channel: Channe
         room = request.limit - len(grants)
         if room <= 0:
             break
-        due = tx.all("rows.due", group=channel.group, lane=lane, limit=room, alone=not grants)
+        due = tx.all("rows.due", group=channel.group, lane=lane, limit=1, alone=not grants)
         if due and due[0][4]:
-            grants += _take_rows(tx, request, channel, due[:1])
+            grants += _take_rows(tx, request, channel, due)
             return True
-        due = [row for row in due if not row[4]]
+        if due and room > 1:
+            due = tx.all("rows.due", group=channel.group, lane=lane, limit=room, alone=False)
         grants += _take_rows(tx, request, channel, due)
         if len(due) < room:
             grants += _take_run(tx, request, channel, lane, position, room - len(due))
