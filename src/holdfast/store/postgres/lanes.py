@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TypeVar
 
 from holdfast.core import priority
 from holdfast.core.lifecycle import Event
@@ -13,6 +14,8 @@ from holdfast.store import rows, settling
 from holdfast.store.api import ClaimRequest, Grant
 from holdfast.store.postgres.connection import PostgresTransaction
 from holdfast.store.transaction import Row
+
+Value = TypeVar("Value")
 
 ONE_STATEMENT = 10_000
 """As many messages as one statement takes; more go in several, in one transaction."""
@@ -34,15 +37,23 @@ def insert(tx: PostgresTransaction, new: Sequence[NewMessage]) -> list[bool]:
 
 
 def _append(tx: PostgresTransaction, new: Sequence[NewMessage]) -> None:
+    """Columns that are alike in all messages, as most are, are not sent message by message."""
+    lanes = [message.lane for message in new]
+    same_lane = lanes.count(lanes[0]) == len(lanes)
     tx.run(
         "lanes.append",
-        lanes=[message.lane for message in new],
+        lane=lanes[0],
+        lanes=None if same_lane else lanes,
         ids=[message.id for message in new],
         bodies=[message.body for message in new],
-        headers=[message.headers for message in new],
-        keys=[message.key for message in new],
-        correlation_ids=[message.correlation_id for message in new],
+        headers=_or_none([message.headers for message in new]),
+        keys=_or_none([message.key for message in new]),
+        correlation_ids=_or_none([message.correlation_id for message in new]),
     )
+
+
+def _or_none(column: list[Value | None]) -> list[Value | None] | None:
+    return None if column.count(None) == len(column) else column
 
 
 def claim(tx: PostgresTransaction, request: ClaimRequest) -> list[Grant]:
