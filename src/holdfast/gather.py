@@ -1,7 +1,8 @@
 """Group commit: concurrent calls of one verb share a transaction, and a lone call pays for nothing.
 
-Whoever calls puts its items on the list and waits for its turn. The first to get it serves everyone who is on the list
-by then; those who follow find their answer ready. There is no thread of its own, so a caller alone commits inline.
+A caller puts its items on the list. If nobody leads, it leads: it serves everyone who is on the list by then, and
+hands the lead to the first of those who came in the meantime. Everybody else sleeps until served or asked to lead.
+There is no thread of its own, so a caller alone commits inline.
 """
 
 from __future__ import annotations
@@ -22,16 +23,28 @@ MOST_AT_ONCE = 10_000
 
 
 class _Ticket(Generic[Item, Answer]):
+    """One call's items, and what became of them."""
+
     __slots__ = ("answers", "items", "problem")
 
     def __init__(self, items: Sequence[Item]) -> None:
         self.items = items
-        self.answers: list[Answer] | None = None
+        self.answers: list[Answer] = []
         self.problem: BaseException | None = None
 
-    @property
-    def served(self) -> bool:
-        return self.answers is not None or self.problem is not None
+
+class _Caller(Generic[Item, Answer]):
+    """Someone who waits, with one ticket or several."""
+
+    __slots__ = ("bell", "leads", "served", "size", "tickets")
+
+    def __init__(self, calls: Sequence[Sequence[Item]]) -> None:
+        self.tickets: list[_Ticket[Item, Answer]] = [_Ticket(items) for items in calls]
+        self.size = sum(len(items) for items in calls)
+        self.served = False
+        self.leads = False
+        self.bell = threading.Lock()
+        self.bell.acquire()
 
 
 class Gather(forks.Guarded, Generic[Item, Answer]):
@@ -39,8 +52,9 @@ class Gather(forks.Guarded, Generic[Item, Answer]):
 
     def __init__(self, apply: Callable[[Sequence[Item]], list[Answer]]) -> None:
         self._apply = apply
-        self._turn = threading.Lock()
-        self._waiting: deque[_Ticket[Item, Answer]] = deque()
+        self._lock = threading.Lock()
+        self._has_leader = False
+        self._waiting: deque[_Caller[Item, Answer]] = deque()
         forks.guard(self)
 
     def call(self, items: Sequence[Item]) -> list[Answer]:
@@ -52,46 +66,85 @@ class Gather(forks.Guarded, Generic[Item, Answer]):
 
     def call_each(self, calls: Sequence[Sequence[Item]]) -> list[list[Answer] | BaseException]:
         """Several calls at once; an answer or a problem for each."""
-        tickets: list[_Ticket[Item, Answer]] = [_Ticket(items) for items in calls]
-        self._waiting.extend(tickets)
-        with self._turn:
-            while not tickets[-1].served:
-                self._serve(self._next_tickets())
-        return [ticket.problem or ticket.answers or [] for ticket in tickets]
+        caller: _Caller[Item, Answer] = _Caller(calls)
+        with self._lock:
+            self._waiting.append(caller)
+            caller.leads = not self._has_leader
+            self._has_leader = True
+        if not caller.leads:
+            self._sleep(caller)
+        if not caller.served:
+            self._lead(caller)
+        return [ticket.problem or ticket.answers for ticket in caller.tickets]
 
     def after_fork_in_child(self) -> None:
-        """Whoever was waiting is waiting in the parent, and who holds the lock is there too."""
-        self._turn = threading.Lock()
+        """Whoever was waiting is waiting in the parent, and who leads is there too."""
+        self._lock = threading.Lock()
+        self._has_leader = False
         self._waiting = deque()
 
-    def _next_tickets(self) -> list[_Ticket[Item, Answer]]:
-        tickets, count = [self._waiting.popleft()], 0
-        count += len(tickets[0].items)
-        while self._waiting and count + len(self._waiting[0].items) <= MOST_AT_ONCE:
-            tickets.append(self._waiting.popleft())
-            count += len(tickets[-1].items)
-        return tickets
+    def _sleep(self, caller: _Caller[Item, Answer]) -> None:
+        try:
+            caller.bell.acquire()
+        except BaseException:  # Ctrl-C: nobody may wait for one who is gone.
+            with self._lock:
+                if caller in self._waiting:
+                    self._waiting.remove(caller)
+                if caller.leads:
+                    self._pass_on()
+            raise
 
-    def _serve(self, tickets: list[_Ticket[Item, Answer]]) -> None:
+    def _lead(self, caller: _Caller[Item, Answer]) -> None:
+        try:
+            while not caller.served:
+                self._serve(self._next_callers())
+        finally:
+            with self._lock:
+                self._pass_on()
+
+    def _pass_on(self) -> None:
+        if self._waiting:
+            self._waiting[0].leads = True
+            self._waiting[0].bell.release()
+        else:
+            self._has_leader = False
+
+    def _next_callers(self) -> list[_Caller[Item, Answer]]:
+        with self._lock:
+            callers = [self._waiting.popleft()]
+            size = callers[0].size
+            while self._waiting and size + self._waiting[0].size <= MOST_AT_ONCE:
+                callers.append(self._waiting.popleft())
+                size += callers[-1].size
+        return callers
+
+    def _serve(self, callers: list[_Caller[Item, Answer]]) -> None:
+        tickets = [ticket for caller in callers for ticket in caller.tickets]
+        try:
+            self._answer(tickets)
+        except BaseException:
+            for ticket in tickets:  # Ctrl-C hit the one who leads; the others only learn that nothing is certain.
+                ticket.problem = Unavailable("the call was interrupted; it may or may not have happened")
+            raise
+        finally:
+            for caller in callers:
+                caller.served = True
+                if not caller.leads:
+                    caller.bell.release()
+
+    def _answer(self, tickets: list[_Ticket[Item, Answer]]) -> None:
         try:
             answers = self._apply([item for ticket in tickets for item in ticket.items])
         except Exception as problem:
-            self._serve_apart(tickets, problem)
+            # One caller's bad item must not fail the others; only a database that is away fails all of them.
+            if len(tickets) == 1 or isinstance(problem, Unavailable):
+                for ticket in tickets:
+                    ticket.problem = problem
+            else:
+                for ticket in tickets:
+                    self._answer([ticket])
             return
-        except BaseException:
-            for ticket in tickets:  # Ctrl-C hit the one who serves; the others only learn that nothing is certain.
-                ticket.problem = Unavailable("the call was interrupted; it may or may not have happened")
-            raise
         start = 0
         for ticket in tickets:
             ticket.answers = answers[start : start + len(ticket.items)]
             start += len(ticket.items)
-
-    def _serve_apart(self, tickets: list[_Ticket[Item, Answer]], problem: Exception) -> None:
-        """One caller's bad item must not fail the others; only a database that is away fails all of them."""
-        if len(tickets) == 1 or isinstance(problem, Unavailable):
-            for ticket in tickets:
-                ticket.problem = problem
-        else:
-            for ticket in tickets:
-                self._serve([ticket])

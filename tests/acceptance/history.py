@@ -70,8 +70,8 @@ class Grant:
     who: str
     settled_as: str = ""
     settled_at: int = 0
-    unheard: bool = False
-    """An ack was on its way when the process was killed: nobody knows whether it came to be."""
+    unheard: str = ""
+    """What was on its way when the process was killed: nobody knows whether it came to be."""
 
     @property
     def held_to(self) -> int:
@@ -94,7 +94,7 @@ class History:
 
     @property
     def perhaps_acked(self) -> set[str]:
-        return {id for id, grants in self.grants.items() if any(grant.unheard for grant in grants)}
+        return {id for id, grants in self.grants.items() if any(grant.unheard == "ack" for grant in grants)}
 
     def errors(self) -> list[str]:
         """What no process was ready for."""
@@ -118,7 +118,7 @@ def read(logs: Iterable[Path]) -> History:
                 history.grants[grant.id].append(grant)
         elif "claims" in event:
             for name in map(tuple, event["claims"]):
-                by_claim[name].unheard = op == "ack" and phase == "invoke"
+                by_claim[name].unheard = op if phase == "invoke" else ""
                 if phase == "invoke":
                     begun[name] = event["at"]
                 elif phase == "ok":
@@ -165,7 +165,7 @@ def claimed_again(history: History) -> list[str]:
     """One attempt of a message is given out once, and the attempts count 1, 2, 3, … (an unseen one may hide)."""
     found = []
     for id, grants in history.grants.items():
-        spent = [grant for grant in grants if grant.settled_as not in ("release", "snooze")]
+        spent = [grant for grant in grants if not {grant.settled_as, grant.unheard} & {"release", "snooze"}]
         attempts = [grant.attempt for grant in sorted(spent, key=lambda grant: grant.token)]
         if len(set(attempts)) < len(attempts) or attempts != sorted(attempts):
             found.append(f"attempts of {id} were given out as {attempts}: {grants}")

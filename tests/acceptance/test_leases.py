@@ -127,14 +127,18 @@ def test_two_processes_of_one_name_are_told_apart_by_their_tokens(family: Family
 
 
 def test_killed_workers_strand_nothing(family: Family, url: str, connect: Connect) -> None:
-    """L6: 10^4 messages, four workers, one of them killed at 30 random points; no sweep or repair by hand."""
+    """L6: 10^4 messages, four workers, one of them killed at 30 random points; no sweep or repair by hand.
+
+    Some also nack, release and snooze, or forget what they hold.
+    """
     hf = connect(url)
     hf.queue("q", lease=0.5, max_attempts=100, history=0)
     chance = random.Random(6)
     family.start("produce", url=url, queue="q", name="m", count=10_000, batch=500).finish()
 
     def worker() -> Child:
-        return family.start("consume", url=url, queue="q", n=chance.choice([1, 10, 40]), fused=chance.random() < 0.5)
+        ways = chance.choice([{"fused": True}, {"fused": False}, {"moody": True}])
+        return family.start("consume", url=url, queue="q", n=chance.choice([1, 10, 40]), **ways)
 
     workers = [worker() for _ in range(4)]
     for _ in range(30):

@@ -44,13 +44,13 @@ def test_the_worst_plan_claims_no_more_than_was_asked_for(badly_planned: str, co
     hf.queue("q", history=0, backoff=None)
     hf.enqueue_many("q", range(60), delay=0.001)
     hf.enqueue_many("q", range(60))
-    held: list[Claim] = hf.claim("q", n=1, wait=10)
-    for n in (1, 2, 7):
-        for _ in range(4):
-            claims = hf.claim("q", n=n)
-            held += claims
-            assert len(claims) == n
-            assert hf.stats("q").processing == len(held)
+    eventually(lambda: hf.stats("q").waiting == 0, "all is due")
+    held: list[Claim] = []
+    for n in (1, 1, 2, 7, 30, 40):
+        claims = hf.claim("q", n=n)
+        held += claims
+        assert len(claims) == n
+        assert hf.stats("q").processing == len(held)
 
     hf.nack(held[:10])
     hf.ack(held[10:])
@@ -322,3 +322,22 @@ def test_an_ack_with_a_claim_whose_answer_is_lost_counts_too(far: Holdfast, near
         status = near.status(claim.message.id)
         assert status is not None
         assert status.state is State.SUCCEEDED
+
+
+def test_an_operators_act_whose_answer_is_lost_is_reported_as_done(far: Holdfast, near: Holdfast, lossy: LossyProxy) -> None:
+    """P13: it happened once, and whoever asked for it is told so."""
+    ids = [receipt.id for receipt in near.enqueue_many("q", ["dies", "claimed", "pending"])]
+    near.dead_letter(near.claim("q"), "on purpose")
+    near.claim("q")
+    (letter,) = near.dead_letters("q")
+
+    for id in ids[1:]:
+        far.close()
+        lossy.lose(b"COMMIT")
+        assert far.cancel(id), "it was cancelled, by the first try"
+    far.close()
+    lossy.lose(b"COMMIT")
+    replayed = far.replay(letter.id)
+
+    assert lossy.losses == 3
+    assert [claim.message.id for claim in near.claim("q", n=10)] == [replayed.id]

@@ -57,7 +57,15 @@ def send(log: Log, hf: Holdfast, queue: str, values: list[str], **options: Any) 
     log.sent(receipts, values)
 
 
-def consume(log: Log, url: str, queue: str, n: int = 1, fused: bool = False, worker: str | None = None) -> None:
+def consume(
+    log: Log,
+    url: str,
+    queue: str,
+    n: int = 1,
+    fused: bool = False,
+    moody: bool = False,
+    worker: str | None = None,
+) -> None:
     """Works until there are no more orders and nothing is left in the queue, waiting or in someone's hands."""
     orders = Orders()
     with Holdfast(url, worker=worker, sweep_every=0.1) as hf:
@@ -68,9 +76,28 @@ def consume(log: Log, url: str, queue: str, n: int = 1, fused: bool = False, wor
                 return
             if any(claim.message.body == POISON for claim in held):
                 os.kill(os.getpid(), signal.SIGKILL)
-            if not fused:
+            if moody:
+                held = settle_moodily(log, hf, held)
+            elif not fused:
                 settle(log, "ack", held, hf.ack)
                 held = []
+
+
+def settle_moodily(log: Log, hf: Holdfast, held: list[Claim]) -> list[Claim]:
+    """Ends some of the claims in one of the many ways; the rest may be acked with the next claim, or is forgotten."""
+    chance = random.random()
+    some = [claim for claim in held if random.random() < 0.5]
+    if chance < 0.2:
+        settle(log, "nack", some, lambda claims: hf.nack(claims, "a bad mood", delay=random.choice([0, 0.05])))
+    elif chance < 0.3:
+        settle(log, "release", some, hf.release)
+    elif chance < 0.4:
+        settle(log, "snooze", some, lambda claims: hf.snooze(claims, 0.05))
+    elif chance < 0.7:
+        settle(log, "ack", some, hf.ack)
+    else:
+        some = []
+    return [] if chance < 0.05 else [claim for claim in held if claim not in some]
 
 
 def take(log: Log, hf: Holdfast, queue: str, n: int, held: list[Claim]) -> list[Claim]:

@@ -20,7 +20,7 @@ from psycopg.types.numeric import Int8BinaryDumper
 
 from holdfast.core.message import MessageId
 from holdfast.store import forks
-from holdfast.store.postgres.errors import DriverError, is_away, is_conflict, translated
+from holdfast.store.postgres.errors import DriverError, is_away, is_conflict, is_doubtful, translated
 from holdfast.store.postgres.statements import QUERIES
 from holdfast.store.postgres.wakeup import PostgresWakeup
 
@@ -157,9 +157,9 @@ class Database(forks.Guarded):
                 self._put_back(connection)
                 return transaction, result
             except DriverError as problem:
-                again = again or (connection is not None and is_away(problem))
+                again = again or (connection is not None and is_doubtful(problem))
                 self._put_away(connection, problem)
-                if not (is_conflict(problem) or is_away(problem)) or time.monotonic() > deadline:
+                if not (is_conflict(problem) or is_doubtful(problem)) or time.monotonic() > deadline:
                     raise translated(problem) from problem
             except BaseException:
                 self._put_away(connection, None)

@@ -55,6 +55,11 @@ def is_away(error: BaseException) -> bool:
     return "FATAL" not in text or any(reason in text for reason in _PASSING_REASONS)
 
 
+def is_doubtful(error: BaseException) -> bool:
+    """An earlier try may have been committed: the answer got lost, or an id of ours turns out to be there already."""
+    return is_away(error) or isinstance(error, errors.UniqueViolation)
+
+
 def translated(error: BaseException) -> HoldfastError:
     """The error of ours that says the same."""
     kind = next((ours for theirs, ours in _KINDS.items() if isinstance(error, theirs)), StoreError)

@@ -35,6 +35,8 @@ class ApswConnection:
 
     def __init__(self, path: str) -> None:
         self._connection = apsw.Connection(path, statementcachesize=200)
+        # Otherwise SQLite plans a statement anew whenever the value of a LIMIT changes.
+        self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         self._execute = self._connection.execute
 
     def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:

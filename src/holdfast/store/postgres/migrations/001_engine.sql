@@ -35,7 +35,7 @@ CREATE SEQUENCE holdfast_token;
 CREATE TABLE holdfast_message (
     lane           bigint NOT NULL,
     xid            xid8   NOT NULL DEFAULT pg_current_xact_id(),
-    seq            bigint GENERATED ALWAYS AS IDENTITY,
+    seq            bigint GENERATED ALWAYS AS IDENTITY (CACHE 1000),
     id             uuid   NOT NULL,
     body           bytea  NOT NULL,
     headers        bytea,
@@ -214,6 +214,30 @@ BEGIN
 END
 $$;
 
+-- Where there may be something to claim, priority by priority, in one look and without a lock: most lanes are empty.
+-- A lane has something behind its reader's position, or from transactions that were still running when the window's
+-- snapshots were taken. (ORDER BY … LIMIT 1, because for a mere EXISTS the planner may walk over all that is done.)
+CREATE FUNCTION holdfast_look(reader bigint, first_lane bigint, moment bigint)
+RETURNS TABLE (level bigint, in_rows boolean, in_lane boolean) LANGUAGE sql STABLE AS $$
+    SELECT l.level,
+           (SELECT 1 FROM holdfast_row r
+            WHERE r.group_id = reader AND r.lane = first_lane + l.level AND r.state = 'pending' AND r.head
+              AND r.due_at <= moment
+            ORDER BY r.due_at, r.seq LIMIT 1) IS NOT NULL,
+           (SELECT 1 FROM holdfast_message m
+            WHERE m.lane = first_lane + l.level
+              AND (m.xid, m.seq) > (greatest(c.xid, pg_snapshot_xmax(c.lo)),
+                                    CASE WHEN c.xid >= pg_snapshot_xmax(c.lo) THEN c.seq ELSE -1 END)
+            ORDER BY m.xid, m.seq LIMIT 1) IS NOT NULL
+           OR EXISTS (SELECT 1 FROM (SELECT pg_snapshot_xip(c.lo) UNION SELECT pg_snapshot_xip(c.hi)) AS x (late),
+                      LATERAL (SELECT 1 FROM holdfast_message m WHERE m.lane = first_lane + l.level AND m.xid = x.late
+                               ORDER BY m.seq LIMIT 1) AS one)
+    FROM generate_series(0, 3) AS l (level),
+         LATERAL (SELECT * FROM holdfast_cursor c WHERE c.group_id = reader AND c.lane = first_lane + l.level
+                  ORDER BY c.number DESC LIMIT 1) AS c
+    ORDER BY l.level
+$$;
+
 -- Takes the next run of a lane: reads the window, moves the cursor, records one lease for all of it.
 -- The lock is taken by a statement of its own, so that the read after it sees everything that `hi` shows.
 CREATE FUNCTION holdfast_claim_lane(
@@ -227,22 +251,6 @@ DECLARE
     new_until bigint;
     taken bigint;
 BEGIN
-    SELECT c.* INTO now_at FROM holdfast_cursor c
-    WHERE c.group_id = reader AND c.lane = wanted_lane ORDER BY c.number DESC LIMIT 1;
-    -- An empty lane, as most are, is recognised without the lock: nothing behind the position, and nothing from the
-    -- transactions that were still running when the window's snapshots were taken.
-    -- (ORDER BY, because for a mere EXISTS the planner may walk the table from its start, over all that is done.)
-    last_xid := greatest(now_at.xid, pg_snapshot_xmax(now_at.lo));
-    last_seq := CASE WHEN now_at.xid = last_xid THEN now_at.seq ELSE -1 END;
-    PERFORM 1 FROM holdfast_message m
-    WHERE m.lane = wanted_lane AND (m.xid, m.seq) > (last_xid, last_seq)
-    ORDER BY m.xid, m.seq LIMIT 1;
-    IF NOT FOUND AND NOT EXISTS (
-        SELECT 1 FROM (SELECT pg_snapshot_xip(now_at.lo) UNION SELECT pg_snapshot_xip(now_at.hi)) AS x (late),
-        LATERAL (SELECT 1 FROM holdfast_message m WHERE m.lane = wanted_lane AND m.xid = x.late ORDER BY m.seq LIMIT 1) AS one
-    ) THEN
-        RETURN;
-    END IF;
     PERFORM 1 FROM holdfast_lane l WHERE l.group_id = reader AND l.lane = wanted_lane FOR UPDATE;
     new_until := holdfast_now(given_now) + term;  -- Only now: the wait for the lock must not eat up the lease.
     SELECT c.* INTO now_at FROM holdfast_cursor c
@@ -340,6 +348,7 @@ DECLARE
     moment bigint := holdfast_now(given_now);
     taken bigint := 0;
     part bigint;
+    place_in record;
     found_row record;
 BEGIN
     IF alone_first THEN
@@ -353,22 +362,26 @@ BEGIN
         END LOOP;
     END IF;
     FOR place IN 1..array_length(readers, 1) LOOP
-        FOR level IN 0..3 LOOP
+        FOR place_in IN SELECT * FROM holdfast_look(readers[place], first_lanes[place], moment) LOOP
             EXIT WHEN taken >= wanted;
-            FOR found_row IN SELECT * FROM holdfast_claim_rows(readers[place], first_lanes[place] + level,
-                                     wanted - taken, moment, moment + terms[place], new_worker, taken = 0)
-            LOOP
-                taken := taken + 1;
-                RETURN NEXT found_row.granted;
-                IF found_row.alone THEN
-                    RETURN;
-                END IF;
-            END LOOP;
-            EXIT WHEN taken >= wanted;
-            RETURN QUERY SELECT * FROM holdfast_claim_lane(readers[place], first_lanes[place] + level,
-                                     least(wanted - taken, run_limits[place]), terms[place], new_worker, given_now);
-            GET DIAGNOSTICS part = ROW_COUNT;
-            taken := taken + part;
+            IF place_in.in_rows THEN
+                FOR found_row IN SELECT * FROM holdfast_claim_rows(readers[place], first_lanes[place] + place_in.level,
+                                         wanted - taken, moment, moment + terms[place], new_worker, taken = 0)
+                LOOP
+                    taken := taken + 1;
+                    RETURN NEXT found_row.granted;
+                    IF found_row.alone THEN
+                        RETURN;
+                    END IF;
+                END LOOP;
+                EXIT WHEN taken >= wanted;
+            END IF;
+            IF place_in.in_lane THEN
+                RETURN QUERY SELECT * FROM holdfast_claim_lane(readers[place], first_lanes[place] + place_in.level,
+                                         least(wanted - taken, run_limits[place]), terms[place], new_worker, given_now);
+                GET DIAGNOSTICS part = ROW_COUNT;
+                taken := taken + part;
+            END IF;
         END LOOP;
         EXIT WHEN taken >= wanted;
     END LOOP;

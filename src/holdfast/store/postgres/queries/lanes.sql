@@ -1,12 +1,10 @@
 -- name: append
--- ON CONFLICT is for an insert that is tried again because the answer to the first one got lost.
 -- An array that is NULL is one of NULLs; without :lanes all go to :lane.
 INSERT INTO holdfast_message (lane, id, body, headers, key, correlation_id, enqueued_at)
 SELECT coalesce(n.lane, :lane), n.id, n.body, n.headers, n.key, n.correlation_id, (SELECT holdfast_now(:now::bigint))
 FROM unnest(:lanes::bigint[], :ids::uuid[], :bodies::bytea[], :headers::bytea[], :keys::text[], :correlation_ids::text[])
      WITH ORDINALITY AS n (lane, id, body, headers, key, correlation_id, place)
 ORDER BY n.place
-ON CONFLICT DO NOTHING
 
 -- name: claim
 SELECT group_id, token, until, attempt, member, lane, id, body, headers, key, correlation_id, enqueued_at
