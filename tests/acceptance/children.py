@@ -110,10 +110,10 @@ class Family:
         logs = [child.log for child in self.children if child.role.startswith(role)]
         return sum(log.stat().st_size for log in logs if log.exists())
 
-    def wait_for_events(self, size: int, role: str = "") -> None:
-        """Waits until so much more has happened."""
+    def wait_for_events(self, size: int, role: str = "", unless: Callable[[], bool] = lambda: False) -> None:
+        """Waits until so much more has happened, unless nothing more will."""
         goal = self.events(role) + size
-        eventually(lambda: self.events(role) > goal, f"{role or 'everyone'} is at work")
+        eventually(lambda: self.events(role) > goal or unless(), f"{role or 'everyone'} is at work")
 
     def end(self) -> None:
         """Whatever still runs is killed, stopped or not, and with it what it has forked."""

@@ -1,9 +1,9 @@
 """A sweep of crashes: one script of everything a store does, killed at its first write, its second, … to its last.
 
-`python -m tests.acceptance.crashpoints FOLDER FIRST STEP` forks a fresh process per crash point; this one opens nothing. In
-each, a file layer below SQLite counts writes and syncs and kills the process at the n-th: in the middle of a write, half of
-it done. Afterwards the file must hold exactly what the last finished transaction left, or the one that was on its way.
-Time stands still except where the script moves it, so that two runs differ in nothing but their ids.
+`python -m tests.acceptance.crashpoints FOLDER FIRST STEP` forks a fresh process per crash point, and opens nothing
+itself. In each, a file layer below SQLite counts writes and syncs and kills the process at the n-th: in the middle of a
+write, half of it done. Afterwards the file must hold exactly what the last finished transaction left, or the one that
+was on its way. Time stands still except where the script moves it, so that two runs differ in nothing but their ids.
 """
 
 import json
@@ -13,7 +13,8 @@ import shutil
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +170,7 @@ class Script:
         self.note("ending", [claim.message.body for claim in claims])
         return claims
 
-    def note(self, what: str, bodies: list[str] = ()) -> None:
+    def note(self, what: str, bodies: Sequence[str] = ()) -> None:
         """Survives the crash: that bodies were sent, or that their end was begun, or that a step is done."""
         os.write(self._diary, json.dumps([what, list(bodies)]).encode() + b"\n")
 
@@ -217,14 +218,16 @@ def run_until_killed(folder: Path, point: int) -> None:
 
 def dump(connection: apsw.Connection) -> Dump:
     """All that is in the file, except what is random."""
-    tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+    tables = [
+        name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+    ]
     return {table: contents(connection, table) for table in tables}
 
 
 def contents(connection: apsw.Connection, table: str) -> list[Any]:
     columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})") if row[1] not in RANDOM_COLUMNS]
     rows = connection.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall() if columns else []
-    return sorted((repr(without_ids(row)) for row in rows))
+    return sorted(repr(without_ids(row)) for row in rows)
 
 
 def without_ids(row: tuple[Any, ...]) -> list[Any]:
@@ -271,7 +274,9 @@ def go_on(folder: Path) -> set[str]:
 def difference(found: Dump, allowed: list[Dump]) -> str:
     nearest = min(allowed, key=lambda one: sum(found.get(table) != rows for table, rows in one.items()))
     tables = found.keys() | nearest.keys()
-    return str({table: (found.get(table), nearest.get(table)) for table in tables if found.get(table) != nearest.get(table)})
+    return str(
+        {table: (found.get(table), nearest.get(table)) for table in tables if found.get(table) != nearest.get(table)}
+    )
 
 
 # --- the sweep --------------------------------------------------------------------------------------------------------
@@ -284,8 +289,8 @@ def sweep(folder: Path, first: int, step: int) -> dict[str, Any]:
     faults, points = [], 0
     for point in range(first, ENOUGH, step):
         here = fresh(folder)
-        if was_killed(lambda: run_until_killed(here, point)):
-            fault = in_a_child(lambda: examine(here, recorded))
+        if was_killed(partial(run_until_killed, here, point)):
+            fault = in_a_child(partial(examine, here, recorded))
             faults += [f"killed at {point}: {fault}"] if fault else []
             points += 1
         else:
@@ -316,7 +321,7 @@ def in_a_child(work: Callable[[], Any]) -> Any:
     if not pid:
         os.close(reading)
         with os.fdopen(writing, "w") as pipe:
-            end_with(lambda: pipe.write(json.dumps(work())) and pipe.flush(), pipe)
+            end_with(lambda: print(json.dumps(work()), file=pipe, flush=True), pipe)
     os.close(writing)
     with os.fdopen(reading) as pipe:
         answer = pipe.read()

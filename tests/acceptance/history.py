@@ -1,8 +1,8 @@
 """What really happened: each process writes one line per event, and the checks are made over all lines together.
 
-A line is one `write` to a file opened with O_APPEND, so it is there even if the process is killed right after. Times are
-those of the host's clock, which is also the databases' clock here. `invoke` says that a call was begun, `ok` that it
-returned, `fail` that it was refused; a call with neither of the latter had an unknown end.
+A line is one `write` to a file opened with O_APPEND, so it is there even if the process is killed right after. Times
+are those of the host's clock, which is also the databases' clock here. `invoke` says that a call was begun, `ok` that
+it returned, `fail` that it was refused; a call with neither of the latter had an unknown end.
 """
 
 import os
@@ -10,6 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,8 @@ class History:
     sent: dict[str, Any] = field(default_factory=dict)
     invoked: set[Any] = field(default_factory=set)
     grants: dict[str, list[Grant]] = field(default_factory=lambda: defaultdict(list))
+    unsure: set[str] = field(default_factory=set)
+    """Refused, but only after the lease had ended meanwhile: a first try, whose answer was lost, may have counted."""
 
     @property
     def acked(self) -> set[str]:
@@ -113,9 +116,10 @@ def read(logs: Iterable[Path]) -> History:
             history.invoked.update(event.get("values", ()))
             history.sent.update(event.get("sent", ()))
         elif op == "claim" and phase == "ok":
-            for grant in (Grant(*claim, at=event["at"], who=event["who"]) for claim in event["claims"]):
-                by_claim[grant.id, grant.attempt, grant.token] = grant
-                history.grants[grant.id].append(grant)
+            for id, attempt, token, until, value in event["claims"]:
+                grant = Grant(id, attempt, token, until, value, event["at"], event["who"])
+                by_claim[id, attempt, token] = grant
+                history.grants[id].append(grant)
         elif "claims" in event:
             for name in map(tuple, event["claims"]):
                 by_claim[name].unheard = op if phase == "invoke" else ""
@@ -123,6 +127,8 @@ def read(logs: Iterable[Path]) -> History:
                     begun[name] = event["at"]
                 elif phase == "ok":
                     by_claim[name].settled_as, by_claim[name].settled_at = op, begun[name]
+                elif begun[name] < by_claim[name].until <= event["at"]:
+                    history.unsure.add(by_claim[name].id)
     return history
 
 
@@ -194,4 +200,4 @@ def done_and_dead(history: History, dead: set[str]) -> list[str]:
 
 
 def pairs(grants: Sequence[Grant]) -> Iterator[tuple[Grant, Grant]]:
-    return zip(grants, grants[1:], strict=False)
+    return pairwise(grants)

@@ -1,4 +1,4 @@
-"""A TCP proxy before PostgreSQL that loses one answer: the server did what it was asked, and the client never hears of it."""
+"""A TCP proxy before PostgreSQL that loses an answer: the server did what it was asked, and the client never hears."""
 
 import socket
 import threading

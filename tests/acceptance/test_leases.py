@@ -4,6 +4,7 @@ import random
 import signal
 from collections.abc import Callable
 from statistics import median
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.acceptance.workers import POISON
 
 Connect = Callable[..., Holdfast]
 
-STALE = {
+STALE: dict[str, dict[str, Any]] = {
     "ack": {},
     "nack": {"error": "late"},
     "release": {},
@@ -28,7 +29,9 @@ STALE = {
 
 
 @pytest.mark.parametrize("delay", [0, 0.001], ids=["lane", "row"])
-def test_a_worker_paused_past_its_lease_can_change_nothing_afterwards(family: Family, url: str, connect: Connect, delay: float) -> None:
+def test_a_worker_paused_past_its_lease_can_change_nothing_afterwards(
+    family: Family, url: str, connect: Connect, delay: float
+) -> None:
     """L1: stopped like a laptop that sleeps; another one has the message by then, or has finished it."""
     hf = connect(url)
     hf.queue("q", lease=0.3, backoff=None)
@@ -76,7 +79,9 @@ def test_a_run_that_was_paused_is_lost_as_a_whole(family: Family, url: str, conn
 
 
 @pytest.mark.parametrize("delay", [0, 0.001], ids=["lane", "row"])
-def test_an_ack_at_the_very_end_of_a_lease_wins_or_loses_but_never_both(family: Family, url: str, connect: Connect, delay: float) -> None:
+def test_an_ack_at_the_very_end_of_a_lease_wins_or_loses_but_never_both(
+    family: Family, url: str, connect: Connect, delay: float
+) -> None:
     """L3: two holders ack when their leases run out, while two sweepers take back what has run out."""
     hf = connect(url)
     hf.queue("q", max_attempts=1)
@@ -102,12 +107,12 @@ def test_an_ack_at_the_very_end_of_a_lease_wins_or_loses_but_never_both(family: 
 def test_two_processes_of_one_name_are_told_apart_by_their_tokens(family: Family, url: str, connect: Connect) -> None:
     """L14, L2: a rolling restart in which the old and the new process have the same worker name."""
     hf = connect(url)
-    hf.queue("q", lease=0.3, backoff=None, max_attempts=50)
+    hf.queue("q", lease=0.5, backoff=None, max_attempts=50)
     old, new = (family.start("puppet", url=url, queue="q", worker="same") for _ in range(2))
     for value in ("first", "second"):
-        old.ask("send", value=value)
-    assert old.ask("claim", n=1) == ["first"]
-    assert new.ask("claim", n=1) == ["second"]
+        new.ask("send", value=value)
+    assert old.ask("claim", n=1, lease=2) == ["first"]
+    assert new.ask("claim", n=1, lease=300) == ["second"]
     assert new.ask("settle", op="ack") == ""
     assert new.ask("claim", wait=30, lease=300) == ["first"]
     assert old.ask("settle", op="ack") == "LeaseLost"
@@ -142,8 +147,7 @@ def test_killed_workers_strand_nothing(family: Family, url: str, connect: Connec
 
     workers = [worker() for _ in range(4)]
     for _ in range(30):
-        goal = family.events() + chance.randint(1_000, 40_000)
-        eventually(lambda: family.events() > goal or hf.stats("q").pending == 0, "they are at work")
+        family.wait_for_events(chance.randint(1_000, 40_000), unless=lambda: hf.stats("q").pending == 0)
         victim = chance.randrange(4)
         workers[victim].kill()
         workers[victim] = worker()

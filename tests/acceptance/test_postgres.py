@@ -62,7 +62,9 @@ def test_the_worst_plan_claims_no_more_than_was_asked_for(badly_planned: str, co
 
 
 @pytest.mark.parametrize("against", ["nack", "cancel"])
-@pytest.mark.parametrize(("ordering", "delay"), [("unordered", 0), ("unordered", 0.001), ("per_key", 0)], ids=["lane", "rows", "keys"])
+@pytest.mark.parametrize(
+    ("ordering", "delay"), [("unordered", 0), ("unordered", 0.001), ("per_key", 0)], ids=["lane", "rows", "keys"]
+)
 def test_two_who_end_the_same_claims_in_opposite_order_do_not_block_each_other(
     family: Family, postgres_url: str, connect: Connect, ordering: str, delay: float, against: str
 ) -> None:
@@ -97,7 +99,9 @@ def ending(hf: Holdfast, id: str) -> str:
     return {State.SUCCEEDED: "ack", State.PENDING: "nack", State.CANCELED: "cancel", State.PROCESSING: ""}[status.state]
 
 
-def test_messages_that_commit_late_are_claimed_exactly_once(family: Family, postgres_url: str, connect: Connect) -> None:
+def test_messages_that_commit_late_are_claimed_exactly_once(
+    family: Family, postgres_url: str, connect: Connect
+) -> None:
     """P1, P2: twelve writers whose transactions wait between xid, insert and commit, and some are rolled back."""
     connect(postgres_url).queue("q", lease=300)
     for n in (1, 7, 100):
@@ -163,10 +167,12 @@ def test_a_lease_begins_when_it_is_granted(postgres_url: str, connect: Connect) 
 
 
 def is_waiting(url: str) -> bool:
-    return ask(url, "SELECT count(*) FROM pg_locks WHERE NOT granted")[0][0] > 0
+    return bool(ask(url, "SELECT 1 FROM pg_locks WHERE NOT granted"))
 
 
-def test_parent_and_children_of_a_fork_have_connections_of_their_own(family: Family, postgres_url: str, connect: Connect) -> None:
+def test_parent_and_children_of_a_fork_have_connections_of_their_own(
+    family: Family, postgres_url: str, connect: Connect
+) -> None:
     """S8 on PostgreSQL: also while another thread is in the middle of an enqueue."""
     connect(postgres_url).queue("q", history=0)
 
@@ -179,14 +185,16 @@ def test_parent_and_children_of_a_fork_have_connections_of_their_own(family: Fam
 
 
 @pytest.mark.parametrize("private_postgres", [{"fsync": "on", "full_page_writes": "on"}], indirect=True)
-def test_a_restarting_server_costs_nothing_but_time(family: Family, private_postgres: PostgresServer, connect: Connect) -> None:
+def test_a_restarting_server_costs_nothing_but_time(
+    family: Family, private_postgres: PostgresServer, connect: Connect
+) -> None:
     """P12: stopped as by a crash every 5 s for 30 s under load; no process fails, hangs or needs a restart."""
     url = private_postgres.url()
     hf = connect(url)
     hf.queue("q", lease=3, max_attempts=50, backoff=None)
     senders = [family.start("stream", url=url, queue="q", name=str(b), batch=b, pause=0.005) for b in (1, 20)]
-    for n in (1, 10, 50):
-        family.start("consume", url=url, queue="q", n=n, fused=n == 10)
+    for ways in ({}, {"n": 10, "fused": True}, {"n": 50, "moody": True}):
+        family.start("consume", url=url, queue="q", **ways)
     for _ in range(6):
         time.sleep(4)
         family.wait_for_events(20_000, "consume")
@@ -197,7 +205,8 @@ def test_a_restarting_server_costs_nothing_but_time(family: Family, private_post
         sender.finish()
     family.finish()
 
-    assert faults(family.history()) == []
+    history = family.history()
+    assert faults(history, left=history.unsure) == []
     assert (hf.stats("q").pending, hf.stats("q").processing, hf.stats("q").dead) == (0, 0, 0)
 
 
@@ -251,8 +260,12 @@ def near(postgres_url: str, connect: Connect) -> Holdfast:
 
 
 @pytest.mark.parametrize("reaches", [True, False], ids=["answer lost", "request lost"])
-@pytest.mark.parametrize(("delay", "statement"), [(0, b"INSERT INTO holdfast_message"), (0.001, b"COMMIT")], ids=["lane", "row"])
-def test_an_enqueue_whose_answer_is_lost_is_stored_once(far: Holdfast, near: Holdfast, lossy: LossyProxy, delay: float, statement: bytes, reaches: bool) -> None:
+@pytest.mark.parametrize(
+    ("delay", "statement"), [(0, b"INSERT INTO holdfast_message"), (0.001, b"COMMIT")], ids=["lane", "row"]
+)
+def test_an_enqueue_whose_answer_is_lost_is_stored_once(
+    far: Holdfast, near: Holdfast, lossy: LossyProxy, delay: float, statement: bytes, reaches: bool
+) -> None:
     """P13: the outcome is unknown, so it is tried again under the same id."""
     lossy.lose(statement, reaches=reaches)
 
@@ -264,7 +277,9 @@ def test_an_enqueue_whose_answer_is_lost_is_stored_once(far: Holdfast, near: Hol
     assert near.claim("q", n=10) == []
 
 
-def test_an_enqueue_that_was_stored_and_claimed_meanwhile_is_not_stored_again(far: Holdfast, near: Holdfast, lossy: LossyProxy) -> None:
+def test_an_enqueue_that_was_stored_and_claimed_meanwhile_is_not_stored_again(
+    far: Holdfast, near: Holdfast, lossy: LossyProxy
+) -> None:
     """P13: by the time of the second try somebody may have finished the message."""
     done: list[Claim] = []
 
@@ -287,7 +302,9 @@ def test_an_enqueue_that_was_stored_and_claimed_meanwhile_is_not_stored_again(fa
 @pytest.mark.parametrize("reaches", [True, False], ids=["answer lost", "request lost"])
 @pytest.mark.parametrize("op", ["ack", "nack", "release", "dead_letter"])
 @pytest.mark.parametrize("case", ["whole run", "part of a run", "rows"])
-def test_a_settlement_whose_answer_is_lost_counts_and_is_not_called_lost(far: Holdfast, near: Holdfast, lossy: LossyProxy, case: str, op: str, reaches: bool) -> None:
+def test_a_settlement_whose_answer_is_lost_counts_and_is_not_called_lost(
+    far: Holdfast, near: Holdfast, lossy: LossyProxy, case: str, op: str, reaches: bool
+) -> None:
     """P13: no LeaseLost for a lease that was ended by the first try."""
     ids = [receipt.id for receipt in near.enqueue_many("q", ["a", "b", "c"], delay=0.001 if case == "rows" else 0)]
     eventually(lambda: near.stats("q").waiting == 0, "all is due")
@@ -324,7 +341,9 @@ def test_an_ack_with_a_claim_whose_answer_is_lost_counts_too(far: Holdfast, near
         assert status.state is State.SUCCEEDED
 
 
-def test_an_operators_act_whose_answer_is_lost_is_reported_as_done(far: Holdfast, near: Holdfast, lossy: LossyProxy) -> None:
+def test_an_operators_act_whose_answer_is_lost_is_reported_as_done(
+    far: Holdfast, near: Holdfast, lossy: LossyProxy
+) -> None:
     """P13: it happened once, and whoever asked for it is told so."""
     ids = [receipt.id for receipt in near.enqueue_many("q", ["dies", "claimed", "pending"])]
     near.dead_letter(near.claim("q"), "on purpose")

@@ -40,6 +40,7 @@ def queries_on_big_tables(package: str) -> Iterator[tuple[str, str]]:
 
 # --- SQLite -----------------------------------------------------------------------------------------------------------
 
+
 @pytest.mark.parametrize("analysed", [False, True], ids=["unanalysed", "analysed"])
 @pytest.mark.parametrize("engine", ["apsw", "stdlib"])
 def test_sqlite_searches_and_never_scans(tmp_path: Path, engine: str, analysed: bool) -> None:
@@ -63,13 +64,14 @@ def test_sqlite_searches_and_never_scans(tmp_path: Path, engine: str, analysed: 
 
 
 def sqlite_scans(hf: Holdfast, sql: str) -> list[str]:
-    named = {name: 1 for name in PARAMETER.findall(sql)}
+    named = dict.fromkeys(PARAMETER.findall(sql), 1)
     plan = ask(hf, f"EXPLAIN QUERY PLAN {sql}", named or (1,) * sql.count("?"))
     aliases = set(BIG) | {alias for table in BIG for alias in re.findall(rf"{table} (?:AS )?([a-z]+)\b", sql)}
     return [line for *_, line in plan if line.startswith("SCAN ") and line.split()[1] in aliases]
 
 
 # --- PostgreSQL -------------------------------------------------------------------------------------------------------
+
 
 @pytest.fixture(scope="module")
 def filled(postgres_server: PostgresAddress) -> Iterator[str]:
@@ -117,7 +119,7 @@ OPERATIONS: dict[str, Callable[[Holdfast, int], Any]] = {
     "claim with ack": lambda hf, n: hf.ack(hf.claim("a", n=5, ack=hf.claim("a", n=5))),
     "claim of a lane": lambda hf, n: hf.ack(hf.claim("lane", n=5)),
     "ack of a lane with a claim": lambda hf, n: hf.ack(hf.claim("lane", n=5, ack=hf.claim("lane", n=5))),
-    "ack in parts": lambda hf, n: [hf.ack(claim) for claim in hf.claim("lane", n=5)],
+    "ack in parts": lambda hf, n: list(map(hf.ack, hf.claim("lane", n=5))),
     "claim of nothing": lambda hf, n: hf.claim("empty", wait=0.001),
     "nack": lambda hf, n: hf.nack(hf.claim("lane", n=2), "no"),
     "dead letter": lambda hf, n: hf.dead_letter(hf.claim("lane", n=2), "no"),
@@ -155,7 +157,8 @@ def counted(url: str) -> dict[str, int]:
     with psycopg.connect(url, autocommit=True) as connection:
         others = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'"
         eventually(
-            lambda: not connection.execute(f"{others} AND pid <> pg_backend_pid()").fetchall(), "all sessions have ended"
+            lambda: not connection.execute(f"{others} AND pid <> pg_backend_pid()").fetchall(),
+            "all sessions have ended",
         )
         connection.execute("SELECT pg_stat_clear_snapshot()")
         return dict(connection.execute("SELECT relname, seq_scan FROM pg_stat_user_tables").fetchall())
@@ -174,7 +177,7 @@ FUTURE = 4_000_000_000_000_000
 SQLITE_SERIES = f"(WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS}) SELECT i FROM n)"
 POSTGRES_SERIES = f"(SELECT i FROM generate_series(1, {ROWS}) AS i)"
 
-COPIES = {
+COPIES: dict[str, dict[str, str | None]] = {
     "holdfast_row": {
         "seq": None,
         "id": "{id}",
@@ -229,7 +232,7 @@ def fill(hf: Holdfast) -> None:
 
 
 def test_an_ordered_enqueue_costs_the_same_whatever_is_there(url: str) -> None:
-    """L16: whether a key has an unfinished message is looked up, also by a session that planned this when it was empty."""
+    """L16: the unfinished messages of a key are looked up, also by a session that planned it when there were none."""
     with Holdfast(url) as hf:
         hf.queue("q", ordering="per_key")
         times = [time_to_send(hf, f"{round}-") for round in range(20)]

@@ -36,8 +36,9 @@ def run(*command: str) -> Any:
 
 def is_sound(path: Path) -> bool:
     """Asked in another process: this one may have the file open through the other library."""
-    program = "import apsw, json, sys; print(json.dumps(list(apsw.Connection(sys.argv[1]).execute('PRAGMA integrity_check'))))"
-    return run("-c", program, str(path)) == [["ok"]]
+    look = "list(apsw.Connection(sys.argv[1]).execute('PRAGMA integrity_check'))"
+    program = f"import apsw, json, sys; print(json.dumps({look}))"
+    return bool(run("-c", program, str(path)) == [["ok"]])
 
 
 # --- killed -----------------------------------------------------------------------------------------------------------
@@ -52,7 +53,9 @@ def test_killed_at_any_write_it_holds_exactly_what_a_whole_transaction_left(tmp_
     assert outcome["points"] > 100
 
 
-def test_clients_that_look_and_come_and_go_do_not_endanger_the_file(family: Family, file_url: str, sqlite_path: Path) -> None:
+def test_clients_that_look_and_come_and_go_do_not_endanger_the_file(
+    family: Family, file_url: str, sqlite_path: Path
+) -> None:
     """S7: stats, peek, status, dead letters, opening and closing in the process that is then killed."""
     with Holdfast(file_url) as hf:
         hf.queue("q", lease=0.5, history=0)
@@ -77,7 +80,9 @@ def test_clients_that_look_and_come_and_go_do_not_endanger_the_file(family: Fami
 
 @pytest.mark.parametrize("busy", [False, True], ids=["quiet", "busy"])
 @pytest.mark.parametrize("way", ["os", "multiprocessing"])
-def test_parent_and_children_of_a_fork_both_use_the_client(family: Family, file_url: str, way: str, busy: bool, sqlite_path: Path) -> None:
+def test_parent_and_children_of_a_fork_both_use_the_client(
+    family: Family, file_url: str, way: str, busy: bool, sqlite_path: Path
+) -> None:
     """S8: a fork with an open client, also while another thread is in the middle of an enqueue."""
     with Holdfast(file_url) as hf:
         hf.queue("q", history=0)
@@ -133,7 +138,9 @@ def test_a_crowd_of_processes_gets_each_message_once(
     assert all(worker.log.stat().st_size > 0 for worker in workers)
 
 
-def test_a_read_waits_while_another_process_recovers_the_file(family: Family, file_url: str, connect: Connect, sqlite_path: Path) -> None:
+def test_a_read_waits_while_another_process_recovers_the_file(
+    family: Family, file_url: str, connect: Connect, sqlite_path: Path
+) -> None:
     """S9: after a crash in the middle of a commit, whoever comes first rebuilds the index of the WAL under a lock."""
     hf = connect(file_url)
     hf.enqueue("q", 1)
@@ -154,7 +161,7 @@ def test_a_read_waits_while_another_process_recovers_the_file(family: Family, fi
 
 
 def test_a_full_disk_refuses_whole_messages_and_needs_no_restart(sqlite_path: Path) -> None:
-    """S13: full at the first write of an enqueue, at the second, …; the file stays sound, and room is enough to go on."""
+    """S13: full at the first write of an enqueue, at the second, …; the file stays sound, and room is all it needs."""
     outcome = run("-m", "tests.acceptance.fullfiles", str(sqlite_path))
 
     assert outcome["others"] == []
@@ -271,12 +278,16 @@ def test_two_libraries_on_one_file_in_one_process_are_refused(sqlite_path: Path,
     assert hf.stats("q").pending == 1
 
 
-def test_two_libraries_on_one_file_in_two_processes_share_it(family: Family, apsw_url: str, connect: Connect, sqlite_path: Path) -> None:
+def test_two_libraries_on_one_file_in_two_processes_share_it(
+    family: Family, apsw_url: str, connect: Connect, sqlite_path: Path
+) -> None:
     """Locks work between processes, whichever library each one uses."""
     connect(apsw_url).queue("q", history=0)
     for engine in ENGINES * 2:
         family.start("consume", url=f"{apsw_url}?engine={engine}", queue="q", n=5)
-    senders = [family.start("produce", url=f"{apsw_url}?engine={e}", queue="q", name=e, count=1000, batch=5) for e in ENGINES]
+    senders = [
+        family.start("produce", url=f"{apsw_url}?engine={e}", queue="q", name=e, count=1000, batch=5) for e in ENGINES
+    ]
     for sender in senders:
         sender.finish()
     family.finish()

@@ -15,13 +15,12 @@ def pretend_restored(url: str) -> None:
         for table in ("holdfast_cursor", "holdfast_run"):
             for column in ("lo", "hi"):
                 connection.execute(
-                    f"UPDATE {table} SET {column} = format('%%s:%%s:', pg_snapshot_xmin({column})::text::bigint + %(ages)s,"
+                    f"UPDATE {table} SET {column} = format('%%s:%%s:',"
+                    f" pg_snapshot_xmin({column})::text::bigint + %(ages)s,"
                     f" pg_snapshot_xmax({column})::text::bigint + %(ages)s)::pg_snapshot",
                     {"ages": AGES},
                 )
-        connection.execute(
-            "UPDATE holdfast_cursor SET xid = (xid::text::bigint + %s)::text::xid8 ", (AGES,)
-        )
+        connection.execute("UPDATE holdfast_cursor SET xid = (xid::text::bigint + %s)::text::xid8 ", (AGES,))
         for end in ("after", "last"):
             connection.execute(f"UPDATE holdfast_run SET {end}_xid = ({end}_xid::text::bigint + {AGES})::text::xid8")
 

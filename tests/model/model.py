@@ -19,7 +19,6 @@ from itertools import count, product
 from typing import Any, NamedTuple
 
 from holdfast.client import ALONE_EVERY
-from holdfast.client import ALONE_EVERY
 from holdfast.core.deadletter import HISTORY_LIMIT
 from holdfast.core.duration import micros
 from holdfast.core.lifecycle import (
@@ -32,7 +31,6 @@ from holdfast.core.lifecycle import (
     after_failure,
     attempts_after,
     must_be_alone,
-    must_be_alone,
     next_state,
 )
 from holdfast.core.message import Failure, MessageStatus, encode_json
@@ -41,19 +39,10 @@ from holdfast.core.priority import NORMAL
 from holdfast.core.queue import QueueSpec, queue_spec
 from holdfast.errors import AlreadyReplayed, LeaseLost, NotFound
 from holdfast.store.api import Stats
+from tests.clock import FakeClock
 
 WORKER = "w"
 SILENCE = f"the lease of {WORKER} ended without an answer: killed, hung or cut off"
-
-
-class Clock:
-    """The only clock, in microseconds. It starts in 2001: whoever reads the computer's own is far off."""
-
-    def __init__(self) -> None:
-        self.now = 1_000_000_000_000_000
-
-    def __call__(self) -> int:
-        return self.now
 
 
 # --- what can be seen: the model and the stores answer in these words, with names ("m1", "m2") instead of ids ---------
@@ -141,7 +130,7 @@ class Claim:
 class Model:
     """`windows`: the store reads a lane by snapshots, as PostgreSQL does; each shows what was there at its moment."""
 
-    def __init__(self, clock: Clock, windows: bool = False) -> None:
+    def __init__(self, clock: FakeClock, windows: bool = False) -> None:
         self.clock = clock
         self.windows = windows
         self.specs: dict[str, QueueSpec] = {}
@@ -150,7 +139,6 @@ class Model:
         self.claims: list[Claim] = []
         self._created = count(1)
         self._last_place = 0
-        self._turn = 0
         self._leases = count(1)
         self._claims_of_client = 0
         self._window_ends: dict[tuple[str, int], int] = {}

@@ -18,15 +18,16 @@ from holdfast.core.duration import micros
 from holdfast.core.message import Message, MessageStatus, encode_json, id_text
 from holdfast.errors import HoldfastError, LeaseLost
 from holdfast.store.api import Stats
+from tests.clock import FakeClock
 from tests.model.databases import Database, Tables
-from tests.model.model import WORKER, Buried, Clock, Granted, Seen
+from tests.model.model import WORKER, Buried, Granted, Seen
 
 ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 MANY = 1_000
 
 
 class Subject:
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database, clock: FakeClock) -> None:
         self.database = database
         self.clock = clock
         self.claims: list[Claim] = []

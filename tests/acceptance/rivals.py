@@ -1,0 +1,113 @@
+"""Workers that get in each other's way: at the end of a lease, over the same rows, with commits that come late."""
+
+import json
+import multiprocessing
+import random
+import threading
+import time
+
+from holdfast import Claim, Holdfast, Receipt
+from holdfast.core.message import NewMessage, encode_json, id_text
+from holdfast.core.priority import NORMAL, lane
+from holdfast.store.ids import new_id
+from tests.acceptance.forking import fork_by_os
+from tests.acceptance.history import Log
+from tests.acceptance.working import Orders, settle
+
+
+def racer(log: Log, url: str, queue: str, lease: float, rounds: int, together: int) -> None:
+    """Holds several claims to the very end of their leases and then acks: sometimes just in time, sometimes not."""
+    with Holdfast(url, sweep_every=3600) as hf:
+        for _ in range(rounds):
+            claims = [claim for _ in range(together) for claim in hf.claim(queue, n=1, lease=lease)]
+            log.claimed(claims)
+            for number, claim in enumerate(claims):
+                sleep_until(claim.lease.until + (number % 5 - 3) * 500)
+                settle(log, "ack", [claim], hf.ack)
+    print(json.dumps("done"), flush=True)
+
+
+def sleep_until(moment: int) -> None:
+    while (left := moment - time.time_ns() // 1000) > 0:
+        time.sleep(min(left / 2_000_000, 0.01))
+
+
+def sweeper(log: Log, url: str, queue: str) -> None:
+    """Takes back expired leases as fast as it can."""
+    orders = Orders()
+    with Holdfast(url) as hf:
+        while not orders.over:
+            hf.sweep(queue)
+
+
+def late_writer(log: Log, url: str, queue: str, writers: int, rounds: int, seed: int) -> None:
+    """Several threads send as the product does, but in transactions of their own that commit late, or never."""
+    hf = Holdfast(url)
+    threads = [
+        threading.Thread(target=write_late, args=(log, hf, queue, f"{seed}-{number}", rounds))
+        for number in range(writers)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    hf.close()
+
+
+def write_late(log: Log, hf: Holdfast, queue: str, name: str, rounds: int) -> None:
+    from holdfast.store.postgres.connection import PostgresTransaction
+    from holdfast.store.postgres.lanes import insert
+
+    chance = random.Random(name)
+    channel = hf.store.channels.find("default", queue)
+    assert channel is not None
+    try:
+        with hf.store.database.connect() as connection:  # type: ignore[attr-defined]
+            for round in range(rounds):
+                values = [f"{name}-{round}-{number}" for number in range(chance.randint(1, 5))]
+                new = [NewMessage(new_id(), lane(channel.id, NORMAL), encode_json(value)) for value in values]
+                connection.execute("BEGIN")
+                if chance.random() < 0.5:
+                    connection.execute("SELECT pg_current_xact_id()")
+                    time.sleep(chance.uniform(0, 0.05))
+                for message in new:
+                    insert(PostgresTransaction(connection, None, False), [message])
+                    time.sleep(chance.choice([0, 0, 0.02]))
+                time.sleep(chance.choice([0, chance.uniform(0, 0.1)]))
+                if chance.random() < 0.1:
+                    connection.execute("ROLLBACK")
+                    continue
+                log.write("send", "invoke", values=values)
+                connection.execute("COMMIT")
+                log.sent([Receipt(id_text(message.id)) for message in new], values)
+    except BaseException as problem:
+        log.write("error", "fail", error=repr(problem))
+        raise
+
+
+def duelist(log: Log, url: str, queue: str, rounds: int, size: int, against: str) -> None:
+    """Two processes end the same claims at the same moment, in opposite order: one acks, the other does otherwise."""
+    with Holdfast(url) as hf:
+        batches = [hf.claim(queue, n=size, lease=300) for _ in range(rounds)]
+        for claims in batches:
+            log.claimed(claims)
+        barrier = multiprocessing.get_context("fork").Barrier(2)
+
+        def fight(log: Log, op: str) -> None:
+            for claims in batches:
+                barrier.wait(60)
+                if op == "cancel":
+                    cancel(log, hf, claims[::-1])
+                elif op == "ack":
+                    settle(log, "ack", claims, lambda done: hf.claim(queue, ack=done))
+                else:
+                    settle(log, op, claims[::-1], getattr(hf, op))
+
+        wait = fork_by_os(fight, log, against)
+        fight(log, "ack")
+        assert wait() == 0, "the other process has failed"
+
+
+def cancel(log: Log, hf: Holdfast, claims: list[Claim]) -> None:
+    for claim in claims:
+        log.write("cancel", "ok", id=claim.message.id, done=hf.cancel(claim.message.id))
