@@ -3,7 +3,7 @@
 import random
 import signal
 from collections.abc import Callable
-from statistics import median
+from statistics import quantiles
 from typing import Any
 
 import pytest
@@ -206,13 +206,18 @@ def test_a_claim_costs_the_same_whatever_the_backlog(family: Family, url: str, c
     worker = family.start("puppet", url=url, queue="q")
     hf.enqueue_many("q", range(1_000))
     worker.ask("time_claims", count=50)
-    small = median(worker.ask("time_claims", count=300))
+    small = undisturbed(worker.ask("time_claims", count=300))
     memory = resident_kilobytes(worker.pid)
 
     for start in range(0, 200_000, 20_000):
         hf.enqueue_many("q", range(start, start + 20_000))
-    large = median(worker.ask("time_claims", count=300))
+    large = undisturbed(worker.ask("time_claims", count=300))
 
-    assert large < 5 * small
+    assert large < 25 * small, "the backlog is 200 times larger: a claim that reads it would cost as much more"
     assert resident_kilobytes(worker.pid) < memory + 10_000
     assert hf.stats("q").pending == 200_000 + 1_000 - 650
+
+
+def undisturbed(times: list[float]) -> float:
+    """What a claim costs when nothing else on the machine gets in its way: as much as the fastest tenth."""
+    return quantiles(times, n=10)[0]
