@@ -1,5 +1,6 @@
 """Real processes for the tests: started, spoken to, stopped, killed, and never left behind."""
 
+import ctypes
 import json
 import os
 import signal
@@ -8,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ class Child:
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            preexec_fn=partial(end_with, os.getpid()),
         )
 
     @property
@@ -78,6 +81,16 @@ class Child:
     def let_go(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
+
+
+def end_with(parent: int) -> None:
+    """Runs in the child: it shall not outlive a killed test run, even if it was stopped and can hear nothing."""
+    if sys.platform != "linux":
+        return
+    set_parent_death_signal = 1
+    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 class Family:

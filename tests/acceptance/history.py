@@ -76,8 +76,8 @@ class Grant:
 
     @property
     def held_to(self) -> int:
-        """It surely was this holder's up to here."""
-        return self.settled_at if self.settled_as else self.until
+        """It surely was this holder's up to here: the begin of its end, also if nobody knows whether that came."""
+        return self.settled_at if self.settled_as or self.unheard else self.until
 
 
 @dataclass
@@ -109,7 +109,6 @@ def read(logs: Iterable[Path]) -> History:
     events = sorted((event for log in logs for event in lines(log)), key=lambda event: event["at"])
     history = History(events)
     by_claim: dict[tuple[str, int, int], Grant] = {}
-    begun: dict[tuple[str, int, int], int] = {}
     for event in events:
         op, phase = event["op"], event["phase"]
         if op == "send":
@@ -122,14 +121,20 @@ def read(logs: Iterable[Path]) -> History:
                 history.grants[id].append(grant)
         elif "claims" in event:
             for name in map(tuple, event["claims"]):
-                by_claim[name].unheard = op if phase == "invoke" else ""
-                if phase == "invoke":
-                    begun[name] = event["at"]
-                elif phase == "ok":
-                    by_claim[name].settled_as, by_claim[name].settled_at = op, begun[name]
-                elif begun[name] < by_claim[name].until <= event["at"]:
-                    history.unsure.add(by_claim[name].id)
+                note_ending(history, by_claim[name], event)
     return history
+
+
+def note_ending(history: History, grant: Grant, event: dict[str, Any]) -> None:
+    """A claim is about to end, has ended, or was refused its end."""
+    if event["phase"] == "invoke":
+        grant.unheard, grant.settled_at = event["op"], event["at"]
+        return
+    grant.unheard = ""
+    if event["phase"] == "ok":
+        grant.settled_as = event["op"]
+    elif grant.settled_at < grant.until <= event["at"]:
+        history.unsure.add(grant.id)
 
 
 def lines(log: Path) -> Iterator[dict[str, Any]]:

@@ -34,7 +34,7 @@ def restored(postgres_url: str) -> str:
                 )
         server.execute(f"UPDATE holdfast_cursor SET {'xid = ' + shifted}".encode())
         server.execute(
-            f"UPDATE holdfast_run SET first_xid = {shifted.replace('xid::text', 'first_xid::text', 1)},"
+            f"UPDATE holdfast_run SET after_xid = {shifted.replace('xid::text', 'after_xid::text', 1)},"
             f" last_xid = {shifted.replace('xid::text', 'last_xid::text', 1)}".encode()
         )
     return postgres_url
