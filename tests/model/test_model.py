@@ -13,7 +13,7 @@ from tests.conftest import STORES
 from tests.model.databases import database
 from tests.model.machine import QueueMachine
 
-DEFAULT_EXAMPLES = {"sqlite-apsw": 80, "sqlite-stdlib": 80, "postgres": 8}
+DEFAULT_EXAMPLES = {"sqlite-apsw": 60, "sqlite-stdlib": 60, "postgres": 1}
 """What fits in a minute each, on two cores: a step on PostgreSQL costs ten times as much."""
 
 
