@@ -78,13 +78,16 @@ class Story:
         return verdict
 
     def _kill_in_mid_work(self, victim: Member) -> bool:
-        """Kills a consumer in the first half of its work on a claim: freeze it, look what it holds, then decide."""
+        """Kills a consumer in the first half of its work on a claim: freeze it, look what it holds, then decide.
+
+        It may have acked without having said so yet, so the database is asked what it holds.
+        """
         age = time.monotonic() - victim.tally.claimed_at
         if not victim.tally.held or age > 0.5 * self.plan.work * len(victim.tally.held):
             return False
         victim.freeze()
         self._hear(0)
-        if not victim.tally.held:
+        if not victim.tally.held or not all(map(self._is_held, victim.tally.held)):
             victim.thaw()
             return False
         victim.kill()
@@ -159,6 +162,12 @@ class Story:
             after = letters[-1].id
         return found
 
+    def _is_held(self, message_id: str) -> bool:
+        return self._state(message_id) is State.PROCESSING
+
     def _succeeded(self, message_id: str) -> bool:
+        return self._state(message_id) is State.SUCCEEDED
+
+    def _state(self, message_id: str) -> State | None:
         status = self.hf.status(message_id)
-        return status is not None and status.state is State.SUCCEEDED
+        return status and status.state
