@@ -77,6 +77,14 @@ def test_lanes_are_claimed_by_priority(hf: Holdfast) -> None:
     assert bodies(hf.claim("q", n=10)) == ["urgent", "high", "normal", "low"]
 
 
+def test_late_arrivals_of_a_lane_come_before_the_next_priority(hf: Holdfast) -> None:
+    hf.enqueue_many("q", ["high 1", "high 2"], priority="high")
+    assert bodies(hf.claim("q")) == ["high 1"]
+    hf.enqueue_many("q", ["high 3", "high 4"], priority="high")
+    hf.enqueue_many("q", ["normal"] * 3)
+    assert bodies(hf.claim("q", n=5)) == ["high 2", "high 3", "high 4", "normal", "normal"]
+
+
 def test_rows_are_claimed_by_priority(hf: Holdfast, clock: FakeClock) -> None:
     for priority in ("low", "normal", "urgent", "high"):
         hf.enqueue("q", priority, priority=priority, delay=1)

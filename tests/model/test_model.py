@@ -13,8 +13,9 @@ from tests.conftest import STORES
 from tests.model.databases import database
 from tests.model.machine import QueueMachine
 
-DEFAULT_EXAMPLES = {"sqlite-apsw": 60, "sqlite-stdlib": 60, "postgres": 1}
-"""What fits in a minute each, on two cores: a step on PostgreSQL costs ten times as much."""
+DEFAULT_EXAMPLES = {"sqlite-apsw": 60, "sqlite-stdlib": 60, "postgres": 20}
+"""What fits in half a minute each: a step on PostgreSQL costs ten times as much. A failure is first cut down to fewer
+steps, which may take minutes there."""
 
 
 def settings_for(store: str) -> settings:

@@ -238,7 +238,8 @@ RETURNS TABLE (level bigint, in_rows boolean, in_lane boolean) LANGUAGE sql STAB
     ORDER BY l.level
 $$;
 
--- Takes the next run of a lane: reads the window, moves the cursor, records one lease for all of it.
+-- Takes the next run of a lane: reads the window, moves the cursor, records one lease for all of it. A run cannot reach
+-- over the end of a window, so what is missing then comes as a second run from the next one.
 -- The lock is taken by a statement of its own, so that the read after it sees everything that `hi` shows.
 CREATE FUNCTION holdfast_claim_lane(
     reader bigint, wanted_lane bigint, wanted bigint, term bigint, new_worker text, given_now bigint
@@ -250,35 +251,39 @@ DECLARE
     new_token bigint;
     new_until bigint;
     taken bigint;
+    is_new boolean := false;
 BEGIN
     PERFORM 1 FROM holdfast_lane l WHERE l.group_id = reader AND l.lane = wanted_lane FOR UPDATE;
     new_until := holdfast_now(given_now) + term;  -- Only now: the wait for the lock must not eat up the lease.
     SELECT c.* INTO now_at FROM holdfast_cursor c
     WHERE c.group_id = reader AND c.lane = wanted_lane ORDER BY c.number DESC LIMIT 1;
-    new_token := nextval('holdfast_token');
-    FOR turn IN 1..2 LOOP
+    LOOP
+        new_token := nextval('holdfast_token');
         RETURN QUERY
             SELECT reader, new_token, new_until, 1::bigint, w.place - 1, w.lane, w.id, w.body, w.headers, w.key,
                    w.correlation_id, w.enqueued_at
             FROM holdfast_read_window(wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, wanted)
                  WITH ORDINALITY AS w (lane, xid, seq, id, body, headers, key, correlation_id, enqueued_at, place);
         GET DIAGNOSTICS taken = ROW_COUNT;
-        EXIT WHEN taken > 0;
+        IF taken > 0 THEN
+            SELECT w.xid, w.seq INTO last_xid, last_seq
+            FROM holdfast_read_window(wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, taken) w OFFSET taken - 1;
+            INSERT INTO holdfast_run (token, group_id, lane, lo, hi, after_xid, after_seq, last_xid, last_seq, size, until,
+                                      worker)
+            VALUES (new_token, reader, wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, last_xid, last_seq,
+                    taken, new_until, new_worker);
+            now_at.xid := last_xid;
+            now_at.seq := last_seq;
+        END IF;
+        wanted := wanted - taken;
+        EXIT WHEN is_new OR wanted = 0;
         -- The window is used up: the next one begins where it ended, and ends now.
+        is_new := true;
         now_at.lo := now_at.hi;
         now_at.hi := pg_current_snapshot();
         now_at.xid := pg_snapshot_xmin(now_at.lo);
         now_at.seq := -1;
     END LOOP;
-    IF taken > 0 THEN
-        SELECT w.xid, w.seq INTO last_xid, last_seq
-        FROM holdfast_read_window(wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, taken) w OFFSET taken - 1;
-        INSERT INTO holdfast_run (token, group_id, lane, lo, hi, after_xid, after_seq, last_xid, last_seq, size, until, worker)
-        VALUES (new_token, reader, wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, last_xid, last_seq,
-                taken, new_until, new_worker);
-        now_at.xid := last_xid;
-        now_at.seq := last_seq;
-    END IF;
     -- An empty window is remembered too, so that the next look need not pass over what is done.
     INSERT INTO holdfast_cursor (group_id, lane, lo, hi, xid, seq)
     VALUES (reader, wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq);
