@@ -17,7 +17,7 @@ from holdfast.client import Holdfast, Receipt
 from holdfast.core import priority as priorities
 from holdfast.core.deadletter import DeadLetterRecord
 from holdfast.core.duration import Duration
-from holdfast.core.message import Lease, Message, MessageStatus, NewMessage, id_text
+from holdfast.core.message import Lease, Message, MessageStatus, NewMessage
 from holdfast.core.retry import Backoff
 from holdfast.core.settlement import Settlement
 from holdfast.drafting import Key
@@ -177,7 +177,7 @@ class AsyncHoldfast:
         """Stores one message; when this returns, it survives a crash."""
         new = await self._draft(queue, [body], priority, key, delay, headers, correlation_id)
         await self._inserts.call(new)
-        return Receipt(id_text(new[0].id))
+        return Receipt(new[0].id)
 
     async def enqueue_many(
         self,
@@ -194,7 +194,7 @@ class AsyncHoldfast:
         new = await self._draft(queue, bodies, priority, key, delay, headers, correlation_id)
         if new:
             await self._inserts.call(new)
-        return [Receipt(id_text(message.id)) for message in new]
+        return [Receipt(message.id) for message in new]
 
     async def claim(
         self, *queues: str, n: int = 1, lease: Duration | None = None, wait: Duration = 0, ack: AsyncClaims = ()

@@ -4,32 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from holdfast.core.duration import Duration
 from holdfast.core.lifecycle import Event, attempts_after, must_be_alone
 from holdfast.core.message import Failure, Lease, Message
 from holdfast.core.settlement import Settlement
-from holdfast.store.api import Channel, Grant
+from holdfast.store.api import Channel
 
 if TYPE_CHECKING:
     from holdfast.client import Holdfast
 
 
-class Claim:
+class Claim(msgspec.Struct, eq=False, gc=False):
     """What a consumer holds: `message`, `attempt` (1 is the first) and `lease`.
 
     End it with exactly one of `ack`, `nack`, `release`, `snooze`, `dead_letter`; or let the lease run out.
     """
 
-    __slots__ = ("_client", "attempt", "channel", "ended", "lease", "member", "message")
-
-    def __init__(self, client: Holdfast, channel: Channel, grant: Grant) -> None:
-        self._client = client
-        self.channel = channel
-        self.message: Message = grant.message
-        self.attempt: int = grant.attempt
-        self.lease: Lease = grant.lease
-        self.member = grant.member
-        self.ended: Event | None = None
+    message: Message
+    attempt: int
+    lease: Lease
+    member: int | None
+    channel: Channel
+    _client: Holdfast
+    ended: Event | None = None
 
     @property
     def queue(self) -> str:

@@ -18,7 +18,7 @@ from holdfast.claims import Claim
 from holdfast.core import priority as priorities
 from holdfast.core.deadletter import DeadLetterRecord
 from holdfast.core.duration import Duration, micros, seconds
-from holdfast.core.message import Message, MessageStatus, NewMessage, id_bytes, id_text
+from holdfast.core.message import Message, MessageId, MessageStatus, NewMessage, id_bytes, id_text
 from holdfast.core.queue import queue_spec
 from holdfast.core.retry import Backoff
 from holdfast.core.settlement import Settlement
@@ -44,11 +44,19 @@ SWEEP_LIMIT = 100
 MOST_AT_ONCE = 100_000
 
 
-class Receipt(msgspec.Struct, frozen=True):
+class Receipt(msgspec.Struct, frozen=True, gc=False):
     """What `enqueue` returns once the message is safe: its `id`, and whether it was a `duplicate`."""
 
-    id: str
+    raw_id: MessageId
     duplicate: bool = False
+
+    @property
+    def id(self) -> str:
+        """The message's UUIDv7 as text."""
+        return id_text(self.raw_id)
+
+    def __repr__(self) -> str:
+        return f"Receipt(id={self.id!r}, duplicate={self.duplicate})"
 
 
 class Holdfast:
@@ -139,7 +147,7 @@ class Holdfast:
         """Stores one message; when this returns, it survives a crash."""
         new = self._draft(queue, [body], priority, key, delay, headers, correlation_id)
         self._inserts.call(new)
-        return Receipt(id_text(new[0].id))
+        return Receipt(new[0].id)
 
     def enqueue_many(
         self,
@@ -156,7 +164,7 @@ class Holdfast:
         new = self._draft(queue, bodies, priority, key, delay, headers, correlation_id)
         if new:
             self._inserts.call(new)
-        return [Receipt(id_text(message.id)) for message in new]
+        return [Receipt(message.id) for message in new]
 
     # --- out ----------------------------------------------------------------------------------------------------------
 
@@ -260,7 +268,7 @@ class Holdfast:
         self._book.open()
         fresh = new_id()
         self.store.acts.replay(self.settings.tenant, id_bytes(dead_id), fresh)
-        return Receipt(id_text(fresh))
+        return Receipt(fresh)
 
     def sweep(self, queue: str) -> int:
         """Takes back leases that ended in silence and prunes history that is over; how much it found to do.
@@ -297,7 +305,10 @@ class Holdfast:
     def _claim_once(self, request: ClaimRequest, finished: Sequence[Claim] = ()) -> list[Claim]:
         claimed = self.store.messages.claim(request)
         by_group = {channel.group: channel for channel in request.channels}
-        claims = [Claim(self, by_group[grant.lease.group], grant) for grant in claimed.grants]
+        claims = [
+            Claim(grant.message, grant.attempt, grant.lease, grant.member, by_group[grant.lease.group], self)
+            for grant in claimed.grants
+        ]
         lost = endings.note(finished, request.ack, claimed.acked)
         if lost and claims:
             self.release(claims)
@@ -349,7 +360,7 @@ class Holdfast:
 def as_list(claims: Claims) -> list[Claim]:
     """One claim or many, as a list."""
     held = [claims] if isinstance(claims, Claim) else list(claims)
-    if not all(isinstance(claim, Claim) for claim in held):
+    if not set(map(type, held)) <= {Claim}:
         raise InvalidInput("expected claims, as hf.claim() returns them")
     return held
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import repeat
 from typing import Any
 
 from holdfast.core import priority as priorities
@@ -31,24 +32,20 @@ def draft(
     raw_headers = None if headers is None else encode_json(_checked(headers), "headers")
     correlation_id = plain_text(correlation_id, "correlation_id")
     plain, alone = wait == 0 and not channel.spec.ordered, must_be_alone(channel.spec, 0)
-    new = []
-    for body in bodies:
-        own_key = plain_text(key(body) if callable(key) else key, "key")
-        new.append(
-            NewMessage(
-                id=new_id(),
-                lane=lane,
-                body=encode_json(body),
-                headers=raw_headers,
-                key=own_key,
-                correlation_id=correlation_id,
-                plain=plain,
-                order_key=channel.spec.order_key(own_key),
-                delay=wait,
-                alone=alone,
-            )
+    keys: Iterable[str | None] = repeat(None)
+    if callable(key):
+        bodies = list(bodies)
+        keys = [plain_text(key(body), "key") for body in bodies]
+    elif key is not None:
+        keys = repeat(plain_text(key, "key"))
+    order_key = channel.spec.order_key
+    content = zip(bodies, keys, strict=False)
+    return [
+        NewMessage(
+            new_id(), lane, encode_json(body), raw_headers, own, correlation_id, plain, order_key(own), wait, alone
         )
-    return new
+        for body, own in content
+    ]
 
 
 def _checked(headers: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from holdfast.errors import LeaseLost
 
 def acked(claims: Sequence[Claim]) -> list[Settlement]:
     """The work is done."""
-    return [claim.settlement(Event.ACKED) for claim in claims]
+    return [Settlement(claim.lease, claim.message.raw_id, claim.attempt, Event.ACKED, claim.member) for claim in claims]
 
 
 def released(claims: Sequence[Claim]) -> list[Settlement]:

@@ -7,7 +7,7 @@ import threading
 import time
 
 from holdfast import Claim, Holdfast, Receipt
-from holdfast.core.message import NewMessage, encode_json, id_text
+from holdfast.core.message import NewMessage, encode_json
 from holdfast.core.priority import NORMAL, lane
 from holdfast.store.ids import new_id
 from tests.acceptance.forking import fork_by_os
@@ -79,7 +79,7 @@ def write_late(log: Log, hf: Holdfast, queue: str, name: str, rounds: int) -> No
                     continue
                 log.write("send", "invoke", values=values)
                 connection.execute("COMMIT")
-                log.sent([Receipt(id_text(message.id)) for message in new], values)
+                log.sent([Receipt(message.id) for message in new], values)
     except BaseException as problem:
         log.write("error", "fail", error=repr(problem))
         raise

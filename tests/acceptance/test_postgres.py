@@ -311,7 +311,7 @@ def test_a_settlement_whose_answer_is_lost_counts_and_is_not_called_lost(
     claims = far.claim("q", n=3)
     chosen = claims[:2] if case == "part of a run" else claims
     far.close()
-    lossy.lose(b"holdfast_run" if case == "whole run" and op == "ack" else b"COMMIT", reaches=reaches)
+    lossy.lose(b"holdfast_close" if case == "whole run" and op == "ack" else b"COMMIT", reaches=reaches)
 
     getattr(far, op)(chosen, *(["because"] if op in ("nack", "dead_letter") else []))
 

@@ -10,7 +10,6 @@ import random
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -144,15 +143,16 @@ class Strings:
     def sweep(self) -> int:
         return self._hf.sweep(self._queue)
 
-    def time_claims(self, count: int) -> list[float]:
-        """How long each of so many claims of one message takes; they are acked outside of the measurement."""
-        times = []
+    def take(self, count: int) -> int:
+        """Claims and acks so many, one by one."""
         for _ in range(count):
-            began = time.perf_counter()
-            claims = self._hf.claim(self._queue)
-            times.append(time.perf_counter() - began)
-            self._hf.ack(claims)
-        return times
+            self._hf.ack(self._hf.claim(self._queue))
+        return count
+
+    def close(self) -> str:
+        """Ends its sessions; the next order opens new ones."""
+        self._hf.close()
+        return ""
 
     def stats(self) -> list[int]:
         found = self._hf.stats(self._queue)

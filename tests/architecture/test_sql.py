@@ -18,13 +18,14 @@ CONTROL = re.compile(r"\s*(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|PRAGMA|SET|LISTEN|UNL
 
 ONE_SIDED_FILES: dict[str, str] = {
     "engines.py": "SQLite has two libraries",
+    "arrays.py": "PostgreSQL takes many messages as arrays, SQLite one by one",
     "queries/wakeup.sql": "PostgreSQL rings through the database, SQLite through sockets",
 }
 """File that only one store has, such as `queries/ticks.sql` → why."""
 
 ONE_SIDED_STATEMENTS: dict[tuple[str, str], str] = {
     ("lanes.sql", "reserve"): "SQLite gives out positions itself",
-    ("lanes.sql", "cursors"): "SQLite claims step by step inside its write lock,",
+    ("lanes.sql", "look"): "SQLite claims step by step inside its write lock,",
     ("lanes.sql", "read"): "…",
     ("lanes.sql", "move_cursor"): "…",
     ("runs.sql", "next_token"): "…",

@@ -24,7 +24,7 @@ class MessageId(bytes):
     __slots__ = ()
 
 
-class NewMessage(msgspec.Struct):
+class NewMessage(msgspec.Struct, gc=False):
     """A message on its way into the store. `plain` ones go to a lane, the others become rows."""
 
     id: MessageId
@@ -39,7 +39,7 @@ class NewMessage(msgspec.Struct):
     alone: bool = False
 
 
-class Message:
+class Message(msgspec.Struct, eq=False, gc=False):
     """An immutable message. `body` and `headers` are decoded when first read.
 
     >>> message = Message(MessageId(16), 2, b'{"to": "a@b.c"}', None, None, None, 0)
@@ -47,37 +47,15 @@ class Message:
     ({'to': 'a@b.c'}, 2)
     """
 
-    __slots__ = (
-        "_body",
-        "_headers",
-        "correlation_id",
-        "enqueued_at",
-        "key",
-        "lane",
-        "raw_body",
-        "raw_headers",
-        "raw_id",
-    )
-
-    def __init__(
-        self,
-        raw_id: MessageId,
-        lane: int,
-        raw_body: bytes,
-        raw_headers: bytes | None,
-        key: str | None,
-        correlation_id: str | None,
-        enqueued_at: int,
-    ) -> None:
-        self.raw_id = raw_id
-        self.lane = lane
-        self.raw_body = raw_body
-        self.raw_headers = raw_headers
-        self.key = key
-        self.correlation_id = correlation_id
-        self.enqueued_at = enqueued_at
-        self._body = _UNREAD
-        self._headers = _UNREAD
+    raw_id: MessageId
+    lane: int
+    raw_body: bytes
+    raw_headers: bytes | None
+    key: str | None
+    correlation_id: str | None
+    enqueued_at: int
+    _body: Any = _UNREAD
+    _headers: Any = _UNREAD
 
     @property
     def id(self) -> str:
@@ -107,7 +85,7 @@ class Message:
         return f"Message(id={self.id!r}, priority={self.priority}, key={self.key!r}, {len(self.raw_body)} bytes)"
 
 
-class Lease(msgspec.Struct):
+class Lease(msgspec.Struct, gc=False):
     """The time-limited right to work on a run of messages (or on one row): its token fences every settlement.
 
     `until` is the database's clock, in microseconds since 1970.
@@ -144,7 +122,7 @@ def encode_json(value: Any, what: str = "body") -> bytes:
     """Canonical UTF-8 JSON, the one form in which every store keeps a value."""
     try:
         raw = _encode(value)
-        if b"null" in raw:
+        if raw.find(b"null") >= 0:
             # The encoder writes NaN and Infinity as null; the standard library's refuses them.
             json.dumps(msgspec.to_builtins(value), allow_nan=False)
     except (TypeError, ValueError, OverflowError, RecursionError) as problem:

@@ -8,7 +8,7 @@ from holdfast.core.lifecycle import Event
 from holdfast.core.message import Failure, Lease, MessageId
 
 
-class Settlement(msgspec.Struct):
+class Settlement(msgspec.Struct, gc=False):
     """The end of one claim. `member` is its place in a run, or None for a row with a lease of its own.
 
     `alone` says that the message's next attempt, if it has one, must not share a claim.

@@ -72,11 +72,11 @@ def _cancel_in_run(tx: Transaction, group: int, content: Content) -> bool:
     locked = tx.one("runs.lock", token=token)
     if locked is None:
         return False
-    _, settled, gone = locked
+    _, settled, gone, history = locked
     place = run.places_left(gone, size)[held[4]]
     if run.is_settled(settled, place):
         return False
     rows.add(tx, [NewRow(group, content, state=State.CANCELED, attempts=1)])
     tx.run("lanes.remove", id=content.id)
-    split(tx, token, size, run.settle(settled, size, [place]), run.settle(gone, size, [place]))
+    split(tx, token, size, run.settle(settled, size, [place]), run.settle(gone, size, [place]), history)
     return True

@@ -23,7 +23,7 @@ class Channel(msgspec.Struct, frozen=True):
     spec: QueueSpec
 
 
-class Grant(msgspec.Struct):
+class Grant(msgspec.Struct, gc=False):
     """One granted claim. `member` is its place in a run, None for a row that has a lease of its own."""
 
     lease: Lease

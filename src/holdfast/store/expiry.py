@@ -14,7 +14,7 @@ from holdfast.store import rows
 from holdfast.store.api import Channel
 from holdfast.store.burial import Insert, bury
 from holdfast.store.rows import Content, NewRow
-from holdfast.store.settling import close
+from holdfast.store.settling import close, drop
 from holdfast.store.transaction import Row, Transaction
 
 
@@ -30,7 +30,7 @@ def _expire_runs(tx: Transaction, insert: Insert, channel: Channel, limit: int) 
     """A silent run comes back as rows that are claimed one by one, so that a poison message can only hurt itself."""
     expired = tx.all("runs.expired", group=channel.group, limit=limit)
     verdict = after_expiry(channel.spec, 1)
-    for token, size, settled, gone, worker in expired:
+    for token, size, settled, gone, history, worker in expired:
         members = zip(run.places_left(gone, size), tx.all("runs.members", token=token), strict=True)
         left = [Content.of(row) for place, row in members if not run.is_settled(settled, place)]
         failure = _silence(1, worker)
@@ -41,7 +41,7 @@ def _expire_runs(tx: Transaction, insert: Insert, channel: Channel, limit: int) 
             errors = add_to_history(None, failure, tx.clock())
             rows.add(tx, [NewRow(channel.group, content, attempts=1, alone=True, errors=errors) for content in left])
         tx.each("lanes.remove", [{"id": content.id} for content in left])
-        close(tx, token)
+        close(tx, token, history)
     return len(expired)
 
 
@@ -82,6 +82,5 @@ def _silence(attempt: int, worker: str) -> Failure:
 def _prune(tx: Transaction, channel: Channel, limit: int) -> int:
     outdated = tx.all("runs.outdated", group=channel.group, limit=limit)
     for (token,) in outdated:
-        tx.run("runs.drop_messages", token=token)
-        tx.run("runs.drop", token=token)
+        drop(tx, token)
     return len(outdated) + tx.run("rows.outdated", group=channel.group, limit=limit)

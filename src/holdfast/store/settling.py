@@ -39,28 +39,35 @@ def settle(tx: Transaction, insert: Insert, settlements: Sequence[Settlement]) -
     return applied
 
 
-def split(tx: Transaction, token: int, size: int, settled: run.Bits, gone: run.Bits) -> None:
+def split(tx: Transaction, token: int, size: int, settled: run.Bits, gone: run.Bits, history: int) -> None:
     """Notes which members are done; the last one closes the run."""
     if run.is_finished(settled, size):
-        close(tx, token)
+        close(tx, token, history)
     else:
         tx.run("runs.split", token=token, settled=settled, gone=gone)
 
 
-def close(tx: Transaction, token: int) -> None:
-    """A run is over: its range goes now, or when the group's history is."""
-    tx.run("runs.finish", token=token)
-    tx.run("runs.forget_messages", token=token)
-    tx.run("runs.forget", token=token)
+def close(tx: Transaction, token: int, history: int) -> None:
+    """A run is over: its range goes when the group's history is, and at once if there is none."""
+    if history:
+        tx.run("runs.finish", token=token)
+    else:
+        drop(tx, token)
+
+
+def drop(tx: Transaction, token: int) -> None:
+    """A run leaves as one range."""
+    tx.run("runs.drop_messages", token=token)
+    tx.run("runs.drop", token=token)
 
 
 def _settle_run(tx: Transaction, insert: Insert, token: int, settlements: list[Indexed]) -> list[int]:
     found = tx.one("runs.lock", token=token)
     if found is None:
         return []
-    size, settled, gone = found
+    size, settled, gone, history = found
     if settled is None and _is_whole_ack(settlements, size):
-        close(tx, token)
+        close(tx, token, history)
         return [index for index, _ in settlements]
     held = _first_of_each_member([pair for pair in settlements if not run.is_settled(settled, _member(pair))])
     if not held:
@@ -68,7 +75,7 @@ def _settle_run(tx: Transaction, insert: Insert, token: int, settlements: list[I
     leaving = [pair for pair in held if pair[1].event is not Event.ACKED]
     _move_out(tx, insert, [settlement for _, settlement in leaving])
     settled = run.settle(settled, size, map(_member, held))
-    split(tx, token, size, settled, run.settle(gone, size, map(_member, leaving)))
+    split(tx, token, size, settled, run.settle(gone, size, map(_member, leaving)), history)
     return [index for index, _ in held]
 
 
@@ -82,8 +89,10 @@ def _is_whole_ack(settlements: list[Indexed], size: int) -> bool:
 
 def _move_out(tx: Transaction, insert: Insert, leaving: list[Settlement]) -> None:
     """Members in trouble leave the lane: from here on each has a state of its own."""
+    if not leaving:
+        return
     found = tx.each("lanes.member", [{"id": settlement.message_id} for settlement in leaving])
-    now = tx.clock() if leaving else 0
+    now = tx.clock()
     new_rows = []
     for settlement, row in zip(leaving, found, strict=True):
         assert row is not None, "a claimed member stays in its lane until the run is closed"
@@ -112,8 +121,10 @@ def _row_of(settlement: Settlement, content: Content, now: int) -> NewRow:
 
 
 def _settle_rows(tx: Transaction, insert: Insert, settlements: list[Indexed]) -> list[int]:
+    if not settlements:
+        return []
     ordered = sorted(settlements, key=lambda pair: (pair[1].lease.group, pair[1].message_id))
-    locked = tx.each("rows.lock", [_claim_of(settlement) for _, settlement in ordered]) if ordered else []
+    locked = tx.each("rows.lock", [_claim_of(settlement) for _, settlement in ordered])
     held = [(index, settlement, row) for (index, settlement), row in zip(ordered, locked, strict=True) if row]
     held = _first_of_each_row(held)
     rows.hold_keys(tx, [(settlement.lease.group, row[8]) for _, settlement, row in held])

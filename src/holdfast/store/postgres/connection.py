@@ -20,6 +20,14 @@ from psycopg.types.numeric import Int8BinaryDumper
 
 from holdfast.core.message import MessageId
 from holdfast.store import forks
+from holdfast.store.postgres.arrays import (
+    ByteaArray,
+    ByteaArrayDumper,
+    Int8Array,
+    Int8ArrayDumper,
+    UuidArray,
+    UuidArrayDumper,
+)
 from holdfast.store.postgres.errors import DriverError, is_away, is_conflict, is_doubtful, translated
 from holdfast.store.postgres.statements import QUERIES
 from holdfast.store.postgres.wakeup import PostgresWakeup
@@ -40,6 +48,17 @@ _ENDINGS = {
     "keepalives_count": 3,
     "tcp_user_timeout": 20_000,
 }
+
+
+_SESSION = (
+    # Claims rely on every statement seeing what was committed before it, whatever the server's default is.
+    "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    # Every query finds its rows by an index. The planner does not know that a table which is empty now fills up within
+    # seconds: left to itself it reads such a table whole, or thinks again at each call for longer than the call takes.
+    "SET enable_seqscan = off",
+    "SET enable_bitmapscan = off",
+    "SET plan_cache_mode = force_generic_plan",
+)
 
 
 class RawUuid(Loader):
@@ -170,11 +189,14 @@ class Database(forks.Guarded):
     def connect(self, **options: Any) -> Connection:
         """A new connection with our types on it."""
         connection = psycopg.connect(self.url, autocommit=True, prepare_threshold=0, **{**_ENDINGS, **options})
-        # Claims rely on every statement seeing what was committed before it, whatever the server's default is.
-        connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        for setting in _SESSION:
+            connection.execute(setting)
         connection.adapters.register_loader("uuid", RawUuid)
         connection.adapters.register_dumper(MessageId, RawUuidDumper)
         connection.adapters.register_dumper(int, Int8BinaryDumper)
+        connection.adapters.register_dumper(Int8Array, Int8ArrayDumper)
+        connection.adapters.register_dumper(UuidArray, UuidArrayDumper)
+        connection.adapters.register_dumper(ByteaArray, ByteaArrayDumper)
         return connection
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -12,6 +12,7 @@ from holdfast.core.message import Lease, Message, NewMessage
 from holdfast.core.settlement import Settlement
 from holdfast.store import rows, settling
 from holdfast.store.api import ClaimRequest, Grant
+from holdfast.store.postgres.arrays import bytea_array, int8_array, uuid_array
 from holdfast.store.postgres.connection import PostgresTransaction
 from holdfast.store.transaction import Row
 
@@ -44,8 +45,8 @@ def _append(tx: PostgresTransaction, new: Sequence[NewMessage]) -> None:
         "lanes.append",
         lane=lanes[0],
         lanes=None if same_lane else lanes,
-        ids=[message.id for message in new],
-        bodies=[message.body for message in new],
+        ids=uuid_array([message.id for message in new]),
+        bodies=bytea_array([message.body for message in new]),
         headers=_or_none([message.headers for message in new]),
         keys=_or_none([message.key for message in new]),
         correlation_ids=_or_none([message.correlation_id for message in new]),
@@ -61,31 +62,42 @@ def claim(tx: PostgresTransaction, request: ClaimRequest) -> list[Grant]:
     return _grants(tx.all("lanes.claim", **_wish(request)), request.worker)
 
 
-def close_and_claim(tx: PostgresTransaction, request: ClaimRequest) -> tuple[set[int], list[Grant]]:
+def close_and_claim(
+    tx: PostgresTransaction, request: ClaimRequest, sizes: dict[int, int]
+) -> tuple[set[int], list[Grant]]:
     """The same, after closing the runs that are acked whole; their tokens come first."""
-    sizes = whole_runs(request.ack)
-    found = tx.all("lanes.close_and_claim", tokens=list(sizes), sizes=list(sizes.values()), **_wish(request))
+    found = tx.all(
+        "lanes.close_and_claim", tokens=int8_array(sizes), sizes=int8_array(sizes.values()), **_wish(request)
+    )
     closed = {row[1] for row in found if row[0] is None}
     grants = _grants([row for row in found if row[0] is not None], request.worker)
     return closed | _closed_unheard(tx, request.ack, set(sizes) - closed), grants
 
 
-def close_whole(tx: PostgresTransaction, settlements: Sequence[Settlement]) -> set[int]:
+def close_whole(tx: PostgresTransaction, settlements: Sequence[Settlement], sizes: dict[int, int]) -> set[int]:
     """Closes the runs of which every member is acked here; their tokens."""
-    sizes = whole_runs(settlements)
-    if not sizes:
-        return set()
-    closed = {token for (token,) in tx.all("runs.close_whole", tokens=list(sizes), sizes=list(sizes.values()))}
+    closed = {
+        token for (token,) in tx.all("runs.close_whole", tokens=int8_array(sizes), sizes=int8_array(sizes.values()))
+    }
     return closed | _closed_unheard(tx, settlements, set(sizes) - closed)
 
 
 def whole_runs(settlements: Sequence[Settlement]) -> dict[int, int]:
     """Token and size of the runs that are settled by one ack for each of their members, and by nothing else."""
-    mentioned = Counter(one.lease.token for one in settlements if one.member is not None)
-    acks = {(one.lease.token, one.member) for one in settlements if one.member is not None and one.event is Event.ACKED}
-    acked = Counter(token for token, _ in acks)
-    sizes = {one.lease.token: one.lease.size for one in settlements}
-    return {token: sizes[token] for token in sorted(mentioned) if mentioned[token] == acked[token] == sizes[token]}
+    leases: dict[int, Lease] = {}
+    acked: dict[int, set[int]] = defaultdict(set)
+    split: set[int] = set()
+    for one in settlements:
+        if one.member is None:
+            continue
+        token = one.lease.token
+        if one.event is Event.ACKED and one.member not in acked[token]:
+            acked[token].add(one.member)
+            leases[token] = one.lease
+        else:
+            split.add(token)
+    sizes = {token: lease.size for token, lease in leases.items() if token not in split}
+    return {token: size for token, size in sorted(sizes.items()) if len(acked[token]) == size}
 
 
 def settle(tx: PostgresTransaction, settlements: Sequence[Settlement]) -> list[bool]:
@@ -116,10 +128,10 @@ def _ended_by_us(settlement: Settlement, now: int) -> bool:
 def _wish(request: ClaimRequest) -> dict[str, object]:
     specs = [channel.spec for channel in request.channels]
     return {
-        "readers": [channel.group for channel in request.channels],
-        "first_lanes": [priority.lane(channel.id, 0) for channel in request.channels],
-        "terms": [request.lease or round(spec.lease * 1_000_000) for spec in specs],
-        "run_limits": [spec.run_limit(request.limit) for spec in specs],
+        "readers": int8_array([channel.group for channel in request.channels]),
+        "first_lanes": int8_array([priority.lane(channel.id, 0) for channel in request.channels]),
+        "terms": int8_array([request.lease or round(spec.lease * 1_000_000) for spec in specs]),
+        "run_limits": int8_array([spec.run_limit(request.limit) for spec in specs]),
         "wanted": request.limit,
         "worker": request.worker,
         "alone_first": request.alone_first,

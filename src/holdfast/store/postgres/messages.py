@@ -29,7 +29,7 @@ class PostgresMessages:
         whole = lanes.whole_runs(request.ack)
         split = [one for one in request.ack if one.lease.token not in whole]
         applied = iter(self._database.write(lambda tx: lanes.settle(tx, split)) if split else ())
-        closed, grants = self._database.single(lambda tx: lanes.close_and_claim(tx, request))
+        closed, grants = self._database.single(lambda tx: lanes.close_and_claim(tx, request, whole))
         late = [one for one in request.ack if one.lease.token in whole and one.lease.token not in closed]
         applied_late = iter(self._database.write(lambda tx: lanes.settle(tx, late)) if late else ())
         acked = []
@@ -43,8 +43,8 @@ class PostgresMessages:
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         """Runs that are acked whole are closed by one statement; only what is left needs a transaction."""
         closed: set[int] = set()
-        if lanes.whole_runs(settlements):
-            closed = self._database.single(lambda tx: lanes.close_whole(tx, settlements))
+        if whole := lanes.whole_runs(settlements):
+            closed = self._database.single(lambda tx: lanes.close_whole(tx, settlements, whole))
         return self._settle_others(settlements, closed)
 
     def extend(self, settlements: Sequence[Settlement], micros: int) -> list[int | None]:

@@ -60,20 +60,25 @@ def _claim_channel(tx: SqliteTransaction, request: ClaimRequest, channel: Channe
 
     Such a row is taken only as the first of a claim; a claim that has something already passes it by.
     """
-    for lane, position in tx.all("lanes.cursors", group=channel.group):
-        room = request.limit - len(grants)
-        if room <= 0:
-            break
-        due = tx.all("rows.due", group=channel.group, lane=lane, limit=1, alone=not grants)
-        if due and due[0][4]:
+    for lane, position, in_rows, in_lane in tx.all("lanes.look", group=channel.group):
+        if in_rows and len(grants) < request.limit:
+            due = _due_rows(tx, request, channel, lane, grants)
             grants += _take_rows(tx, request, channel, due)
-            return True
-        if due and room > 1:
-            due = tx.all("rows.due", group=channel.group, lane=lane, limit=room, alone=False)
-        grants += _take_rows(tx, request, channel, due)
-        if len(due) < room:
-            grants += _take_run(tx, request, channel, lane, position, room - len(due))
+            if due and due[0][4]:
+                return True
+        if in_lane and len(grants) < request.limit:
+            grants += _take_run(tx, request, channel, lane, position, request.limit - len(grants))
     return False
+
+
+def _due_rows(
+    tx: SqliteTransaction, request: ClaimRequest, channel: Channel, lane: int, grants: list[Grant]
+) -> list[Row]:
+    room = request.limit - len(grants)
+    due = tx.all("rows.due", group=channel.group, lane=lane, limit=1, alone=not grants)
+    if not due or due[0][4] or room == 1:
+        return due
+    return tx.all("rows.due", group=channel.group, lane=lane, limit=room, alone=False)
 
 
 def _take_rows(tx: SqliteTransaction, request: ClaimRequest, channel: Channel, due: list[Row]) -> list[Grant]:

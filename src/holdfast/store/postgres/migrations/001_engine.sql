@@ -88,7 +88,7 @@ CREATE TABLE holdfast_run (
     finished_at bigint
 );
 
-CREATE INDEX holdfast_run_open ON holdfast_run (group_id, until) WHERE finished_at IS NULL;
+CREATE INDEX holdfast_run_open ON holdfast_run (group_id, until, token) WHERE finished_at IS NULL;
 CREATE INDEX holdfast_run_finished ON holdfast_run (group_id, finished_at) WHERE finished_at IS NOT NULL;
 
 -- Row engine: messages that need a state of their own.
@@ -123,7 +123,7 @@ CREATE TABLE holdfast_row (
 CREATE UNIQUE INDEX holdfast_row_id ON holdfast_row (id, group_id);
 CREATE INDEX holdfast_row_due ON holdfast_row (group_id, lane, due_at, seq) WHERE state = 'pending' AND head;
 CREATE INDEX holdfast_row_alone ON holdfast_row (group_id, due_at, seq) WHERE state = 'pending' AND head AND alone;
-CREATE INDEX holdfast_row_leased ON holdfast_row (group_id, until) WHERE state = 'processing';
+CREATE INDEX holdfast_row_leased ON holdfast_row (group_id, until, seq) WHERE state = 'processing';
 CREATE INDEX holdfast_row_finished ON holdfast_row (group_id, finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX holdfast_row_order ON holdfast_row (group_id, order_key, seq) WHERE order_key <> '' AND finished_at IS NULL;
 
@@ -343,6 +343,34 @@ BEGIN
 END
 $$;
 
+-- Ends runs of which every member was acked; the tokens of those that were still open and whole. Nothing was split, so
+-- nothing needs a look. Inside a run's range there may be strangers from other windows: only what its own window shows goes.
+CREATE FUNCTION holdfast_close(tokens bigint[], sizes bigint[], given_now bigint)
+RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    mine holdfast_run;
+    kept_for bigint;
+BEGIN
+    FOR place IN 1..cardinality(tokens) LOOP
+        SELECT r.* INTO mine FROM holdfast_run r
+        WHERE r.token = tokens[place] AND r.size = sizes[place] AND r.settled IS NULL AND r.finished_at IS NULL
+        FOR UPDATE;
+        CONTINUE WHEN NOT FOUND;
+        SELECT g.history INTO kept_for FROM holdfast_group g WHERE g.id = mine.group_id;
+        IF kept_for > 0 THEN
+            UPDATE holdfast_run r SET finished_at = holdfast_now(given_now) WHERE r.token = mine.token;
+        ELSE
+            DELETE FROM holdfast_run r WHERE r.token = mine.token;
+            DELETE FROM holdfast_message m
+            WHERE m.lane = mine.lane
+              AND (m.xid, m.seq) > (mine.after_xid, mine.after_seq) AND (m.xid, m.seq) <= (mine.last_xid, mine.last_seq)
+              AND pg_visible_in_snapshot(m.xid, mine.hi) AND NOT pg_visible_in_snapshot(m.xid, mine.lo);
+        END IF;
+        RETURN NEXT mine.token;
+    END LOOP;
+END
+$$;
+
 -- One claim: for each group in turn, priority by priority, due rows and then the lane, until the limit is reached.
 -- With `alone_first` it begins with a row that must be alone, so that those are not passed by for ever.
 CREATE FUNCTION holdfast_claim(
@@ -357,7 +385,7 @@ DECLARE
     found_row record;
 BEGIN
     IF alone_first THEN
-        FOR place IN 1..array_length(readers, 1) LOOP
+        FOR place IN 1..cardinality(readers) LOOP
             FOR found_row IN SELECT * FROM holdfast_claim_rows(readers[place], NULL, 1, moment,
                                      moment + terms[place], new_worker, true)
             LOOP
@@ -366,7 +394,7 @@ BEGIN
             END LOOP;
         END LOOP;
     END IF;
-    FOR place IN 1..array_length(readers, 1) LOOP
+    FOR place IN 1..cardinality(readers) LOOP
         FOR place_in IN SELECT * FROM holdfast_look(readers[place], first_lanes[place], moment) LOOP
             EXIT WHEN taken >= wanted;
             IF place_in.in_rows THEN

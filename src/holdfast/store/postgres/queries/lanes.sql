@@ -14,29 +14,10 @@ FROM holdfast_claim(:readers::bigint[], :first_lanes::bigint[], :terms::bigint[]
 -- name: close_and_claim
 -- The same as runs.close_whole and then claim, in one statement: one round trip and one commit per turn of a consumer.
 -- A closed run comes back as a row without a message.
-WITH mine AS MATERIALIZED (
-    SELECT r.token, r.lane, r.lo, r.hi, r.after_xid, r.after_seq, r.last_xid, r.last_seq, g.history
-    FROM holdfast_run r
-    JOIN unnest(:tokens::bigint[], :sizes::bigint[]) AS t (token, size) ON t.token = r.token AND t.size = r.size
-    JOIN holdfast_group g ON g.id = r.group_id
-    WHERE r.settled IS NULL AND r.finished_at IS NULL
-    ORDER BY r.token
-    FOR UPDATE OF r
-), kept AS (
-    UPDATE holdfast_run r SET finished_at = (SELECT holdfast_now(:now::bigint))
-    FROM mine WHERE r.token = mine.token AND mine.history > 0
-), dropped AS (
-    DELETE FROM holdfast_run r USING mine WHERE r.token = mine.token AND mine.history = 0
-), gone AS (
-    DELETE FROM holdfast_message m USING mine
-    WHERE mine.history = 0 AND m.lane = mine.lane
-      AND (m.xid, m.seq) > (mine.after_xid, mine.after_seq) AND (m.xid, m.seq) <= (mine.last_xid, mine.last_seq)
-      AND pg_visible_in_snapshot(m.xid, mine.hi) AND NOT pg_visible_in_snapshot(m.xid, mine.lo)
-)
 SELECT NULL::bigint AS group_id, token, NULL::bigint AS until, NULL::bigint AS attempt, NULL::bigint AS member,
        NULL::bigint AS lane, NULL::uuid AS id, NULL::bytea AS body, NULL::bytea AS headers, NULL::text AS key,
        NULL::text AS correlation_id, NULL::bigint AS enqueued_at
-FROM mine
+FROM holdfast_close(:tokens::bigint[], :sizes::bigint[], :now::bigint) AS token
 UNION ALL
 SELECT group_id, token, until, attempt, member, lane, id, body, headers, key, correlation_id, enqueued_at
 FROM holdfast_claim(:readers::bigint[], :first_lanes::bigint[], :terms::bigint[], :run_limits::bigint[], :wanted::bigint,

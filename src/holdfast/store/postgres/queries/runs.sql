@@ -1,45 +1,14 @@
 -- name: close_whole
--- Ends runs of which every member was acked, in one statement: nothing was split, so nothing needs a look.
-WITH mine AS MATERIALIZED (
-    SELECT r.token, r.lane, r.lo, r.hi, r.after_xid, r.after_seq, r.last_xid, r.last_seq, g.history
-    FROM holdfast_run r
-    JOIN unnest(:tokens::bigint[], :sizes::bigint[]) AS t (token, size) ON t.token = r.token AND t.size = r.size
-    JOIN holdfast_group g ON g.id = r.group_id
-    WHERE r.settled IS NULL AND r.finished_at IS NULL
-    ORDER BY r.token
-    FOR UPDATE OF r
-), kept AS (
-    UPDATE holdfast_run r SET finished_at = (SELECT holdfast_now(:now::bigint))
-    FROM mine WHERE r.token = mine.token AND mine.history > 0
-), dropped AS (
-    DELETE FROM holdfast_run r USING mine WHERE r.token = mine.token AND mine.history = 0
-), gone AS (
-    DELETE FROM holdfast_message m USING mine
-    WHERE mine.history = 0 AND m.lane = mine.lane
-      AND (m.xid, m.seq) > (mine.after_xid, mine.after_seq) AND (m.xid, m.seq) <= (mine.last_xid, mine.last_seq)
-      AND pg_visible_in_snapshot(m.xid, mine.hi) AND NOT pg_visible_in_snapshot(m.xid, mine.lo)
-)
-SELECT token FROM mine
+SELECT * FROM holdfast_close(:tokens::bigint[], :sizes::bigint[], :now::bigint)
 
 -- name: lock
-SELECT size, settled, gone FROM holdfast_run WHERE token = :token AND finished_at IS NULL FOR UPDATE
+SELECT r.size, r.settled, r.gone, g.history
+FROM holdfast_run r JOIN holdfast_group g ON g.id = r.group_id
+WHERE r.token = :token AND r.finished_at IS NULL
+FOR UPDATE OF r
 
 -- name: split
 UPDATE holdfast_run SET settled = :settled, gone = :gone WHERE token = :token
-
--- name: forget_messages
--- A finished run leaves as one range, unless the group keeps a history.
--- Inside the range there may be strangers from other windows: only what the run's own window shows is deleted.
-DELETE FROM holdfast_message m
-USING holdfast_run r
-JOIN holdfast_group g ON g.id = r.group_id
-WHERE r.token = :token AND g.history = 0 AND m.lane = r.lane
-  AND (m.xid, m.seq) > (r.after_xid, r.after_seq) AND (m.xid, m.seq) <= (r.last_xid, r.last_seq)
-  AND pg_visible_in_snapshot(m.xid, r.hi) AND NOT pg_visible_in_snapshot(m.xid, r.lo)
-
--- name: forget
-DELETE FROM holdfast_run
-WHERE token = :token AND (SELECT history FROM holdfast_group g WHERE g.id = group_id) = 0
 
 -- name: finish
 UPDATE holdfast_run SET finished_at = (SELECT holdfast_now(:now::bigint)) WHERE token = :token
@@ -50,12 +19,12 @@ WHERE token = :token AND finished_at IS NULL
 RETURNING until
 
 -- name: expired
-SELECT token, size, settled, gone, worker
-FROM holdfast_run
-WHERE group_id = :group AND finished_at IS NULL AND until <= (SELECT holdfast_now(:now::bigint))
-ORDER BY until
+SELECT r.token, r.size, r.settled, r.gone, g.history, r.worker
+FROM holdfast_run r JOIN holdfast_group g ON g.id = r.group_id
+WHERE r.group_id = :group AND r.finished_at IS NULL AND r.until <= (SELECT holdfast_now(:now::bigint))
+ORDER BY r.until, r.token
 LIMIT :limit
-FOR UPDATE SKIP LOCKED
+FOR UPDATE OF r SKIP LOCKED
 
 -- name: members
 SELECT m.id, m.lane, m.body, m.headers, m.key, m.correlation_id, m.enqueued_at

@@ -8,8 +8,15 @@ RETURNING tail
 INSERT INTO holdfast_message (position, id, body, headers, key, correlation_id, enqueued_at)
 VALUES (?, ?, ?, ?, ?, ?, ?)
 
--- name: cursors
-SELECT lane, position FROM holdfast_cursor WHERE group_id = :group ORDER BY lane
+-- name: look
+-- Where there is something to claim, priority by priority: most lanes are empty.
+SELECT c.lane, c.position,
+       EXISTS (SELECT 1 FROM holdfast_row r
+               WHERE r.group_id = :group AND r.lane = c.lane AND r.state = 'pending' AND r.head = 1 AND r.due_at <= :now),
+       EXISTS (SELECT 1 FROM holdfast_message m WHERE m.position > c.position AND m.position < (c.lane + 1) << 40)
+FROM holdfast_cursor c
+WHERE c.group_id = :group
+ORDER BY c.lane
 
 -- name: read
 SELECT position, id, body, headers, key, correlation_id, enqueued_at

@@ -80,7 +80,7 @@ RETURNING until
 SELECT id, lane, body, headers, key, correlation_id, enqueued_at, errors, order_key, replay_of, worker, attempts
 FROM holdfast_row
 WHERE group_id = :group AND state = 'processing' AND until <= :now
-ORDER BY until
+ORDER BY until, seq
 LIMIT :limit
 
 -- name: outdated

@@ -6,21 +6,12 @@ INSERT INTO holdfast_run (token, group_id, lane, first, last, size, until, worke
 VALUES (:token, :group, :lane, :first, :last, :size, :until, :worker)
 
 -- name: lock
-SELECT size, settled, gone FROM holdfast_run WHERE token = :token AND finished_at IS NULL
+SELECT r.size, r.settled, r.gone, g.history
+FROM holdfast_run r JOIN holdfast_group g ON g.id = r.group_id
+WHERE r.token = :token AND r.finished_at IS NULL
 
 -- name: split
 UPDATE holdfast_run SET settled = :settled, gone = :gone WHERE token = :token
-
--- name: forget_messages
--- A finished run leaves as one range, unless the group keeps a history.
-DELETE FROM holdfast_message
-WHERE position >= (SELECT first FROM holdfast_run WHERE token = :token)
-  AND position <= (SELECT last FROM holdfast_run WHERE token = :token)
-  AND (SELECT g.history FROM holdfast_run r JOIN holdfast_group g ON g.id = r.group_id WHERE r.token = :token) = 0
-
--- name: forget
-DELETE FROM holdfast_run
-WHERE token = :token AND (SELECT history FROM holdfast_group WHERE id = group_id) = 0
 
 -- name: finish
 UPDATE holdfast_run SET finished_at = :now WHERE token = :token
@@ -31,10 +22,10 @@ WHERE token = :token AND finished_at IS NULL
 RETURNING until
 
 -- name: expired
-SELECT token, size, settled, gone, worker
-FROM holdfast_run
-WHERE group_id = :group AND finished_at IS NULL AND until <= :now
-ORDER BY until
+SELECT r.token, r.size, r.settled, r.gone, g.history, r.worker
+FROM holdfast_run r JOIN holdfast_group g ON g.id = r.group_id
+WHERE r.group_id = :group AND r.finished_at IS NULL AND r.until <= :now
+ORDER BY r.until, r.token
 LIMIT :limit
 
 -- name: members

@@ -1,0 +1,59 @@
+"""How much work the database has with a call: counted, not timed, so that a busy machine changes nothing."""
+
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+
+from holdfast import Holdfast
+from tests.acceptance.children import eventually
+
+
+def effort(url: str, hf: Holdfast, call: Callable[[], Any]) -> int:
+    """Steps of SQLite's machine, or the table rows and index entries that PostgreSQL has read."""
+    return _sqlite_steps(hf, call) if url.startswith("sqlite") else _postgres_reads(url, hf, call)
+
+
+def _sqlite_steps(hf: Holdfast, call: Callable[[], Any]) -> int:
+    hf.stats("q")  # Opens the connection that reads; the one that writes is open since something was enqueued.
+    database = hf.store.database  # type: ignore[attr-defined]
+    connections = [counted._connection._connection for counted in (database._reader, database._writer)]
+    steps = 0
+
+    def count() -> bool:
+        nonlocal steps
+        steps += 1
+        return False
+
+    for connection in connections:
+        connection.set_progress_handler(count, 1)
+    try:
+        call()
+    finally:
+        for connection in connections:
+            connection.set_progress_handler(None, 1)
+    return steps
+
+
+def _postgres_reads(url: str, hf: Holdfast, call: Callable[[], Any]) -> int:
+    hf.close()
+    before = _reads(url)
+    call()
+    hf.close()
+    return _reads(url) - before
+
+
+def _reads(url: str) -> int:
+    """A session's counts are complete when it has ended."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        others = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'"
+        eventually(
+            lambda: not connection.execute(f"{others} AND pid <> pg_backend_pid()").fetchall(),
+            "all sessions have ended",
+        )
+        found = connection.execute(
+            "SELECT (SELECT sum(seq_tup_read) FROM pg_stat_user_tables)"
+            " + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes)"
+        ).fetchone()
+    assert found is not None, "a sum is always there"
+    return int(found[0])
