@@ -170,4 +170,4 @@ class Story:
 
     def _state(self, message_id: str) -> State | None:
         status = self.hf.status(message_id)
-        return status and status.state
+        return None if status is None else status.state
