@@ -1,9 +1,10 @@
 """Reliable messaging in the database you already have."""
 
-from holdfast.aio import AsyncClaim, AsyncHoldfast
+from typing import TYPE_CHECKING, Any
+
 from holdfast.claims import Claim
-from holdfast.client import Holdfast, Receipt
-from holdfast.core.deadletter import DeadLetterRecord
+from holdfast.client import Holdfast
+from holdfast.core.deadletter import AuditRecord, DeadLetterRecord
 from holdfast.core.lifecycle import State
 from holdfast.core.message import Failure, Lease, Message, MessageStatus
 from holdfast.core.retry import Backoff
@@ -11,7 +12,9 @@ from holdfast.errors import (
     AlreadyReplayed,
     EngineConflict,
     HoldfastError,
+    IdempotencyConflict,
     IllegalMove,
+    InvalidBody,
     InvalidInput,
     LeaseLost,
     NotFound,
@@ -19,15 +22,21 @@ from holdfast.errors import (
     StoreCorrupt,
     StoreError,
     StoreFull,
+    TooLarge,
     Unavailable,
     UnknownQueue,
 )
+from holdfast.receipts import Receipt
 from holdfast.store.api import Stats
+
+if TYPE_CHECKING:
+    from holdfast.aio import AsyncClaim, AsyncHoldfast
 
 __all__ = [
     "AlreadyReplayed",
     "AsyncClaim",
     "AsyncHoldfast",
+    "AuditRecord",
     "Backoff",
     "Claim",
     "DeadLetterRecord",
@@ -35,7 +44,9 @@ __all__ = [
     "Failure",
     "Holdfast",
     "HoldfastError",
+    "IdempotencyConflict",
     "IllegalMove",
+    "InvalidBody",
     "InvalidInput",
     "Lease",
     "LeaseLost",
@@ -49,6 +60,16 @@ __all__ = [
     "StoreCorrupt",
     "StoreError",
     "StoreFull",
+    "TooLarge",
     "Unavailable",
     "UnknownQueue",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads what is for asyncio when it is first asked for: others need not pay for it with every start."""
+    if name in ("AsyncClaim", "AsyncHoldfast"):
+        from holdfast import aio
+
+        return getattr(aio, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

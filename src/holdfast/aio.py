@@ -13,17 +13,17 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from holdfast import endings
 from holdfast.claims import Claim
-from holdfast.client import Holdfast, Receipt
+from holdfast.client import Holdfast
 from holdfast.core import priority as priorities
-from holdfast.core.deadletter import DeadLetterRecord
 from holdfast.core.duration import Duration
-from holdfast.core.message import Lease, Message, MessageStatus, NewMessage
+from holdfast.core.message import Lease, Message, NewMessage
 from holdfast.core.retry import Backoff
 from holdfast.core.settlement import Settlement
 from holdfast.drafting import Key
 from holdfast.errors import InvalidInput
 from holdfast.gather import Gather
-from holdfast.store.api import Stats
+from holdfast.operating import AsyncOperating
+from holdfast.receipts import Receipt, one_for_each, receipts
 from holdfast.threads import Threads
 
 P = ParamSpec("P")
@@ -61,9 +61,9 @@ class AsyncClaim:
         """The name of the queue that it came from."""
         return self.claim.queue
 
-    async def ack(self) -> None:
+    async def ack(self, result: Any = None) -> None:
         """The work is done."""
-        await self._client.ack(self)
+        await self._client.ack(self, result)
 
     async def nack(
         self, error: str | BaseException = "", *, delay: Duration | None = None, permanent: bool = False
@@ -94,7 +94,7 @@ class AsyncClaim:
 AsyncClaims = AsyncClaim | Iterable[AsyncClaim]
 
 
-class AsyncHoldfast:
+class AsyncHoldfast(AsyncOperating):
     """Holdfast for asyncio.
 
     >>> async def main():
@@ -115,8 +115,9 @@ class AsyncHoldfast:
         patience: float = 60.0,
         sweep_every: float = 1.0,
         clock: Callable[[], int] | None = None,
+        actor: str | None = None,
     ) -> None:
-        self._hf = Holdfast(
+        self._hf: Holdfast = Holdfast(
             url,
             tenant=tenant,
             strict=strict,
@@ -125,6 +126,7 @@ class AsyncHoldfast:
             patience=patience,
             sweep_every=sweep_every,
             clock=clock,
+            actor=actor,
         )
         self.settings = self._hf.settings
         self._threads = Threads()
@@ -146,6 +148,11 @@ class AsyncHoldfast:
         ordering: str = "unordered",
         dead_letter: str | None = None,
         history: Duration = "1h",
+        max_age: Duration | None = None,
+        max_size: int = 1_048_576,
+        idempotency_window: Duration = "24h",
+        dead_retention: Duration | None = None,
+        message_type: Any = None,
     ) -> None:
         """Declares a queue, or changes the settings of one. See `Holdfast.queue`."""
         await self._run(
@@ -157,6 +164,11 @@ class AsyncHoldfast:
             ordering=ordering,
             dead_letter=dead_letter,
             history=history,
+            max_age=max_age,
+            max_size=max_size,
+            idempotency_window=idempotency_window,
+            dead_retention=dead_retention,
+            message_type=message_type,
         )
 
     async def queues(self) -> list[str]:
@@ -173,11 +185,15 @@ class AsyncHoldfast:
         delay: Duration = 0,
         headers: dict[str, Any] | None = None,
         correlation_id: str | None = None,
+        reply_to: str | None = None,
+        ttl: Duration | None = None,
+        idempotency_key: str | None = None,
     ) -> Receipt:
         """Stores one message; when this returns, it survives a crash."""
-        new = await self._draft(queue, [body], priority, key, delay, headers, correlation_id)
-        await self._inserts.call(new)
-        return Receipt(new[0].id)
+        new = await self._draft(
+            queue, [body], priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key
+        )
+        return receipts(new, await self._inserts.call(new))[0]
 
     async def enqueue_many(
         self,
@@ -189,12 +205,16 @@ class AsyncHoldfast:
         delay: Duration = 0,
         headers: dict[str, Any] | None = None,
         correlation_id: str | None = None,
+        reply_to: str | None = None,
+        ttl: Duration | None = None,
+        idempotency_key: Callable[[Any], str | None] | None = None,
     ) -> list[Receipt]:
-        """Stores many messages in one transaction: all of them or none. `key` may be a function of the body."""
-        new = await self._draft(queue, bodies, priority, key, delay, headers, correlation_id)
-        if new:
-            await self._inserts.call(new)
-        return [Receipt(message.id) for message in new]
+        """Stores many messages in one transaction: all of them or none. See `Holdfast.enqueue_many`."""
+        one_for_each(idempotency_key)
+        new = await self._draft(
+            queue, bodies, priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key
+        )
+        return receipts(new, await self._inserts.call(new)) if new else []
 
     async def claim(
         self, *queues: str, n: int = 1, lease: Duration | None = None, wait: Duration = 0, ack: AsyncClaims = ()
@@ -204,10 +224,10 @@ class AsyncHoldfast:
         claims = await self._threads.sleep(call, undo=self._hf.release)
         return [AsyncClaim(self, claim) for claim in claims]
 
-    async def ack(self, claims: AsyncClaims) -> None:
+    async def ack(self, claims: AsyncClaims, result: Any = None) -> None:
         """Ends claims: the work is done."""
         held = _plain(claims)
-        await self._settle(held, endings.acked(held))
+        await self._settle(held, endings.acked(held, result))
 
     async def nack(
         self,
@@ -238,36 +258,6 @@ class AsyncHoldfast:
     async def extend(self, claims: AsyncClaims, duration: Duration | None = None) -> None:
         """Renews leases for `duration` from now."""
         await self._run(self._hf.extend, _plain(claims), duration)
-
-    async def cancel(self, message_id: str) -> bool:
-        """Ends a message that is pending or being worked on."""
-        return await self._run(self._hf.cancel, message_id)
-
-    async def status(self, message_id: str) -> MessageStatus | None:
-        """Where a message is and how often it was tried."""
-        return await self._run(self._hf.status, message_id)
-
-    async def peek(self, queue: str, n: int = 10) -> list[Message]:
-        """The next messages in the order of claiming, without claiming them."""
-        return await self._run(self._hf.peek, queue, n)
-
-    async def stats(self, queue: str) -> Stats:
-        """How many messages are pending, waiting for their time, being worked on, dead."""
-        return await self._run(self._hf.stats, queue)
-
-    async def purge(self, queue: str) -> int:
-        """Removes every pending message of a queue; how many."""
-        return await self._run(self._hf.purge, queue)
-
-    async def dead_letters(
-        self, queue: str | None = None, *, n: int = 100, after: str | None = None
-    ) -> list[DeadLetterRecord]:
-        """Dead letters, oldest first."""
-        return await self._run(self._hf.dead_letters, queue, n=n, after=after)
-
-    async def replay(self, dead_id: str) -> Receipt:
-        """Gives a dead letter another life as a new message; once per death."""
-        return await self._run(self._hf.replay, dead_id)
 
     async def sweep(self, queue: str) -> int:
         """Takes back leases that ended in silence. See `Holdfast.sweep`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -35,9 +35,9 @@ class Claim(msgspec.Struct, eq=False, gc=False):
         """The name of the queue that it came from."""
         return self.channel.name
 
-    def ack(self) -> None:
-        """The work is done; a second `ack` of the same claim changes nothing."""
-        self._client.ack(self)
+    def ack(self, result: Any = None) -> None:
+        """The work is done, with a `result` if you like; a second `ack` of the same claim changes nothing."""
+        self._client.ack(self, result)
 
     def nack(self, error: str | BaseException = "", *, delay: Duration | None = None, permanent: bool = False) -> None:
         """The work failed: try again after the queue's backoff (or `delay`), or dead when attempts are used up."""

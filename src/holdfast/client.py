@@ -9,25 +9,27 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import msgspec
-
 from holdfast import endings
 from holdfast.bells import Bells
 from holdfast.channels import ChannelBook
 from holdfast.claims import Claim
 from holdfast.core import priority as priorities
-from holdfast.core.deadletter import DeadLetterRecord
 from holdfast.core.duration import Duration, micros, seconds
-from holdfast.core.message import Message, MessageId, MessageStatus, NewMessage, id_bytes, id_text
+from holdfast.core.message import (
+    Duplicate,
+    NewMessage,
+)
 from holdfast.core.queue import queue_spec
 from holdfast.core.retry import Backoff
 from holdfast.core.settlement import Settlement
 from holdfast.drafting import Key, draft
 from holdfast.errors import InvalidInput
 from holdfast.gather import Gather
+from holdfast.message_types import MessageTypes
+from holdfast.operating import Operating, checked_count
+from holdfast.receipts import Receipt, one_for_each, receipts
 from holdfast.settings import Settings
-from holdfast.store.api import Channel, ClaimRequest, Stats, Store
-from holdfast.store.ids import new_id
+from holdfast.store.api import Channel, ClaimRequest, Store
 from holdfast.store.opening import open_store
 
 Claims = Claim | Iterable[Claim]
@@ -41,25 +43,9 @@ ALONE_EVERY = 4
 """One claim in so many begins with a message whose last holder went silent, whatever else is more urgent."""
 
 SWEEP_LIMIT = 100
-MOST_AT_ONCE = 100_000
 
 
-class Receipt(msgspec.Struct, frozen=True, gc=False):
-    """What `enqueue` returns once the message is safe: its `id`, and whether it was a `duplicate`."""
-
-    raw_id: MessageId
-    duplicate: bool = False
-
-    @property
-    def id(self) -> str:
-        """The message's UUIDv7 as text."""
-        return id_text(self.raw_id)
-
-    def __repr__(self) -> str:
-        return f"Receipt(id={self.id!r}, duplicate={self.duplicate})"
-
-
-class Holdfast:
+class Holdfast(Operating):
     """Reliable queues in the database you already have.
 
     >>> hf = Holdfast("sqlite:///work.db")
@@ -82,16 +68,18 @@ class Holdfast:
         patience: float = 60.0,
         sweep_every: float = 1.0,
         clock: Callable[[], int] | None = None,
+        actor: str | None = None,
     ) -> None:
-        self.settings = Settings(url, tenant, strict, worker, migrate, patience, sweep_every, clock)
+        self.settings = Settings(url, tenant, strict, worker, migrate, patience, sweep_every, clock, actor)
         self.store: Store = open_store(self.settings)
         self._book = ChannelBook(self.store, self.settings)
-        self._inserts: Gather[NewMessage, bool] = Gather(self.store.messages.insert)
+        self._inserts: Gather[NewMessage, Duplicate | None] = Gather(self.store.messages.insert)
         self._settlements: Gather[Settlement, bool] = Gather(self.store.messages.settle)
         self._bells = Bells(self.store.wakeup)
         self._swept: dict[int, float] = {}
         self._worker: tuple[int, str] = (0, "")
         self._claims = itertools.count(1)
+        self._types = MessageTypes()
 
     # --- queues -------------------------------------------------------------------------------------------------------
 
@@ -105,13 +93,23 @@ class Holdfast:
         ordering: str = "unordered",
         dead_letter: str | None = None,
         history: Duration = "1h",
+        max_age: Duration | None = None,
+        max_size: int = 1_048_576,
+        idempotency_window: Duration = "24h",
+        dead_retention: Duration | None = None,
+        message_type: Any = None,
     ) -> None:
         """Declares a queue, or changes the settings of one; its messages stay.
 
         `backoff` is the wait after a failure: doubling ("1s..60s"), fixed (30), a list ([60, 300, 1800]) or None.
         `ordering` is "unordered", "fifo" or "per_key". `dead_letter` names a queue that is told of every death.
-        `history` is how long finished messages can be looked up.
+        `history` is how long finished messages can be looked up. `max_age` is how long a message may wait; after that
+        it expires. `max_size` is how many bytes of JSON a message may have, headers included. `idempotency_window` is
+        how long an idempotency key is remembered, `dead_retention` how long a dead letter is kept (None: for ever).
+        With `message_type` (a dataclass, TypedDict, msgspec or plain type) this client refuses bodies that do not fit,
+        and claims have bodies of that type.
         """
+        self._types.set(name, message_type)
         self._book.declare(
             name,
             queue_spec(
@@ -122,6 +120,10 @@ class Holdfast:
                     "ordering": ordering,
                     "dead_letter": dead_letter,
                     "history": history,
+                    "max_age": max_age,
+                    "max_size": max_size,
+                    "idempotency_window": idempotency_window,
+                    "dead_retention": dead_retention,
                 }
             ),
         )
@@ -143,11 +145,17 @@ class Holdfast:
         delay: Duration = 0,
         headers: dict[str, Any] | None = None,
         correlation_id: str | None = None,
+        reply_to: str | None = None,
+        ttl: Duration | None = None,
+        idempotency_key: str | None = None,
     ) -> Receipt:
-        """Stores one message; when this returns, it survives a crash."""
-        new = self._draft(queue, [body], priority, key, delay, headers, correlation_id)
-        self._inserts.call(new)
-        return Receipt(new[0].id)
+        """Stores one message; when this returns, it survives a crash.
+
+        With `ttl` it expires if nobody has claimed it by then, counted from now. With an `idempotency_key` that this
+        queue has seen before, nothing is stored and the receipt is that of the first message.
+        """
+        new = self._draft(queue, [body], priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key)
+        return receipts(new, self._inserts.call(new))[0]
 
     def enqueue_many(
         self,
@@ -159,12 +167,17 @@ class Holdfast:
         delay: Duration = 0,
         headers: dict[str, Any] | None = None,
         correlation_id: str | None = None,
+        reply_to: str | None = None,
+        ttl: Duration | None = None,
+        idempotency_key: Callable[[Any], str | None] | None = None,
     ) -> list[Receipt]:
-        """Stores many messages in one transaction: all of them or none. `key` may be a function of the body."""
-        new = self._draft(queue, bodies, priority, key, delay, headers, correlation_id)
-        if new:
-            self._inserts.call(new)
-        return [Receipt(message.id) for message in new]
+        """Stores many messages in one transaction: all of them or none.
+
+        `key` may be a function of the body, and `idempotency_key` has to be one.
+        """
+        one_for_each(idempotency_key)
+        new = self._draft(queue, bodies, priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key)
+        return receipts(new, self._inserts.call(new)) if new else []
 
     # --- out ----------------------------------------------------------------------------------------------------------
 
@@ -178,7 +191,7 @@ class Holdfast:
         """
         if not queues:
             raise InvalidInput('claim() needs the name of a queue: hf.claim("emails", n=10)')
-        _count(n)
+        checked_count(n)
         patience = seconds(wait, "wait")
         channels = [self._book.channel(name) for name in queues]
         term = None if lease is None else _positive(micros(lease, "lease"))
@@ -193,10 +206,10 @@ class Holdfast:
             return claims
         return self._claim_patiently(request, patience)
 
-    def ack(self, claims: Claims) -> None:
-        """Ends claims: the work is done."""
+    def ack(self, claims: Claims, result: Any = None) -> None:
+        """Ends claims: the work is done. A `result` is kept for `status` and for whoever enqueues the same again."""
         held = as_list(claims)
-        self._settle(held, endings.acked(held))
+        self._settle(held, endings.acked(held, result))
 
     def nack(
         self,
@@ -234,42 +247,6 @@ class Holdfast:
 
     # --- operating ----------------------------------------------------------------------------------------------------
 
-    def cancel(self, message_id: str) -> bool:
-        """Ends a message that is pending or being worked on; False if it had ended before (or never was)."""
-        self._book.open()
-        return self.store.acts.cancel(self.settings.tenant, id_bytes(message_id))
-
-    def status(self, message_id: str) -> MessageStatus | None:
-        """Where a message is and how often it was tried; None if it is unknown, or its history is over."""
-        self._book.open()
-        return self.store.reads.status(self.settings.tenant, id_bytes(message_id))
-
-    def peek(self, queue: str, n: int = 10) -> list[Message]:
-        """The next messages in the order of claiming, without claiming them."""
-        return self.store.reads.peek(self._book.channel(queue), _count(n))
-
-    def stats(self, queue: str) -> Stats:
-        """How many messages are pending, waiting for their time, being worked on, dead."""
-        return self.store.reads.stats(self._book.channel(queue))
-
-    def purge(self, queue: str) -> int:
-        """Removes every pending message of a queue; how many. Claims in progress are left alone."""
-        return self.store.acts.purge(self._book.channel(queue))
-
-    def dead_letters(
-        self, queue: str | None = None, *, n: int = 100, after: str | None = None
-    ) -> list[DeadLetterRecord]:
-        """Dead letters, oldest first; the next page begins `after` the last id of this one."""
-        self._book.open()
-        return self.store.reads.dead_letters(self.settings.tenant, queue, _count(n), id_bytes(after) if after else None)
-
-    def replay(self, dead_id: str) -> Receipt:
-        """Gives a dead letter another life as a new message; once per death."""
-        self._book.open()
-        fresh = new_id()
-        self.store.acts.replay(self.settings.tenant, id_bytes(dead_id), fresh)
-        return Receipt(fresh)
-
     def sweep(self, queue: str) -> int:
         """Takes back leases that ended in silence and prunes history that is over; how much it found to do.
 
@@ -300,15 +277,31 @@ class Holdfast:
     # --- the ladder below ---------------------------------------------------------------------------------------------
 
     def _draft(self, queue: str, bodies: Iterable[Any], *options: Any) -> list[NewMessage]:
-        return draft(self._book.channel(queue), bodies, *options)
+        new = draft(self._book.channel(queue), bodies, *options)
+        self._types.check(queue, new)
+        return new
 
     def _claim_once(self, request: ClaimRequest, finished: Sequence[Claim] = ()) -> list[Claim]:
+        """One look; what comes back is still wanted. Messages that outlived their time end here, and do not count."""
+        while True:
+            claims = self._grasp(request, finished)
+            over = [claim for claim in claims if _is_over(claim, request)]
+            if not over:
+                return claims
+            self._settlements.call(endings.expired(over))
+            if len(over) < len(claims):
+                return [claim for claim in claims if not _is_over(claim, request)]
+            request.ack, finished = (), ()
+            self._sweep(request.channels)
+
+    def _grasp(self, request: ClaimRequest, finished: Sequence[Claim]) -> list[Claim]:
         claimed = self.store.messages.claim(request)
         by_group = {channel.group: channel for channel in request.channels}
         claims = [
             Claim(grant.message, grant.attempt, grant.lease, grant.member, by_group[grant.lease.group], self)
             for grant in claimed.grants
         ]
+        self._types.dress(claims)
         lost = endings.note(finished, request.ack, claimed.acked)
         if lost and claims:
             self.release(claims)
@@ -357,18 +350,20 @@ class Holdfast:
             endings.refuse(endings.note(claims, settlements, self._settlements.call(settlements)))
 
 
+def _is_over(claim: Claim, request: ClaimRequest) -> bool:
+    """Whether a message's time was over when it was claimed."""
+    max_age = claim.channel.spec.max_age
+    if max_age is None and claim.message.expires_at is None:
+        return False
+    return claim.message.outlived(max_age, claim.lease.until - request.term(claim.channel))
+
+
 def as_list(claims: Claims) -> list[Claim]:
     """One claim or many, as a list."""
     held = [claims] if isinstance(claims, Claim) else list(claims)
     if not set(map(type, held)) <= {Claim}:
         raise InvalidInput("expected claims, as hf.claim() returns them")
     return held
-
-
-def _count(n: int) -> int:
-    if type(n) is not int or not 1 <= n <= MOST_AT_ONCE:
-        raise InvalidInput(f"n must be a whole number from 1 to {MOST_AT_ONCE}, not {n!r}")
-    return n
 
 
 def _positive(term: int) -> int:

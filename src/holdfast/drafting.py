@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from hashlib import blake2b
 from itertools import repeat
 from typing import Any
 
 from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration, micros
 from holdfast.core.lifecycle import must_be_alone
-from holdfast.core.message import NewMessage, encode_json, plain_text
-from holdfast.errors import InvalidInput
+from holdfast.core.message import NewMessage, Once, encode_json, plain_text
+from holdfast.errors import InvalidInput, TooLarge
 from holdfast.store.api import Channel
 from holdfast.store.ids import new_id
 
@@ -25,27 +26,70 @@ def draft(
     delay: Duration,
     headers: dict[str, Any] | None,
     correlation_id: str | None,
+    reply_to: str | None,
+    ttl: Duration | None,
+    idempotency_key: Key,
 ) -> list[NewMessage]:
     """New messages for a queue. One that is due at once and has no order to keep is plain, and goes to a lane."""
     lane = priorities.lane(channel.id, priorities.priority(priority))
     wait = micros(delay, "delay")
     raw_headers = None if headers is None else encode_json(_checked(headers), "headers")
     correlation_id = plain_text(correlation_id, "correlation_id")
+    reply_to = plain_text(reply_to, "reply_to")
+    life = None if ttl is None else _life(micros(ttl, "ttl"), wait)
+    room = channel.spec.max_size - len(raw_headers or b"")
     plain, alone = wait == 0 and not channel.spec.ordered, must_be_alone(channel.spec, 0)
     keys: Iterable[str | None] = repeat(None)
-    if callable(key):
+    if callable(key) or idempotency_key is not None:
         bodies = list(bodies)
+    if callable(key):
         keys = [plain_text(key(body), "key") for body in bodies]
     elif key is not None:
         keys = repeat(plain_text(key, "key"))
     order_key = channel.spec.order_key
     content = zip(bodies, keys, strict=False)
-    return [
+    new = [
         NewMessage(
-            new_id(), lane, encode_json(body), raw_headers, own, correlation_id, plain, order_key(own), wait, alone
+            new_id(),
+            lane,
+            encode_json(body),
+            raw_headers,
+            own,
+            correlation_id,
+            reply_to,
+            life,
+            plain,
+            order_key(own),
+            wait,
+            alone,
         )
         for body, own in content
     ]
+    largest = max((len(message.body) for message in new), default=0)
+    if largest > room:
+        raise TooLarge(
+            f"a message of {largest + channel.spec.max_size - room} bytes (body and headers as JSON) is more than the "
+            f"{channel.spec.max_size} that {channel.name!r} allows: keep large things elsewhere and send where they "
+            f"are, or allow more with hf.queue({channel.name!r}, max_size=…)"
+        )
+    if idempotency_key is not None:
+        _make_unique(channel, new, bodies, idempotency_key)
+    return new
+
+
+def _make_unique(channel: Channel, new: list[NewMessage], bodies: Iterable[Any], key: Key) -> None:
+    """Gives each message its idempotency key."""
+    window = micros(channel.spec.idempotency_window)
+    for message, body in zip(new, bodies, strict=True):
+        own = plain_text(key(body) if callable(key) else key, "idempotency_key")
+        if own is not None:
+            message.once = Once(own, blake2b(message.body, digest_size=16).digest(), window)
+
+
+def _life(life: int, wait: int) -> int:
+    if life <= wait:
+        raise InvalidInput("ttl must be longer than the delay, or nobody could ever claim the message")
+    return life
 
 
 def _checked(headers: dict[str, Any]) -> dict[str, Any]:

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 from holdfast.claims import Claim
 from holdfast.core.deadletter import error_text
 from holdfast.core.duration import Duration, micros, seconds
 from holdfast.core.lifecycle import Event, after_failure
-from holdfast.core.message import Failure
+from holdfast.core.message import Failure, encode_json
 from holdfast.core.settlement import Settlement
 from holdfast.errors import LeaseLost
 
 
-def acked(claims: Sequence[Claim]) -> list[Settlement]:
+def acked(claims: Sequence[Claim], result: Any = None) -> list[Settlement]:
     """The work is done."""
-    return [Settlement(claim.lease, claim.message.raw_id, claim.attempt, Event.ACKED, claim.member) for claim in claims]
+    raw = None if result is None else encode_json(result, "result")
+    return [
+        Settlement(claim.lease, claim.message.raw_id, claim.attempt, Event.ACKED, claim.member, result=raw)
+        for claim in claims
+    ]
 
 
 def released(claims: Sequence[Claim]) -> list[Settlement]:
     """As if they had never been claimed."""
     return [claim.settlement(Event.RELEASED) for claim in claims]
+
+
+def expired(claims: Sequence[Claim]) -> list[Settlement]:
+    """Nobody wanted them in time."""
+    return [claim.settlement(Event.EXPIRED) for claim in claims]
 
 
 def snoozed(claims: Sequence[Claim], delay: Duration) -> list[Settlement]:

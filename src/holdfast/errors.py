@@ -2,6 +2,9 @@
 
 HoldfastError
 ├── InvalidInput          a name, body, duration or setting that cannot be accepted (also a ValueError)
+│   └── TooLarge          a message above the queue's max_size
+├── InvalidBody           a claimed message does not fit its queue's message type
+├── IdempotencyConflict   the key was used before for another body; nothing was stored
 ├── UnknownQueue          strict mode: the queue was never declared
 ├── LeaseLost             the claim is no longer yours; nothing was changed
 ├── NotFound              no message or dead letter with this id
@@ -27,6 +30,18 @@ class HoldfastError(Exception):
 
 class InvalidInput(HoldfastError, ValueError):
     """This value cannot be accepted."""
+
+
+class TooLarge(InvalidInput):
+    """The message is larger than its queue allows."""
+
+
+class InvalidBody(HoldfastError):
+    """The message does not fit the message type of its queue."""
+
+
+class IdempotencyConflict(HoldfastError):
+    """The idempotency key was used before for another body; nothing was stored."""
 
 
 class UnknownQueue(HoldfastError):

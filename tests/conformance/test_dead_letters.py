@@ -86,6 +86,7 @@ def test_the_envelope_arrives_in_the_queue_for_dead_letters(hf: Holdfast, clock:
             "priority": 3,
             "key": "k",
             "correlation_id": "c",
+            "reply_to": None,
             "enqueued_at": enqueued_at,
         },
         "failed_at": clock(),

@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
-from holdfast.errors import AlreadyReplayed, HoldfastError, LeaseLost, NotFound
+from holdfast.errors import AlreadyReplayed, HoldfastError, InvalidInput, LeaseLost, NotFound
 from tests.clock import FakeClock
 from tests.model.bad_input import BAD_INPUT
 from tests.model.databases import Database
@@ -41,6 +41,7 @@ SPEC = st.fixed_dictionaries(
         "max_attempts": st.integers(1, 3),
         "history": st.sampled_from([0, 5, 60]),
         "dead_letter": st.sampled_from([None, DEAD, DEAD, PLAIN, FIFO]),
+        "max_age": st.sampled_from([None, None, 4, 30]),
     },
 )
 TIMES = st.sampled_from([0.000001, 0.5, 1, 3, 5, 11, 61, 4000, -0.5])
@@ -108,9 +109,14 @@ class QueueMachine(RuleBasedStateMachine):
         delay=DELAYS,
         headers=HEADERS,
         correlation_id=KEYS,
+        reply_to=KEYS,
+        ttl=st.sampled_from([None, None, 1, 4, 25]),
     )
     def enqueue_with_options(self, queue: str, bodies: list[Any], **options: Any) -> Any:
-        return multiple(*self.all_do("enqueue", queue, bodies, **options))
+        try:
+            return multiple(*self.all_do("enqueue", queue, bodies, **options))
+        except InvalidInput:
+            return multiple()
 
     @rule(target=names, count=st.integers(2, 3), key=st.sampled_from("ab"))
     def enqueue_same_key(self, count: int, key: str) -> Any:

@@ -27,8 +27,8 @@ from holdfast.core.lifecycle import (
     Event,
     State,
     Verdict,
-    after_expiry,
     after_failure,
+    after_lapse,
     attempts_after,
     must_be_alone,
     next_state,
@@ -37,7 +37,7 @@ from holdfast.core.message import Failure, MessageStatus, encode_json
 from holdfast.core.priority import ALL as PRIORITIES
 from holdfast.core.priority import NORMAL
 from holdfast.core.queue import QueueSpec, queue_spec
-from holdfast.errors import AlreadyReplayed, LeaseLost, NotFound
+from holdfast.errors import AlreadyReplayed, InvalidInput, LeaseLost, NotFound
 from holdfast.store.api import Stats
 from tests.clock import FakeClock
 
@@ -55,6 +55,8 @@ class Seen(NamedTuple):
     headers: str
     key: str | None
     correlation_id: str | None
+    reply_to: str | None
+    expires_at: int | None
     enqueued_at: int
 
 
@@ -157,11 +159,17 @@ class Model:
         delay: float = 0,
         headers: dict[str, Any] | None = None,
         correlation_id: str | None = None,
+        reply_to: str | None = None,
+        ttl: float | None = None,
     ) -> list[str]:
-        spec = self.specs[queue]
+        spec, now = self.specs[queue], self.clock()
+        if ttl is not None and ttl <= delay:
+            raise InvalidInput
         names = [f"m{next(self._created)}" for _ in bodies]
+        end = None if ttl is None else now + micros(ttl)
         for name, body in zip(names, bodies, strict=True):
-            seen = Seen(name, priority, _json(body), _json(headers or {}), key, correlation_id, self.clock())
+            raw, raw_headers = _json(body), _json(headers or {})
+            seen = Seen(name, priority, raw, raw_headers, key, correlation_id, reply_to, end, now)
             self._add(queue, seen, delay == 0 and not spec.ordered, spec.order_key(key), micros(delay))
         return names
 
@@ -314,7 +322,7 @@ class Model:
             message.errors = [*message.errors, failure][-HISTORY_LIMIT:]
         if message.state is State.PENDING:
             kept = message.alone and event in GIVES_ATTEMPT_BACK
-            self._put_back(message, wait, alone=event is Event.EXPIRED or kept or last_try)
+            self._put_back(message, wait, alone=event is Event.LAPSED or kept or last_try)
         elif message.state is State.DEAD:
             self._bury(message, error)
         elif message.state is State.CANCELED:
@@ -350,11 +358,12 @@ class Model:
 
     def _bury(self, message: Message, error: str) -> None:
         name, now, attempts = message.seen.name, self.clock(), message.attempts
-        self.dead[name] = Buried(message.queue, message.seen, error, attempts, now, message.errors, None, None)
+        kept = message.seen._replace(expires_at=None)
+        self.dead[name] = Buried(message.queue, kept, error, attempts, now, message.errors, None, None)
         target = self.specs[message.queue].dead_letter
         if target:
             body = _envelope(message, error, now)
-            seen = Seen(f"envelope({name})", NORMAL, body, "{}", None, None, now)
+            seen = Seen(f"envelope({name})", NORMAL, body, "{}", None, None, None, None, now)
             order_key = self.specs[target].order_key(None)
             self._add(target, seen, not order_key, order_key)
 
@@ -394,15 +403,24 @@ class Model:
         return len(pending)
 
     def sweep(self, queue: str) -> None:
-        """Silent leases end, runs first; then finished messages whose history is over are forgotten."""
+        """Silent leases end, runs first; then messages past their time; history that is over is forgotten."""
         spec, now = self.specs[queue], self.clock()
         leases = {m.lease for m in self.messages.values() if m.queue == queue and m.lease and m.lease.until <= now}
         for lease in sorted(leases, key=lambda each: each.turn):
             for message in lease.members:
                 if message.lease is lease:
-                    self._move(message, after_expiry(spec, message.attempts).event, error=SILENCE)
+                    self._move(message, after_lapse(spec, message.attempts).event, error=SILENCE)
+        for message in self._pending(queue):
+            if self._is_over(message.seen, spec):
+                message.state = next_state(message.state, Event.EXPIRED)
+                message.finished_at = now
+                self._end_replay(message)
         finished = [m for m in self.messages.values() if m.queue == queue and m.finished_at is not None]
         self._forget(m for m in finished if (m.finished_at or 0) <= now - self._history(queue))
+
+    def _is_over(self, seen: Seen, spec: QueueSpec) -> bool:
+        ends = [seen.expires_at, None if spec.max_age is None else seen.enqueued_at + micros(spec.max_age)]
+        return any(end is not None and end <= self.clock() for end in ends)
 
     def reopen(self, how: str) -> None:
         """Neither a close nor a crash changes anything that was committed; a new client counts its claims anew."""
@@ -445,7 +463,7 @@ def _envelope(message: Message, error: str, failed_at: int) -> str:
     original = (
         f'{{"id":{_json(seen.name)},"queue":{_json(message.queue)},"body":{seen.body},"headers":{seen.headers},'
         f'"priority":{seen.priority},"key":{_json(seen.key)},"correlation_id":{_json(seen.correlation_id)},'
-        f'"enqueued_at":{seen.enqueued_at}}}'
+        f'"reply_to":{_json(seen.reply_to)},"enqueued_at":{seen.enqueued_at}}}'
     )
     return (
         f'{{"original_message":{original},"failed_at":{failed_at},"error":{_json(error)},'

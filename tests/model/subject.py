@@ -205,6 +205,8 @@ class Subject:
             headers,
             message.key,
             message.correlation_id,
+            message.reply_to,
+            message.expires_at,
             message.enqueued_at,
         )
 

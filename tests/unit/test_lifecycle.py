@@ -9,8 +9,8 @@ from holdfast.core.lifecycle import (
     Event,
     IllegalMove,
     State,
-    after_expiry,
     after_failure,
+    after_lapse,
     attempts_after,
     next_state,
 )
@@ -21,7 +21,9 @@ LEGAL = {
     ("pending", "canceled", "canceled"),
     ("processing", "acked", "succeeded"),
     ("processing", "failed", "pending"),
-    ("processing", "expired", "pending"),
+    ("processing", "lapsed", "pending"),
+    ("processing", "expired", "expired"),
+    ("pending", "expired", "expired"),
     ("processing", "released", "pending"),
     ("processing", "snoozed", "pending"),
     ("processing", "died", "dead"),
@@ -83,7 +85,7 @@ def test_five_attempts_are_five_runs() -> None:
 def test_an_attempt_beyond_the_last_one_dies_too() -> None:
     spec = queue_spec({"max_attempts": 3})
     assert after_failure(spec, 9, chance=0.5).event is Event.DIED
-    assert after_expiry(spec, 9).event is Event.DIED
+    assert after_lapse(spec, 9).event is Event.DIED
 
 
 def test_a_permanent_failure_dies_at_once() -> None:
@@ -93,12 +95,12 @@ def test_a_permanent_failure_dies_at_once() -> None:
 
 def test_an_expired_lease_comes_back_at_once_until_the_attempts_are_used_up() -> None:
     spec = queue_spec({"max_attempts": 2})
-    assert (after_expiry(spec, 1).event, after_expiry(spec, 1).wait) == (Event.EXPIRED, 0.0)
-    assert after_expiry(spec, 2).event is Event.DIED
+    assert (after_lapse(spec, 1).event, after_lapse(spec, 1).wait) == (Event.LAPSED, 0.0)
+    assert after_lapse(spec, 2).event is Event.DIED
 
 
 @pytest.mark.parametrize("event", list(Event))
-def test_only_release_and_snooze_give_the_attempt_back(event: Event) -> None:
-    spent = 2 if event in {Event.RELEASED, Event.SNOOZED} else 3
+def test_only_what_never_began_gives_the_attempt_back(event: Event) -> None:
+    spent = 2 if event in {Event.RELEASED, Event.SNOOZED, Event.EXPIRED} else 3
     assert attempts_after(3, event) == spent
     assert (event in GIVES_ATTEMPT_BACK) == (spent == 2)

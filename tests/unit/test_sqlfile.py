@@ -9,7 +9,9 @@ from holdfast.store.sqlfile import blocks, load_migrations, load_queries, statem
 
 STORES = ["holdfast.store.sqlite", "holdfast.store.postgres"]
 QUERY = re.compile(r'"([a-z]+\.[a-z_]+)"')
-FILES = {"channels", "clock", "dead", "lanes", "rows", "runs", "schema", "wakeup"}
+FILES = {
+    *("audit", "channels", "clock", "dead", "idempotency", "lanes", "results", "rows", "runs", "schema", "wakeup"),
+}
 
 
 def queries_named_in(package: str) -> set[str]:

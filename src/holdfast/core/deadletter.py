@@ -28,6 +28,30 @@ class DeadLetterRecord(msgspec.Struct, frozen=True):
     history: list[Failure]
     replayed_as: str | None = None
     replay_state: str | None = None
+    replays: int = 0
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """Which dead letters an act is about. `fresh` leaves out those that were replayed."""
+
+    queue: str | None = None
+    error: str | None = None
+    key: str | None = None
+    since: int | None = None
+    before: int | None = None
+    fresh: bool = False
+
+
+class AuditRecord(msgspec.Struct, frozen=True):
+    """An act of an operator: who, what, when, how many. `about` says which ones were chosen."""
+
+    id: int
+    at: int
+    actor: str
+    act: str
+    queue: str | None
+    about: dict[str, Any]
+    count: int
 
 
 def read_history(raw: bytes | None) -> list[Failure]:
@@ -51,6 +75,7 @@ def envelope(message_id: str, queue: str, message: Message, error: str, attempts
         "priority": message.priority,
         "key": message.key,
         "correlation_id": message.correlation_id,
+        "reply_to": message.reply_to,
         "enqueued_at": message.enqueued_at,
     }
     return msgspec.json.encode(

@@ -1,8 +1,8 @@
 """The life of a queue message: one table, and nothing moves that is not in it.
 
-The keys are (state, what happened); the value is the next state. `after_failure` and `after_expiry` say what happened:
-a failure becomes DIED when the attempts are used up or the error is permanent. The chart in
-docs/explanation/lifecycle.md is generated from this table.
+The keys are (state, what happened); the value is the next state. `after_failure` and `after_lapse` say what happened:
+a failure becomes DIED when the attempts are used up or the error is permanent. A lease lapses; a message expires. The
+chart in docs/explanation/lifecycle.md is generated from this table.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ class State(StrEnum):
     SUCCEEDED = "succeeded"
     DEAD = "dead"
     CANCELED = "canceled"
+    EXPIRED = "expired"
 
 
 class Event(StrEnum):
@@ -31,27 +32,30 @@ class Event(StrEnum):
     CLAIMED = "claimed"
     ACKED = "acked"
     FAILED = "failed"
-    EXPIRED = "expired"
+    LAPSED = "lapsed"
     RELEASED = "released"
     SNOOZED = "snoozed"
     DIED = "died"
     CANCELED = "canceled"
+    EXPIRED = "expired"
 
 
 TABLE: dict[tuple[State, Event], State] = {
     (State.PENDING, Event.CLAIMED): State.PROCESSING,
     (State.PENDING, Event.CANCELED): State.CANCELED,
+    (State.PENDING, Event.EXPIRED): State.EXPIRED,
     (State.PROCESSING, Event.ACKED): State.SUCCEEDED,
     (State.PROCESSING, Event.FAILED): State.PENDING,
-    (State.PROCESSING, Event.EXPIRED): State.PENDING,
+    (State.PROCESSING, Event.LAPSED): State.PENDING,
     (State.PROCESSING, Event.RELEASED): State.PENDING,
     (State.PROCESSING, Event.SNOOZED): State.PENDING,
     (State.PROCESSING, Event.DIED): State.DEAD,
     (State.PROCESSING, Event.CANCELED): State.CANCELED,
+    (State.PROCESSING, Event.EXPIRED): State.EXPIRED,
 }
 
-FINAL = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELED})
-GIVES_ATTEMPT_BACK = frozenset({Event.RELEASED, Event.SNOOZED})
+FINAL = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELED, State.EXPIRED})
+GIVES_ATTEMPT_BACK = frozenset({Event.RELEASED, Event.SNOOZED, Event.EXPIRED})
 
 
 def next_state(state: State, event: Event) -> State:
@@ -78,9 +82,9 @@ def after_failure(
     return Verdict(Event.FAILED, spec.backoff.wait(attempt, chance) if delay is None else delay)
 
 
-def after_expiry(spec: QueueSpec, attempt: int) -> Verdict:
+def after_lapse(spec: QueueSpec, attempt: int) -> Verdict:
     """A lease ended without a word: the attempt counts, and whoever asks next may have it at once."""
-    return Verdict(Event.DIED if attempt >= spec.max_attempts else Event.EXPIRED)
+    return Verdict(Event.DIED if attempt >= spec.max_attempts else Event.LAPSED)
 
 
 def must_be_alone(spec: QueueSpec, attempts: int) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.core.lifecycle import State
 from holdfast.core.priority import priority_of
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidBody, InvalidInput
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -24,6 +24,21 @@ class MessageId(bytes):
     __slots__ = ()
 
 
+class Once(msgspec.Struct, gc=False):
+    """An idempotency key, what was sent under it, and for how many microseconds it is remembered."""
+
+    key: str
+    digest: bytes
+    window: int
+
+
+class Duplicate(msgspec.Struct, gc=False):
+    """The message that was enqueued under the same key before, and its result if there is one."""
+
+    id: MessageId
+    result: bytes | None
+
+
 class NewMessage(msgspec.Struct, gc=False):
     """A message on its way into the store. `plain` ones go to a lane, the others become rows."""
 
@@ -33,16 +48,19 @@ class NewMessage(msgspec.Struct, gc=False):
     headers: bytes | None = None
     key: str | None = None
     correlation_id: str | None = None
+    reply_to: str | None = None
+    ttl: int | None = None
     plain: bool = True
     order_key: str = ""
     delay: int = 0
     alone: bool = False
+    once: Once | None = None
 
 
 class Message(msgspec.Struct, eq=False, gc=False):
     """An immutable message. `body` and `headers` are decoded when first read.
 
-    >>> message = Message(MessageId(16), 2, b'{"to": "a@b.c"}', None, None, None, 0)
+    >>> message = Message(MessageId(16), 2, b'{"to": "a@b.c"}', None, None, None, None, None, 0)
     >>> message.body, message.priority
     ({'to': 'a@b.c'}, 2)
     """
@@ -53,9 +71,12 @@ class Message(msgspec.Struct, eq=False, gc=False):
     raw_headers: bytes | None
     key: str | None
     correlation_id: str | None
+    reply_to: str | None
+    expires_at: int | None
     enqueued_at: int
     _body: Any = _UNREAD
     _headers: Any = _UNREAD
+    decoder: msgspec.json.Decoder[Any] | None = None
 
     @property
     def id(self) -> str:
@@ -64,9 +85,9 @@ class Message(msgspec.Struct, eq=False, gc=False):
 
     @property
     def body(self) -> Any:
-        """The JSON value that was enqueued."""
+        """The JSON value that was enqueued, as the queue's message type if it has one."""
         if self._body is _UNREAD:
-            self._body = _decode(self.raw_body)
+            self._body = _decode(self.raw_body) if self.decoder is None else self._typed(self.decoder)
         return self._body
 
     @property
@@ -76,10 +97,25 @@ class Message(msgspec.Struct, eq=False, gc=False):
             self._headers = _decode(self.raw_headers) if self.raw_headers else {}
         return self._headers  # type: ignore[no-any-return]
 
+    def outlived(self, max_age: float | None, now: int) -> bool:
+        """Whether its own time to live, or the age that its queue allows, is over."""
+        if self.expires_at is not None and self.expires_at <= now:
+            return True
+        return max_age is not None and self.enqueued_at + round(max_age * 1_000_000) <= now
+
     @property
     def priority(self) -> int:
         """0 urgent to 3 low."""
         return priority_of(self.lane)
+
+    def _typed(self, decoder: msgspec.json.Decoder[Any]) -> Any:
+        try:
+            return decoder.decode(self.raw_body)
+        except msgspec.ValidationError as problem:
+            raise InvalidBody(
+                f"message {self.id} does not fit the message type of its queue: {problem}. No retry will change that: "
+                "nack it with permanent=True"
+            ) from None
 
     def __repr__(self) -> str:
         return f"Message(id={self.id!r}, priority={self.priority}, key={self.key!r}, {len(self.raw_body)} bytes)"
@@ -107,6 +143,7 @@ class MessageStatus(msgspec.Struct, frozen=True):
     attempts: int
     enqueued_at: int
     due_at: int | None = None
+    result: Any = None
 
 
 class Failure(msgspec.Struct, frozen=True):

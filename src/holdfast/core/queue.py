@@ -12,6 +12,8 @@ from holdfast.errors import InvalidInput
 
 ORDERINGS = ("unordered", "fifo", "per_key")
 NAME_LIMIT = 200
+LARGEST = 256 * 1_048_576
+"""Bytes; a message above this does not fit into a statement of every database."""
 
 
 class QueueSpec(msgspec.Struct, frozen=True):
@@ -23,6 +25,10 @@ class QueueSpec(msgspec.Struct, frozen=True):
     ordering: str = "unordered"
     dead_letter: str | None = None
     history: float = 3600.0
+    max_age: float | None = None
+    max_size: int = 1_048_576
+    idempotency_window: float = 86_400.0
+    dead_retention: float | None = None
 
     @property
     def ordered(self) -> bool:
@@ -53,7 +59,7 @@ def queue_spec(settings: dict[str, Any]) -> QueueSpec:
 
 
 def _read(name: str, value: Any) -> Any:
-    if name in ("lease", "history"):
+    if name in ("lease", "history", "idempotency_window"):
         return seconds(value, name)
     if name == "backoff":
         return value if isinstance(value, Backoff) else backoff(value)
@@ -61,9 +67,19 @@ def _read(name: str, value: Any) -> Any:
         raise InvalidInput(f"max_attempts must be a whole number from 1 to 10000, not {value!r}")
     if name == "ordering" and value not in ORDERINGS:
         raise InvalidInput(f"ordering must be one of {', '.join(ORDERINGS)}, not {value!r}")
+    if name in ("max_age", "dead_retention") and value is not None:
+        return _lasting(name, seconds(value, name))
+    if name == "max_size" and (type(value) is not int or not 1 <= value <= LARGEST):
+        raise InvalidInput(f"max_size must be a whole number of bytes from 1 to {LARGEST}, not {value!r}")
     if name == "dead_letter" and value is not None:
         return channel_name(value)
     return value
+
+
+def _lasting(name: str, time: float) -> float:
+    if micros(time) < 1:
+        raise InvalidInput(f"{name} must be at least a microsecond; None means for ever")
+    return time
 
 
 def channel_name(name: str) -> str:

@@ -22,3 +22,4 @@ class Settlement(msgspec.Struct, gc=False):
     delay: int = 0
     failure: Failure | None = None
     alone: bool = False
+    result: bytes | None = None

@@ -7,7 +7,6 @@ from holdfast.core.lifecycle import State
 from holdfast.core.message import MessageId
 from holdfast.store import rows
 from holdfast.store.api import Channel
-from holdfast.store.burial import end_replay
 from holdfast.store.rows import Content, NewRow
 from holdfast.store.settling import split
 from holdfast.store.transaction import Transaction
@@ -36,11 +35,9 @@ def purge(tx: Transaction, channel: Channel) -> int:
 def _cancel_row(
     tx: Transaction, group: int, order_key: str, message_id: MessageId, replay_of: MessageId | None
 ) -> bool:
-    ended = tx.one("rows.cancel", group=group, id=message_id)
+    ended = rows.end(tx, group, message_id, State.CANCELED, replay_of)
     if ended is None:
         return False
-    if replay_of:
-        end_replay(tx, replay_of, State.CANCELED)
     was_head = ended[0]
     if was_head:
         rows.hold_keys(tx, [(group, order_key)])

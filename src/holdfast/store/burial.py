@@ -53,7 +53,9 @@ def bury(
         headers=content.headers,
         key=content.key,
         correlation_id=content.correlation_id,
+        reply_to=content.reply_to,
         enqueued_at=content.enqueued_at,
+        replay_of=replay_of,
     )
     if replay_of:
         end_replay(tx, replay_of, State.DEAD)
@@ -63,21 +65,34 @@ def bury(
         _send(tx, insert, tenant, target, body)
 
 
-def replay(tx: Transaction, tenant: str, dead_id: MessageId, fresh: MessageId) -> None:
-    """One new life per death: a new message with the old content, whose end is written back to the dead letter."""
-    found = tx.one("dead.begin_replay", id=dead_id, tenant=tenant, new_id=fresh)
-    if found is None:
+def replay(tx: Transaction, tenant: str, dead_id: MessageId, fresh: MessageId, body: bytes | None) -> str:
+    """One new life per death; the name of the queue that it goes to."""
+    queue = begin_replay(tx, tenant, dead_id, fresh, body)
+    if queue is None:
         if tx.one("dead.exists", id=dead_id, tenant=tenant):
             raise AlreadyReplayed(f"dead letter {id_text(dead_id)} was replayed before; a death can be replayed once")
         raise NotFound(f"there is no dead letter {id_text(dead_id)}")
-    group, lane, body, headers, key, correlation_id = found
+    return queue
+
+
+def begin_replay(tx: Transaction, tenant: str, dead_id: MessageId, fresh: MessageId, body: bytes | None) -> str | None:
+    """A new message with the old content (or another body), whose end is written back to the dead letter."""
+    found = tx.one("dead.begin_replay", id=dead_id, tenant=tenant, new_id=fresh)
+    if found is None:
+        return None
+    group, lane, old_body, *carried = found
     owner = tx.one("channels.owner", group=group)
     assert owner is not None, "a group always has a channel"
-    spec = msgspec.json.decode(owner[3], type=QueueSpec)
-    content = Content(fresh, lane, body, headers, key, correlation_id, None)
+    channel, _, queue, raw_spec = owner
+    spec = msgspec.json.decode(raw_spec, type=QueueSpec)
+    headers, key, correlation_id, reply_to = carried
+    content = Content(
+        fresh, lane, old_body if body is None else body, headers, key, correlation_id, reply_to, None, None
+    )
     alone = must_be_alone(spec, 0)
-    rows.add(tx, [NewRow(group, content, alone=alone, order_key=spec.order_key(key), replay_of=dead_id)])
-    tx.rings.add(owner[0])
+    rows.add(tx, [NewRow(group, content, alone=alone, order_key=spec.order_key(content.key), replay_of=dead_id)])
+    tx.rings.add(channel)
+    return queue  # type: ignore[no-any-return]
 
 
 def end_replay(tx: Transaction, dead_id: MessageId, state: State) -> None:

@@ -27,6 +27,13 @@ def declare(tx: Transaction, tenant: str, name: str, spec: QueueSpec) -> Channel
     return Channel(channel, group, tenant, name, spec)
 
 
+def pause(tx: Transaction, channel: Channel, paused: bool) -> None:
+    """Stops or starts the handing out of messages; sleepers look again when it starts."""
+    tx.run("channels.pause", group=channel.group, paused=paused)
+    if not paused:
+        tx.rings.add(channel.id)
+
+
 def find(tx: Transaction, tenant: str, name: str) -> Channel | None:
     """The queue of this name, if it was declared."""
     found = tx.one("channels.find", tenant=tenant, name=name)

@@ -1,11 +1,12 @@
-"""Looking without touching: status, peek, counts, dead letters. Shared by both stores."""
+"""Looking without touching: status, peek, counts. Shared by both stores."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from holdfast.core import priority, run
-from holdfast.core.deadletter import DeadLetterRecord, read_history
 from holdfast.core.lifecycle import State
 from holdfast.core.message import Message, MessageId, MessageStatus, id_text
 from holdfast.store.api import Channel, Stats
@@ -14,7 +15,16 @@ from holdfast.store.transaction import Row, Transaction
 
 
 def status(tx: Transaction, tenant: str, message_id: MessageId) -> MessageStatus | None:
-    """Where a message is: among the rows, in its lane, or dead. A row speaks for the lane it came from."""
+    """Where a message is, and its result if it succeeded with one."""
+    found = _place(tx, tenant, message_id)
+    if found is not None and found.state is State.SUCCEEDED:
+        kept = tx.one("results.find", id=message_id)
+        return msgspec.structs.replace(found, result=msgspec.json.decode(kept[0])) if kept else found
+    return found
+
+
+def _place(tx: Transaction, tenant: str, message_id: MessageId) -> MessageStatus | None:
+    """Among the rows, in its lane, or dead. A row speaks for the lane it came from."""
     row = tx.one("rows.find", id=message_id, tenant=tenant)
     if row is not None:
         _, _, state, attempts, due_at, enqueued_at, queue, _, _ = row
@@ -61,13 +71,6 @@ def stats(tx: Transaction, channel: Channel) -> Stats:
     return Stats(pending, waiting, processing, dead[0] if dead else 0)
 
 
-def dead_letters(
-    tx: Transaction, tenant: str, queue: str | None, limit: int, after: MessageId | None
-) -> list[DeadLetterRecord]:
-    """Dead letters, oldest first."""
-    return [_dead_letter(row) for row in tx.all("dead.list", tenant=tenant, queue=queue, limit=limit, after=after)]
-
-
 def next_due(tx: Transaction, channels: Sequence[Channel]) -> float | None:
     """Seconds until something more can be claimed without anyone's doing: a delay or a lease runs out."""
     found = [
@@ -75,19 +78,3 @@ def next_due(tx: Transaction, channels: Sequence[Channel]) -> float | None:
     ]
     moments = [moment[0] for moment in found if moment and moment[0] is not None]
     return min(moments) / 1_000_000 if moments else None
-
-
-def _dead_letter(row: Row) -> DeadLetterRecord:
-    dead_id, queue, *content = row[:9]
-    error, attempts, failed_at, errors, replayed_as, replay_state = row[9:]
-    return DeadLetterRecord(
-        id=id_text(dead_id),
-        queue=queue,
-        message=Content(*content).message(),
-        error=error,
-        attempts=attempts,
-        failed_at=failed_at,
-        history=read_history(errors),
-        replayed_as=id_text(replayed_as) if replayed_as else None,
-        replay_state=replay_state,
-    )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from holdfast.core.deadletter import DeadLetterRecord
+import msgspec
+
+from holdfast.core.deadletter import AuditRecord, DeadLetterRecord, Selection
 from holdfast.core.message import Message, MessageId, MessageStatus
 from holdfast.core.queue import QueueSpec
-from holdfast.store import acts, burial, channels, reading
+from holdfast.store import acts, channels, letters, reading
 from holdfast.store.api import Channel, Stats
 
 Result = TypeVar("Result")
@@ -34,6 +36,12 @@ class ChannelsRole:
     def find(self, tenant: str, name: str) -> Channel | None:
         return self._database.glance(lambda tx: channels.find(tx, tenant, name))
 
+    def pause(self, channel: Channel, paused: bool) -> None:
+        self._database.write(lambda tx: channels.pause(tx, channel, paused))
+
+    def is_paused(self, channel: Channel) -> bool:
+        return self._database.glance(lambda tx: bool(tx.one("channels.is_paused", group=channel.group)[0]))
+
     def names(self, tenant: str) -> list[str]:
         return self._database.read(lambda tx: [name for (name,) in tx.all("channels.names", tenant=tenant)])
 
@@ -46,9 +54,6 @@ class ActsRole:
 
     def cancel(self, tenant: str, message_id: MessageId) -> bool:
         return self._database.write(lambda tx: acts.cancel(tx, tenant, message_id))
-
-    def replay(self, tenant: str, dead_id: MessageId, new_id: MessageId) -> None:
-        return self._database.write(lambda tx: burial.replay(tx, tenant, dead_id, new_id))
 
     def purge(self, channel: Channel) -> int:
         return self._database.write(lambda tx: acts.purge(tx, channel))
@@ -69,10 +74,41 @@ class ReadsRole:
     def stats(self, channel: Channel) -> Stats:
         return self._database.read(lambda tx: reading.stats(tx, channel))
 
-    def dead_letters(
-        self, tenant: str, queue: str | None, limit: int, after: MessageId | None
-    ) -> list[DeadLetterRecord]:
-        return self._database.read(lambda tx: reading.dead_letters(tx, tenant, queue, limit, after))
-
     def next_due(self, all_channels: Sequence[Channel]) -> float | None:
         return self._database.glance(lambda tx: reading.next_due(tx, all_channels))
+
+
+class LettersRole:
+    """Dead letters, and the record of what was done to them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def find(self, tenant: str, chosen: Selection, limit: int, after: MessageId | None) -> list[DeadLetterRecord]:
+        return self._database.read(lambda tx: letters.find(tx, tenant, chosen, limit, after))
+
+    def matching(self, tenant: str, chosen: Selection) -> tuple[int, MessageId | None]:
+        return self._database.read(lambda tx: letters.matching(tx, tenant, chosen))
+
+    def page(
+        self, tenant: str, chosen: Selection, limit: int, after: MessageId | None, last: MessageId
+    ) -> list[MessageId]:
+        return self._database.read(lambda tx: letters.page(tx, tenant, chosen, limit, after, last))
+
+    def replay(self, tenant: str, actor: str, dead_id: MessageId, fresh: MessageId, body: bytes | None) -> None:
+        self._database.write(lambda tx: letters.replay(tx, tenant, actor, dead_id, fresh, body))
+
+    def begin(self, tenant: str, actor: str, act: str, chosen: Selection) -> int:
+        about = {name: value for name, value in msgspec.structs.asdict(chosen).items() if value}
+        return self._database.write(lambda tx: letters.note(tx, tenant, actor, act, chosen.queue, about, 0))
+
+    def act_on(self, tenant: str, act: str, ids: list[MessageId], audit_id: int) -> int:
+        def work(tx: Any) -> int:
+            done = (letters.replay_page if act == "replay" else letters.delete_page)(tx, tenant, ids)
+            tx.run("audit.grow", id=audit_id, count=done)
+            return done
+
+        return self._database.write(work)
+
+    def audit(self, tenant: str, limit: int, before: int | None) -> list[AuditRecord]:
+        return self._database.read(lambda tx: letters.audit(tx, tenant, limit, before))

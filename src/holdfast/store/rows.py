@@ -20,18 +20,45 @@ class Content(msgspec.Struct):
     headers: bytes | None
     key: str | None
     correlation_id: str | None
+    reply_to: str | None
+    expires_at: int | None
     enqueued_at: int | None
 
     @classmethod
     def of(cls, row: Row) -> Content:
         """Reads the columns in the order in which every query gives them."""
-        return cls(*row[:7])
+        return cls(*row[:9])
 
     def message(self) -> Message:
         """The same as users see it."""
         return Message(
-            self.id, self.lane, self.body, self.headers, self.key, self.correlation_id, self.enqueued_at or 0
+            self.id,
+            self.lane,
+            self.body,
+            self.headers,
+            self.key,
+            self.correlation_id,
+            self.reply_to,
+            self.expires_at,
+            self.enqueued_at or 0,
         )
+
+
+class HeldRow(msgspec.Struct):
+    """A row that is being worked on, as `rows.lock` and `rows.lapsed` find it."""
+
+    content: Content
+    errors: bytes | None
+    order_key: str
+    replay_of: MessageId | None
+    worker: str
+    alone: bool
+    attempts: int
+
+    @classmethod
+    def of(cls, row: Row) -> HeldRow:
+        """Reads the columns in the order in which both queries give them."""
+        return cls(Content.of(row), *row[9:])
 
 
 class NewRow(msgspec.Struct):
@@ -44,6 +71,7 @@ class NewRow(msgspec.Struct):
     attempts: int = 0
     alone: bool = False
     order_key: str = ""
+    ttl: int | None = None
     errors: bytes | None = None
     replay_of: MessageId | None = None
 
@@ -52,6 +80,21 @@ def add(tx: Transaction, new: Sequence[NewRow]) -> list[bool]:
     """Inserts rows; False where the id is already there."""
     hold_keys(tx, [(row.group, row.order_key) for row in new])
     return [inserted is not None for inserted in tx.each("rows.insert", [_columns(row) for row in new])]
+
+
+def end(
+    tx: Transaction,
+    group: int,
+    message_id: MessageId,
+    state: State,
+    replay_of: MessageId | None,
+    attempts: int | None = None,
+) -> Row | None:
+    """Ends a row that has not ended: canceled or expired. Whether it was the head of its key; None if it is over."""
+    ended = tx.one("rows.end", group=group, id=message_id, state=state.value, attempts=attempts)
+    if ended is not None and replay_of:
+        tx.one("dead.end_replay", id=replay_of, state=state.value)
+    return ended
 
 
 def hold_keys(tx: Transaction, keys: Iterable[tuple[int, str]]) -> None:
@@ -70,9 +113,19 @@ def promote(tx: Transaction, keys: Iterable[tuple[int, str]]) -> None:
 def from_new(group: int, message: NewMessage) -> NewRow:
     """A message that starts its life as a row."""
     content = Content(
-        message.id, message.lane, message.body, message.headers, message.key, message.correlation_id, None
+        message.id,
+        message.lane,
+        message.body,
+        message.headers,
+        message.key,
+        message.correlation_id,
+        message.reply_to,
+        None,
+        None,
     )
-    return NewRow(group, content, delay=message.delay, order_key=message.order_key, alone=message.alone)
+    return NewRow(
+        group, content, delay=message.delay, order_key=message.order_key, ttl=message.ttl, alone=message.alone
+    )
 
 
 def _columns(row: NewRow) -> dict[str, object]:
@@ -92,5 +145,8 @@ def _columns(row: NewRow) -> dict[str, object]:
         "headers": content.headers,
         "key": content.key,
         "correlation_id": content.correlation_id,
+        "reply_to": content.reply_to,
+        "expires_at": content.expires_at,
+        "ttl": row.ttl,
         "enqueued_at": content.enqueued_at,
     }

@@ -15,8 +15,8 @@ from holdfast.core.lifecycle import GIVES_ATTEMPT_BACK, Event, State, attempts_a
 from holdfast.core.settlement import Settlement
 from holdfast.store import rows
 from holdfast.store.burial import Insert, bury, end_replay
-from holdfast.store.rows import Content, NewRow
-from holdfast.store.transaction import Row, Transaction
+from holdfast.store.rows import Content, HeldRow, NewRow
+from holdfast.store.transaction import Transaction
 
 Indexed = tuple[int, Settlement]
 
@@ -36,7 +36,15 @@ def settle(tx: Transaction, insert: Insert, settlements: Sequence[Settlement]) -
             applied[index] = True
     for index in _settle_rows(tx, insert, singles):
         applied[index] = True
+    _keep_results(tx, [one for one, held in zip(settlements, applied, strict=True) if held and one.result is not None])
     return applied
+
+
+def _keep_results(tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    tx.each(
+        "results.keep",
+        [{"id": one.message_id, "group": one.lease.group, "result": one.result} for one in settlements],
+    )
 
 
 def split(tx: Transaction, token: int, size: int, settled: run.Bits, gone: run.Bits, history: int) -> None:
@@ -108,13 +116,14 @@ def _move_out(tx: Transaction, insert: Insert, leaving: list[Settlement]) -> Non
 
 
 def _row_of(settlement: Settlement, content: Content, now: int) -> NewRow:
-    if settlement.event is Event.CANCELED:
-        return NewRow(settlement.lease.group, content, state=State.CANCELED, attempts=settlement.attempt)
+    attempts = attempts_after(settlement.attempt, settlement.event)
+    if settlement.event is Event.EXPIRED:
+        return NewRow(settlement.lease.group, content, state=State.EXPIRED, attempts=attempts)
     return NewRow(
         settlement.lease.group,
         content,
         delay=settlement.delay,
-        attempts=attempts_after(settlement.attempt, settlement.event),
+        attempts=attempts,
         alone=settlement.alone,
         errors=add_to_history(None, settlement.failure, now) if settlement.failure else None,
     )
@@ -125,9 +134,9 @@ def _settle_rows(tx: Transaction, insert: Insert, settlements: list[Indexed]) ->
         return []
     ordered = sorted(settlements, key=lambda pair: (pair[1].lease.group, pair[1].message_id))
     locked = tx.each("rows.lock", [_claim_of(settlement) for _, settlement in ordered])
-    held = [(index, settlement, row) for (index, settlement), row in zip(ordered, locked, strict=True) if row]
-    held = _first_of_each_row(held)
-    rows.hold_keys(tx, [(settlement.lease.group, row[8]) for _, settlement, row in held])
+    found = zip(ordered, locked, strict=True)
+    held = _first_of_each_row([(index, one, HeldRow.of(row)) for (index, one), row in found if row])
+    rows.hold_keys(tx, [(settlement.lease.group, row.order_key) for _, settlement, row in held])
     ended = []
     for event in Event:
         chosen = [(settlement, row) for _, settlement, row in held if settlement.event is event]
@@ -137,37 +146,43 @@ def _settle_rows(tx: Transaction, insert: Insert, settlements: list[Indexed]) ->
             _succeed(tx, chosen)
         elif event is Event.DIED:
             _die(tx, insert, chosen)
-        elif event is Event.CANCELED:
-            tx.each("rows.cancel", [_claim_of(settlement) for settlement, _ in chosen])
+        elif event is Event.EXPIRED:
+            _expire(tx, chosen)
         else:
             _again(tx, chosen)
             continue
-        ended += [(settlement.lease.group, row[8]) for settlement, row in chosen]
+        ended += [(settlement.lease.group, row.order_key) for settlement, row in chosen]
     rows.promote(tx, ended)
-    _ring(tx, {settlement.lease.group for _, settlement, row in held if settlement.event is not Event.ACKED or row[8]})
+    _ring(tx, {one.lease.group for _, one, row in held if one.event is not Event.ACKED or row.order_key})
     return [index for index, _, _ in held]
 
 
-def _succeed(tx: Transaction, chosen: list[tuple[Settlement, Row]]) -> None:
+def _succeed(tx: Transaction, chosen: list[tuple[Settlement, HeldRow]]) -> None:
     results = tx.each("rows.succeed", [_claim_of(settlement) for settlement, _ in chosen])
     forgotten = []
     for (settlement, row), result in zip(chosen, results, strict=True):
-        if row[9]:
-            end_replay(tx, row[9], State.SUCCEEDED)
+        if row.replay_of:
+            end_replay(tx, row.replay_of, State.SUCCEEDED)
         if result is not None and result[2] == 0:
             forgotten.append({"group": settlement.lease.group, "id": settlement.message_id})
     tx.each("rows.remove", forgotten)
 
 
-def _die(tx: Transaction, insert: Insert, chosen: list[tuple[Settlement, Row]]) -> None:
+def _die(tx: Transaction, insert: Insert, chosen: list[tuple[Settlement, HeldRow]]) -> None:
     for settlement, row in chosen:
         assert settlement.failure is not None, "a death has a reason"
-        content = Content.of(row)
-        bury(tx, insert, settlement.lease.group, content, settlement.attempt, settlement.failure, row[7], row[9])
-        tx.each("rows.remove", [{"group": settlement.lease.group, "id": content.id}])
+        group, content = settlement.lease.group, row.content
+        bury(tx, insert, group, content, settlement.attempt, settlement.failure, row.errors, row.replay_of)
+        tx.each("rows.remove", [{"group": group, "id": content.id}])
 
 
-def _again(tx: Transaction, chosen: list[tuple[Settlement, Row]]) -> None:
+def _expire(tx: Transaction, chosen: list[tuple[Settlement, HeldRow]]) -> None:
+    for settlement, row in chosen:
+        attempts = attempts_after(settlement.attempt, settlement.event)
+        rows.end(tx, settlement.lease.group, row.content.id, State.EXPIRED, row.replay_of, attempts)
+
+
+def _again(tx: Transaction, chosen: list[tuple[Settlement, HeldRow]]) -> None:
     now = tx.clock()
     tx.each(
         "rows.again",
@@ -177,8 +192,8 @@ def _again(tx: Transaction, chosen: list[tuple[Settlement, Row]]) -> None:
                 "id": settlement.message_id,
                 "delay": settlement.delay,
                 "attempts": attempts_after(settlement.attempt, settlement.event),
-                "alone": settlement.alone or (bool(row[11]) and settlement.event in GIVES_ATTEMPT_BACK),
-                "errors": add_to_history(row[7], settlement.failure, now) if settlement.failure else row[7],
+                "alone": settlement.alone or (bool(row.alone) and settlement.event in GIVES_ATTEMPT_BACK),
+                "errors": add_to_history(row.errors, settlement.failure, now) if settlement.failure else row.errors,
             }
             for settlement, row in chosen
         ],
@@ -193,8 +208,8 @@ def _first_of_each_member(pairs: list[Indexed]) -> list[Indexed]:
     return list(seen.values())
 
 
-def _first_of_each_row(held: list[tuple[int, Settlement, Row]]) -> list[tuple[int, Settlement, Row]]:
-    seen: dict[tuple[int, bytes], tuple[int, Settlement, Row]] = {}
+def _first_of_each_row(held: list[tuple[int, Settlement, HeldRow]]) -> list[tuple[int, Settlement, HeldRow]]:
+    seen: dict[tuple[int, bytes], tuple[int, Settlement, HeldRow]] = {}
     for entry in sorted(held, key=lambda entry: entry[0]):
         seen.setdefault((entry[1].lease.group, entry[1].message_id), entry)
     return list(seen.values())

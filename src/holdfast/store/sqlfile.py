@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from importlib.resources import files
+from importlib import import_module
+from pathlib import Path
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
@@ -12,23 +13,24 @@ _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
 def load_queries(package: str) -> dict[str, str]:
     """All blocks of a package's `queries` folder."""
     queries: dict[str, str] = {}
-    for entry in sorted(files(package).joinpath("queries").iterdir(), key=lambda file: file.name):
-        if entry.name.endswith(".sql"):
-            for name, text in blocks(entry.read_text(encoding="utf-8")).items():
-                queries[f"{entry.name[:-4]}.{name}"] = text
+    for file in _sql_files(package, "queries"):
+        for name, text in blocks(file.read_text(encoding="utf-8")).items():
+            queries[f"{file.stem}.{name}"] = text
     return queries
 
 
 def load_migrations(package: str) -> list[tuple[int, str, str]]:
     """(number, name, text) of a package's migrations, in order, without holes."""
     found = []
-    for entry in files(package).joinpath("migrations").iterdir():
-        if entry.name.endswith(".sql"):
-            found.append((int(entry.name[:3]), entry.name[:-4], entry.read_text(encoding="utf-8")))
-    found.sort()
+    for file in _sql_files(package, "migrations"):
+        found.append((int(file.stem[:3]), file.stem, file.read_text(encoding="utf-8")))
     if [number for number, _, _ in found] != list(range(1, len(found) + 1)):
         raise RuntimeError(f"the migrations of {package} are not numbered 1, 2, 3, …")
     return found
+
+
+def _sql_files(package: str, folder: str) -> list[Path]:
+    return sorted(Path(str(import_module(package).__file__)).with_name(folder).glob("*.sql"))
 
 
 def blocks(text: str) -> dict[str, str]:

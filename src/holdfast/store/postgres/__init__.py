@@ -6,7 +6,7 @@ from holdfast.store.migrate import Migrator
 from holdfast.store.postgres.connection import Clock, Database
 from holdfast.store.postgres.messages import PostgresMessages
 from holdfast.store.postgres.schema import PostgresSchema
-from holdfast.store.roles import ActsRole, ChannelsRole, ReadsRole
+from holdfast.store.roles import ActsRole, ChannelsRole, LettersRole, ReadsRole
 
 
 class PostgresStore:
@@ -18,6 +18,7 @@ class PostgresStore:
         self.messages = PostgresMessages(self.database)
         self.acts = ActsRole(self.database)
         self.reads = ReadsRole(self.database)
+        self.letters = LettersRole(self.database)
         self.wakeup = self.database.wakeup
         self.schema = Migrator(PostgresSchema(self.database), __name__)
 

@@ -22,8 +22,8 @@ ONE_STATEMENT = 10_000
 """As many messages as one statement takes; more go in several, in one transaction."""
 
 
-def insert(tx: PostgresTransaction, new: Sequence[NewMessage]) -> list[bool]:
-    """Plain messages are appended to their lanes, the others become rows; False where the id was there before."""
+def insert(tx: PostgresTransaction, new: Sequence[NewMessage]) -> None:
+    """Plain messages are appended to their lanes, the others become rows."""
     tx.rings.update({priority.channel_of(lane) for lane in {message.lane for message in new}})
     fresh = _unknown(tx, new) if tx.again else new
     plain = [message for message in fresh if message.plain]
@@ -34,7 +34,6 @@ def insert(tx: PostgresTransaction, new: Sequence[NewMessage]) -> list[bool]:
         channels = {priority.channel_of(message.lane) for message in singles}
         groups = {channel: _group_of(tx, channel) for channel in channels}
         rows.add(tx, [rows.from_new(groups[priority.channel_of(message.lane)], message) for message in singles])
-    return [True] * len(new)
 
 
 def _append(tx: PostgresTransaction, new: Sequence[NewMessage]) -> None:
@@ -50,6 +49,8 @@ def _append(tx: PostgresTransaction, new: Sequence[NewMessage]) -> None:
         headers=_or_none([message.headers for message in new]),
         keys=_or_none([message.key for message in new]),
         correlation_ids=_or_none([message.correlation_id for message in new]),
+        reply_tos=_or_none([message.reply_to for message in new]),
+        ttls=_or_none([message.ttl for message in new]),
     )
 
 
@@ -91,7 +92,7 @@ def whole_runs(settlements: Sequence[Settlement]) -> dict[int, int]:
         if one.member is None:
             continue
         token = one.lease.token
-        if one.event is Event.ACKED and one.member not in acked[token]:
+        if one.event is Event.ACKED and one.result is None and one.member not in acked[token]:
             acked[token].add(one.member)
             leases[token] = one.lease
         else:
@@ -130,7 +131,7 @@ def _wish(request: ClaimRequest) -> dict[str, object]:
     return {
         "readers": int8_array([channel.group for channel in request.channels]),
         "first_lanes": int8_array([priority.lane(channel.id, 0) for channel in request.channels]),
-        "terms": int8_array([request.lease or round(spec.lease * 1_000_000) for spec in specs]),
+        "terms": int8_array([request.term(channel) for channel in request.channels]),
         "run_limits": int8_array([spec.run_limit(request.limit) for spec in specs]),
         "wanted": request.limit,
         "worker": request.worker,

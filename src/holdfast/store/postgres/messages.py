@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.message import NewMessage
+from holdfast.core.message import Duplicate, NewMessage
 from holdfast.core.settlement import Settlement
-from holdfast.store import expiry, extending
+from holdfast.store import expiry, extending, idempotency
 from holdfast.store.api import Channel, Claimed, ClaimRequest
 from holdfast.store.postgres import lanes
 from holdfast.store.postgres.connection import Database
@@ -18,10 +18,10 @@ class PostgresMessages:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def insert(self, new: Sequence[NewMessage]) -> list[bool]:
-        one_statement = len(new) <= lanes.ONE_STATEMENT and all(message.plain for message in new)
-        run = self._database.single if one_statement else self._database.write
-        return run(lambda tx: lanes.insert(tx, new))
+    def insert(self, new: Sequence[NewMessage]) -> list[Duplicate | None]:
+        simple = len(new) <= lanes.ONE_STATEMENT and all(message.plain and message.once is None for message in new)
+        run = self._database.single if simple else self._database.write
+        return run(lambda tx: idempotency.insert(tx, lanes.insert, new))
 
     def claim(self, request: ClaimRequest) -> Claimed:
         if not request.ack:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.store.migrate import Migrator
-from holdfast.store.roles import ActsRole, ChannelsRole, ReadsRole
+from holdfast.store.roles import ActsRole, ChannelsRole, LettersRole, ReadsRole
 from holdfast.store.sqlite.connection import Clock, Database
 from holdfast.store.sqlite.messages import SqliteMessages
 from holdfast.store.sqlite.schema import SqliteSchema
@@ -18,6 +18,7 @@ class SqliteStore:
         self.messages = SqliteMessages(self.database)
         self.acts = ActsRole(self.database)
         self.reads = ReadsRole(self.database)
+        self.letters = LettersRole(self.database)
         self.wakeup = self.database.wakeup
         self.schema = Migrator(SqliteSchema(self.database), __name__)
 

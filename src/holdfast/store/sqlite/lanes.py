@@ -14,8 +14,8 @@ from holdfast.store.sqlite.connection import SqliteTransaction
 from holdfast.store.transaction import Row
 
 
-def insert(tx: SqliteTransaction, new: Sequence[NewMessage]) -> list[bool]:
-    """Plain messages are appended to their lanes, the others become rows; False where the id was there before."""
+def insert(tx: SqliteTransaction, new: Sequence[NewMessage]) -> None:
+    """Plain messages are appended to their lanes, the others become rows."""
     tx.rings.update({priority.channel_of(lane) for lane in {message.lane for message in new}})
     lanes: dict[int, list[NewMessage]] = defaultdict(list)
     for message in new:
@@ -25,7 +25,6 @@ def insert(tx: SqliteTransaction, new: Sequence[NewMessage]) -> list[bool]:
         _append(tx, lane, messages)
     singles = [message for message in new if not message.plain]
     rows.add(tx, [rows.from_new(_group_of(tx, message.lane), message) for message in singles])
-    return [True] * len(new)
 
 
 def claim(tx: SqliteTransaction, request: ClaimRequest) -> Claimed:
@@ -49,7 +48,17 @@ def _append(tx: SqliteTransaction, lane: int, messages: list[NewMessage]) -> Non
     tx.many(
         "lanes.append",
         [
-            (first + index, new.id, new.body, new.headers, new.key, new.correlation_id, now)
+            (
+                first + index,
+                new.id,
+                new.body,
+                new.headers,
+                new.key,
+                new.correlation_id,
+                new.reply_to,
+                None if new.ttl is None else now + new.ttl,
+                now,
+            )
             for index, new in enumerate(messages)
         ],
     )
@@ -116,13 +125,13 @@ def _take_run(
     )
     lease = Lease(token, channel.group, until, size, request.worker)
     return [
-        Grant(lease, 1, member, Message(message_id, lane, body, headers, key, correlation_id, enqueued_at))
-        for member, (_, message_id, body, headers, key, correlation_id, enqueued_at) in enumerate(found)
+        Grant(lease, 1, member, Message(message_id, lane, *content))
+        for member, (_, message_id, *content) in enumerate(found)
     ]
 
 
 def _until(tx: SqliteTransaction, request: ClaimRequest, channel: Channel) -> int:
-    return tx.clock() + (request.lease or round(channel.spec.lease * 1_000_000))
+    return tx.clock() + request.term(channel)
 
 
 def _next_token(tx: SqliteTransaction) -> int:

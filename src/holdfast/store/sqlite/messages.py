@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.message import NewMessage
+from holdfast.core.message import Duplicate, NewMessage
 from holdfast.core.settlement import Settlement
-from holdfast.store import expiry, extending, settling
+from holdfast.store import expiry, extending, idempotency, settling
 from holdfast.store.api import Channel, Claimed, ClaimRequest
 from holdfast.store.sqlite import lanes
 from holdfast.store.sqlite.connection import Database
@@ -18,8 +18,8 @@ class SqliteMessages:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def insert(self, new: Sequence[NewMessage]) -> list[bool]:
-        return self._database.write(lambda tx: lanes.insert(tx, new))
+    def insert(self, new: Sequence[NewMessage]) -> list[Duplicate | None]:
+        return self._database.write(lambda tx: idempotency.insert(tx, lanes.insert, new))
 
     def claim(self, request: ClaimRequest) -> Claimed:
         return self._database.write(lambda tx: lanes.claim(tx, request))

@@ -23,6 +23,7 @@ CREATE TABLE holdfast_group (
     channel_id bigint NOT NULL REFERENCES holdfast_channel (id),
     name       text   NOT NULL DEFAULT '',
     history    bigint NOT NULL DEFAULT 0,
+    paused     boolean NOT NULL DEFAULT false,
     UNIQUE (channel_id, name)
 );
 
@@ -41,11 +42,14 @@ CREATE TABLE holdfast_message (
     headers        bytea,
     key            text,
     correlation_id text,
+    reply_to       text,
+    expires_at     bigint,
     enqueued_at    bigint NOT NULL,
     PRIMARY KEY (lane, xid, seq)
 );
 
 CREATE UNIQUE INDEX holdfast_message_id ON holdfast_message (id);
+CREATE INDEX holdfast_message_expires ON holdfast_message (lane, expires_at) WHERE expires_at IS NOT NULL;
 
 -- One row per group and lane, never updated: locking it makes claims of a lane take turns.
 CREATE TABLE holdfast_lane (
@@ -97,7 +101,7 @@ CREATE TABLE holdfast_row (
     group_id       bigint  NOT NULL REFERENCES holdfast_group (id),
     id             uuid    NOT NULL,
     lane           bigint  NOT NULL,
-    state          text    NOT NULL CHECK (state IN ('pending', 'processing', 'succeeded', 'canceled')),
+    state          text    NOT NULL CHECK (state IN ('pending', 'processing', 'succeeded', 'canceled', 'expired')),
     due_at         bigint  NOT NULL,
     attempts       bigint  NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     alone          boolean NOT NULL DEFAULT false,
@@ -113,10 +117,12 @@ CREATE TABLE holdfast_row (
     headers        bytea,
     key            text,
     correlation_id text,
+    reply_to       text,
+    expires_at     bigint,
     enqueued_at    bigint  NOT NULL,
     CHECK ((state = 'processing') = (token IS NOT NULL)),
     CHECK ((state = 'processing') = (until IS NOT NULL)),
-    CHECK ((state IN ('succeeded', 'canceled')) = (finished_at IS NOT NULL)),
+    CHECK ((state IN ('succeeded', 'canceled', 'expired')) = (finished_at IS NOT NULL)),
     CHECK (head OR state <> 'processing')
 );
 
@@ -125,7 +131,32 @@ CREATE INDEX holdfast_row_due ON holdfast_row (group_id, lane, due_at, seq) WHER
 CREATE INDEX holdfast_row_alone ON holdfast_row (group_id, due_at, seq) WHERE state = 'pending' AND head AND alone;
 CREATE INDEX holdfast_row_leased ON holdfast_row (group_id, until, seq) WHERE state = 'processing';
 CREATE INDEX holdfast_row_finished ON holdfast_row (group_id, finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX holdfast_row_expires ON holdfast_row (group_id, expires_at, seq) WHERE state = 'pending' AND expires_at IS NOT NULL;
+CREATE INDEX holdfast_row_age ON holdfast_row (group_id, enqueued_at, seq) WHERE state = 'pending';
 CREATE INDEX holdfast_row_order ON holdfast_row (group_id, order_key, seq) WHERE order_key <> '' AND finished_at IS NULL;
+
+-- What was enqueued under a key, so that a second time finds the first.
+CREATE TABLE holdfast_idempotency (
+    channel_id bigint NOT NULL REFERENCES holdfast_channel (id),
+    key        text   NOT NULL,
+    message_id uuid   NOT NULL,
+    digest     bytea  NOT NULL,
+    expires_at bigint NOT NULL,
+    PRIMARY KEY (channel_id, key)
+);
+
+CREATE INDEX holdfast_idempotency_expires ON holdfast_idempotency (channel_id, expires_at);
+CREATE INDEX holdfast_idempotency_message ON holdfast_idempotency (message_id);
+
+-- What consumers gave back with an ack.
+CREATE TABLE holdfast_result (
+    message_id uuid   PRIMARY KEY,
+    group_id   bigint NOT NULL REFERENCES holdfast_group (id),
+    result     bytea  NOT NULL,
+    expires_at bigint NOT NULL
+);
+
+CREATE INDEX holdfast_result_expires ON holdfast_result (group_id, expires_at);
 
 -- Dead letters: a full copy, independent of everything above.
 CREATE TABLE holdfast_dead (
@@ -141,15 +172,32 @@ CREATE TABLE holdfast_dead (
     failed_at      bigint NOT NULL,
     replayed_as    uuid,
     replay_state   text,
+    replays        bigint NOT NULL DEFAULT 0,
     body           bytea  NOT NULL,
     headers        bytea,
     key            text,
     correlation_id text,
+    reply_to       text,
     enqueued_at    bigint NOT NULL
 );
 
 CREATE INDEX holdfast_dead_channel ON holdfast_dead (channel_id, id);
+CREATE INDEX holdfast_dead_age ON holdfast_dead (channel_id, failed_at);
 CREATE INDEX holdfast_dead_message ON holdfast_dead (message_id);
+
+-- Who did what to dead letters, and to how many.
+CREATE TABLE holdfast_audit (
+    id     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    tenant text   NOT NULL,
+    at     bigint NOT NULL,
+    actor  text   NOT NULL,
+    act    text   NOT NULL,
+    queue  text  ,
+    about  bytea  NOT NULL,
+    count  bigint NOT NULL
+);
+
+CREATE INDEX holdfast_audit_tenant ON holdfast_audit (tenant, id);
 
 -- Every claimed message, whichever engine it comes from. `member` is its place in a run, NULL for a row.
 CREATE TYPE holdfast_grant AS (
@@ -164,6 +212,8 @@ CREATE TYPE holdfast_grant AS (
     headers        bytea,
     key            text,
     correlation_id text,
+    reply_to       text,
+    expires_at     bigint,
     enqueued_at    bigint
 );
 
@@ -235,6 +285,7 @@ RETURNS TABLE (level bigint, in_rows boolean, in_lane boolean) LANGUAGE sql STAB
     FROM generate_series(0, 3) AS l (level),
          LATERAL (SELECT * FROM holdfast_cursor c WHERE c.group_id = reader AND c.lane = first_lane + l.level
                   ORDER BY c.number DESC LIMIT 1) AS c
+    WHERE NOT (SELECT g.paused FROM holdfast_group g WHERE g.id = reader)
     ORDER BY l.level
 $$;
 
@@ -261,9 +312,10 @@ BEGIN
         new_token := nextval('holdfast_token');
         RETURN QUERY
             SELECT reader, new_token, new_until, 1::bigint, w.place - 1, w.lane, w.id, w.body, w.headers, w.key,
-                   w.correlation_id, w.enqueued_at
+                   w.correlation_id, w.reply_to, w.expires_at, w.enqueued_at
             FROM holdfast_read_window(wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, wanted)
-                 WITH ORDINALITY AS w (lane, xid, seq, id, body, headers, key, correlation_id, enqueued_at, place);
+                 WITH ORDINALITY AS w (lane, xid, seq, id, body, headers, key, correlation_id, reply_to, expires_at,
+                                       enqueued_at, place);
         GET DIAGNOSTICS taken = ROW_COUNT;
         IF taken > 0 THEN
             SELECT w.xid, w.seq INTO last_xid, last_seq
@@ -337,7 +389,7 @@ BEGIN
         )
         SELECT first_alone,
                ROW(reader, new_token, new_until, t.attempts, NULL, t.lane, t.id, t.body, t.headers, t.key,
-                   t.correlation_id, t.enqueued_at)::holdfast_grant
+                   t.correlation_id, t.reply_to, t.expires_at, t.enqueued_at)::holdfast_grant
         FROM taken t
         ORDER BY t.due_at, t.seq;
 END
@@ -386,6 +438,7 @@ DECLARE
 BEGIN
     IF alone_first THEN
         FOR place IN 1..cardinality(readers) LOOP
+            CONTINUE WHEN (SELECT g.paused FROM holdfast_group g WHERE g.id = readers[place]);
             FOR found_row IN SELECT * FROM holdfast_claim_rows(readers[place], NULL, 1, moment,
                                      moment + terms[place], new_worker, true)
             LOOP

@@ -46,11 +46,17 @@ SELECT min(moment) - (SELECT holdfast_now(:now::bigint)) FROM (
     SELECT min(until) AS moment FROM holdfast_run WHERE group_id = :group AND finished_at IS NULL
     UNION ALL SELECT min(until) FROM holdfast_row WHERE group_id = :group AND state = 'processing'
     UNION ALL SELECT min(due_at) FROM holdfast_row
-              WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head
+              WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head AND NOT (SELECT paused FROM holdfast_group WHERE id = :group)
     UNION ALL SELECT min(due_at) FROM holdfast_row
-              WHERE group_id = :group AND lane = :lane + 1 AND state = 'pending' AND head
+              WHERE group_id = :group AND lane = :lane + 1 AND state = 'pending' AND head AND NOT (SELECT paused FROM holdfast_group WHERE id = :group)
     UNION ALL SELECT min(due_at) FROM holdfast_row
-              WHERE group_id = :group AND lane = :lane + 2 AND state = 'pending' AND head
+              WHERE group_id = :group AND lane = :lane + 2 AND state = 'pending' AND head AND NOT (SELECT paused FROM holdfast_group WHERE id = :group)
     UNION ALL SELECT min(due_at) FROM holdfast_row
-              WHERE group_id = :group AND lane = :lane + 3 AND state = 'pending' AND head
+              WHERE group_id = :group AND lane = :lane + 3 AND state = 'pending' AND head AND NOT (SELECT paused FROM holdfast_group WHERE id = :group)
 ) AS moments
+
+-- name: pause
+UPDATE holdfast_group SET paused = :paused WHERE id = :group
+
+-- name: is_paused
+SELECT paused FROM holdfast_group WHERE id = :group

@@ -1,17 +1,48 @@
 -- name: insert
 INSERT INTO holdfast_dead (id, tenant, channel_id, group_id, message_id, lane, attempts, error, errors, failed_at,
-                           body, headers, key, correlation_id, enqueued_at)
+                           body, headers, key, correlation_id, reply_to, enqueued_at, replays)
 VALUES (:id::uuid, :tenant, :channel, :group, :message_id::uuid, :lane, :attempts, :error, :errors, :failed_at,
-        :body, :headers, :key, :correlation_id, :enqueued_at)
+        :body, :headers, :key, :correlation_id, :reply_to, :enqueued_at,
+        coalesce((SELECT d.replays + 1 FROM holdfast_dead d WHERE d.id = :replay_of::uuid), 0))
 
 -- name: list
-SELECT d.id, c.name, d.message_id, d.lane, d.body, d.headers, d.key, d.correlation_id, d.enqueued_at,
-       d.error, d.attempts, d.failed_at, d.errors, d.replayed_as, d.replay_state
+SELECT d.id, c.name, d.message_id, d.lane, d.body, d.headers, d.key, d.correlation_id, d.reply_to,
+       NULL::bigint, d.enqueued_at,
+       d.error, d.attempts, d.failed_at, d.errors, d.replayed_as, d.replay_state, d.replays
 FROM holdfast_dead d
 JOIN holdfast_channel c ON c.id = d.channel_id
-WHERE d.tenant = :tenant AND (:queue::text IS NULL OR c.name = :queue) AND (:after::uuid IS NULL OR d.id > :after::uuid)
+WHERE d.tenant = :tenant AND (:queue::text IS NULL OR c.name = :queue)
+  AND (:after::uuid IS NULL OR d.id > :after::uuid)
+  AND (:error::text IS NULL OR position(:error::text IN d.error) > 0)
+  AND (:key::text IS NULL OR d.key = :key)
+  AND (:since::bigint IS NULL OR d.failed_at >= :since) AND (:before::bigint IS NULL OR d.failed_at < :before)
+  AND (NOT :fresh::boolean OR d.replayed_as IS NULL)
 ORDER BY d.id
 LIMIT :limit
+
+-- name: matching
+-- How many of them there are, and the last: the end of what a bulk act is about.
+SELECT count(*), (array_agg(d.id ORDER BY d.id DESC))[1]
+FROM holdfast_dead d
+JOIN holdfast_channel c ON c.id = d.channel_id
+WHERE d.tenant = :tenant AND (:queue::text IS NULL OR c.name = :queue)
+  AND (:after::uuid IS NULL OR d.id > :after::uuid)
+  AND (:error::text IS NULL OR position(:error::text IN d.error) > 0)
+  AND (:key::text IS NULL OR d.key = :key)
+  AND (:since::bigint IS NULL OR d.failed_at >= :since) AND (:before::bigint IS NULL OR d.failed_at < :before)
+  AND (NOT :fresh::boolean OR d.replayed_as IS NULL)
+
+-- name: delete
+DELETE FROM holdfast_dead WHERE id = :id::uuid AND tenant = :tenant RETURNING 1
+
+-- name: outdated
+DELETE FROM holdfast_dead
+WHERE id = ANY (ARRAY(
+    SELECT id FROM holdfast_dead
+    WHERE channel_id = :channel AND failed_at <= (SELECT holdfast_now(:now::bigint)) - :retention
+    ORDER BY failed_at
+    LIMIT :limit
+))
 
 -- name: find
 -- The last death of a message.
@@ -25,7 +56,7 @@ LIMIT 1
 -- name: begin_replay
 UPDATE holdfast_dead SET replayed_as = :new_id::uuid, replay_state = 'pending'
 WHERE id = :id::uuid AND tenant = :tenant AND replayed_as IS NULL
-RETURNING group_id, lane, body, headers, key, correlation_id
+RETURNING group_id, lane, body, headers, key, correlation_id, reply_to
 
 -- name: exists
 SELECT 1 FROM holdfast_dead WHERE id = :id::uuid AND tenant = :tenant

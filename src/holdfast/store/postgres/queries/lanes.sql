@@ -1,13 +1,16 @@
 -- name: append
 -- An array that is NULL is one of NULLs; without :lanes all go to :lane.
-INSERT INTO holdfast_message (lane, id, body, headers, key, correlation_id, enqueued_at)
-SELECT coalesce(n.lane, :lane), n.id, n.body, n.headers, n.key, n.correlation_id, (SELECT holdfast_now(:now::bigint))
-FROM unnest(:lanes::bigint[], :ids::uuid[], :bodies::bytea[], :headers::bytea[], :keys::text[], :correlation_ids::text[])
-     WITH ORDINALITY AS n (lane, id, body, headers, key, correlation_id, place)
+INSERT INTO holdfast_message (lane, id, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at)
+SELECT coalesce(n.lane, :lane), n.id, n.body, n.headers, n.key, n.correlation_id, n.reply_to,
+       (SELECT holdfast_now(:now::bigint)) + n.ttl, (SELECT holdfast_now(:now::bigint))
+FROM unnest(:lanes::bigint[], :ids::uuid[], :bodies::bytea[], :headers::bytea[], :keys::text[], :correlation_ids::text[],
+            :reply_tos::text[], :ttls::bigint[])
+     WITH ORDINALITY AS n (lane, id, body, headers, key, correlation_id, reply_to, ttl, place)
 ORDER BY n.place
 
 -- name: claim
-SELECT group_id, token, until, attempt, member, lane, id, body, headers, key, correlation_id, enqueued_at
+SELECT group_id, token, until, attempt, member, lane, id, body, headers, key, correlation_id, reply_to, expires_at,
+       enqueued_at
 FROM holdfast_claim(:readers::bigint[], :first_lanes::bigint[], :terms::bigint[], :run_limits::bigint[], :wanted::bigint,
                     :worker::text, :alone_first, :now::bigint)
 
@@ -16,16 +19,17 @@ FROM holdfast_claim(:readers::bigint[], :first_lanes::bigint[], :terms::bigint[]
 -- A closed run comes back as a row without a message.
 SELECT NULL::bigint AS group_id, token, NULL::bigint AS until, NULL::bigint AS attempt, NULL::bigint AS member,
        NULL::bigint AS lane, NULL::uuid AS id, NULL::bytea AS body, NULL::bytea AS headers, NULL::text AS key,
-       NULL::text AS correlation_id, NULL::bigint AS enqueued_at
+       NULL::text AS correlation_id, NULL::text AS reply_to, NULL::bigint AS expires_at, NULL::bigint AS enqueued_at
 FROM holdfast_close(:tokens::bigint[], :sizes::bigint[], :now::bigint) AS token
 UNION ALL
-SELECT group_id, token, until, attempt, member, lane, id, body, headers, key, correlation_id, enqueued_at
+SELECT group_id, token, until, attempt, member, lane, id, body, headers, key, correlation_id, reply_to, expires_at,
+       enqueued_at
 FROM holdfast_claim(:readers::bigint[], :first_lanes::bigint[], :terms::bigint[], :run_limits::bigint[], :wanted::bigint,
                     :worker::text, :alone_first, :now::bigint)
 
 -- name: member
 -- The message of a lane by id, in the columns that a row takes over.
-SELECT id, lane, body, headers, key, correlation_id, enqueued_at
+SELECT id, lane, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at
 FROM holdfast_message
 WHERE id = :id::uuid
 
@@ -63,9 +67,17 @@ WITH last AS MATERIALIZED (
     ORDER BY m.xid, m.seq
     LIMIT :limit
 )
-SELECT id, lane, body, headers, key, correlation_id, enqueued_at
+SELECT id, lane, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at
 FROM (SELECT * FROM windowed UNION ALL SELECT * FROM later) AS both_parts
 ORDER BY part, xid, seq
+LIMIT :limit
+
+-- name: outlived
+-- Messages with a time to live that is over, whether or not they were claimed.
+SELECT id, lane, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at
+FROM holdfast_message
+WHERE lane = :lane AND expires_at <= (SELECT holdfast_now(:now::bigint))
+ORDER BY expires_at
 LIMIT :limit
 
 -- name: count

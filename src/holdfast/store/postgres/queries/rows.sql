@@ -1,13 +1,15 @@
 -- name: insert
 -- A row with an order key is claimable only as the first unfinished one of its key.
 INSERT INTO holdfast_row (group_id, id, lane, state, due_at, attempts, alone, order_key, head, finished_at,
-                          errors, replay_of, body, headers, key, correlation_id, enqueued_at)
+                          errors, replay_of, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at)
 VALUES (:group, :id::uuid, :lane, :state, (SELECT holdfast_now(:now::bigint)) + :delay, :attempts, :alone, :order_key,
         :order_key::text = '' OR NOT EXISTS (SELECT 1 FROM holdfast_row
                                        WHERE group_id = :group AND order_key = :order_key AND order_key <> ''
                                          AND finished_at IS NULL),
         CASE WHEN :state::text IN ('pending', 'processing') THEN NULL ELSE (SELECT holdfast_now(:now::bigint)) END,
-        :errors, :replay_of::uuid, :body, :headers, :key, :correlation_id, coalesce(:enqueued_at::bigint, (SELECT holdfast_now(:now::bigint))))
+        :errors, :replay_of::uuid, :body, :headers, :key, :correlation_id, :reply_to,
+        coalesce(:expires_at::bigint, (SELECT holdfast_now(:now::bigint)) + :ttl::bigint),
+        coalesce(:enqueued_at::bigint, (SELECT holdfast_now(:now::bigint))))
 ON CONFLICT DO NOTHING
 RETURNING 1
 
@@ -17,7 +19,8 @@ SELECT pg_advisory_xact_lock(hashtextextended(:order_key::text, :group::bigint))
 
 -- name: lock
 -- The row behind a claim, if the token still holds.
-SELECT id, lane, body, headers, key, correlation_id, enqueued_at, errors, order_key, replay_of, worker, alone
+SELECT id, lane, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at, errors, order_key, replay_of, worker,
+       alone, attempts
 FROM holdfast_row
 WHERE group_id = :group AND id = :id::uuid AND token = :token
 FOR UPDATE
@@ -35,9 +38,9 @@ SET state = 'pending', due_at = (SELECT holdfast_now(:now::bigint)) + :delay, at
 WHERE group_id = :group AND id = :id::uuid
 RETURNING 1
 
--- name: cancel
+-- name: end
 UPDATE holdfast_row
-SET state = 'canceled', finished_at = (SELECT holdfast_now(:now::bigint)), token = NULL, until = NULL
+SET state = :state, attempts = coalesce(:attempts::bigint, attempts), finished_at = (SELECT holdfast_now(:now::bigint)), token = NULL, until = NULL
 WHERE group_id = :group AND id = :id::uuid AND finished_at IS NULL
 RETURNING head
 
@@ -57,11 +60,28 @@ UPDATE holdfast_row SET until = (SELECT holdfast_now(:now::bigint)) + :micros
 WHERE group_id = :group AND id = :id::uuid AND token = :token
 RETURNING until
 
--- name: expired
-SELECT id, lane, body, headers, key, correlation_id, enqueued_at, errors, order_key, replay_of, worker, attempts
+-- name: lapsed
+SELECT id, lane, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at, errors, order_key, replay_of, worker,
+       alone, attempts
 FROM holdfast_row
 WHERE group_id = :group AND state = 'processing' AND until <= (SELECT holdfast_now(:now::bigint))
 ORDER BY until, seq
+LIMIT :limit
+FOR UPDATE SKIP LOCKED
+
+-- name: outlived
+SELECT id, order_key, replay_of
+FROM holdfast_row
+WHERE group_id = :group AND state = 'pending' AND expires_at <= (SELECT holdfast_now(:now::bigint))
+ORDER BY expires_at, seq
+LIMIT :limit
+FOR UPDATE SKIP LOCKED
+
+-- name: aged
+SELECT id, order_key, replay_of
+FROM holdfast_row
+WHERE group_id = :group AND state = 'pending' AND enqueued_at <= (SELECT holdfast_now(:now::bigint)) - :max_age
+ORDER BY enqueued_at, seq
 LIMIT :limit
 FOR UPDATE SKIP LOCKED
 
@@ -78,7 +98,7 @@ WHERE seq = ANY (ARRAY(
 DELETE FROM holdfast_row WHERE group_id = :group AND state = 'pending'
 
 -- name: peek
-SELECT id, lane, body, headers, key, correlation_id, enqueued_at
+SELECT id, lane, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at
 FROM holdfast_row
 WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head AND due_at <= (SELECT holdfast_now(:now::bigint))
 ORDER BY due_at, seq

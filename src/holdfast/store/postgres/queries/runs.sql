@@ -18,7 +18,7 @@ UPDATE holdfast_run SET until = (SELECT holdfast_now(:now::bigint)) + :micros
 WHERE token = :token AND finished_at IS NULL
 RETURNING until
 
--- name: expired
+-- name: lapsed
 SELECT r.token, r.size, r.settled, r.gone, g.history, r.worker
 FROM holdfast_run r JOIN holdfast_group g ON g.id = r.group_id
 WHERE r.group_id = :group AND r.finished_at IS NULL AND r.until <= (SELECT holdfast_now(:now::bigint))
@@ -27,7 +27,7 @@ LIMIT :limit
 FOR UPDATE OF r SKIP LOCKED
 
 -- name: members
-SELECT m.id, m.lane, m.body, m.headers, m.key, m.correlation_id, m.enqueued_at
+SELECT m.id, m.lane, m.body, m.headers, m.key, m.correlation_id, m.reply_to, m.expires_at, m.enqueued_at
 FROM holdfast_run r
 JOIN holdfast_message m ON m.lane = r.lane
  AND (m.xid, m.seq) > (r.after_xid, r.after_seq) AND (m.xid, m.seq) <= (r.last_xid, r.last_seq)

@@ -16,6 +16,7 @@ CREATE TABLE holdfast_group (
     channel_id INTEGER NOT NULL REFERENCES holdfast_channel (id),
     name       TEXT    NOT NULL DEFAULT '',
     history    INTEGER NOT NULL DEFAULT 0,
+    paused     INTEGER NOT NULL DEFAULT 0,
     UNIQUE (channel_id, name)
 );
 
@@ -40,10 +41,13 @@ CREATE TABLE holdfast_message (
     headers        BLOB,
     key            TEXT,
     correlation_id TEXT,
+    reply_to       TEXT,
+    expires_at     INTEGER,
     enqueued_at    INTEGER NOT NULL
 );
 
 CREATE UNIQUE INDEX holdfast_message_id ON holdfast_message (id);
+CREATE INDEX holdfast_message_expires ON holdfast_message (position >> 40, expires_at) WHERE expires_at IS NOT NULL;
 
 -- How far a group has claimed a lane: everything up to `position` is in a run, settled, or moved to a row.
 CREATE TABLE holdfast_cursor (
@@ -78,7 +82,7 @@ CREATE TABLE holdfast_row (
     group_id       INTEGER NOT NULL REFERENCES holdfast_group (id),
     id             BLOB    NOT NULL,
     lane           INTEGER NOT NULL,
-    state          TEXT    NOT NULL CHECK (state IN ('pending', 'processing', 'succeeded', 'canceled')),
+    state          TEXT    NOT NULL CHECK (state IN ('pending', 'processing', 'succeeded', 'canceled', 'expired')),
     due_at         INTEGER NOT NULL,
     attempts       INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     alone          INTEGER NOT NULL DEFAULT 0,
@@ -94,10 +98,12 @@ CREATE TABLE holdfast_row (
     headers        BLOB,
     key            TEXT,
     correlation_id TEXT,
+    reply_to       TEXT,
+    expires_at     INTEGER,
     enqueued_at    INTEGER NOT NULL,
     CHECK ((state = 'processing') = (token IS NOT NULL)),
     CHECK ((state = 'processing') = (until IS NOT NULL)),
-    CHECK ((state IN ('succeeded', 'canceled')) = (finished_at IS NOT NULL)),
+    CHECK ((state IN ('succeeded', 'canceled', 'expired')) = (finished_at IS NOT NULL)),
     CHECK (head = 1 OR state <> 'processing')
 );
 
@@ -106,7 +112,32 @@ CREATE INDEX holdfast_row_due ON holdfast_row (group_id, lane, due_at, seq) WHER
 CREATE INDEX holdfast_row_alone ON holdfast_row (group_id, due_at, seq) WHERE state = 'pending' AND head = 1 AND alone = 1;
 CREATE INDEX holdfast_row_leased ON holdfast_row (group_id, until) WHERE state = 'processing';
 CREATE INDEX holdfast_row_finished ON holdfast_row (group_id, finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX holdfast_row_expires ON holdfast_row (group_id, expires_at, seq) WHERE state = 'pending' AND expires_at IS NOT NULL;
+CREATE INDEX holdfast_row_age ON holdfast_row (group_id, enqueued_at, seq) WHERE state = 'pending';
 CREATE INDEX holdfast_row_order ON holdfast_row (group_id, order_key, seq) WHERE order_key <> '' AND finished_at IS NULL;
+
+-- What was enqueued under a key, so that a second time finds the first.
+CREATE TABLE holdfast_idempotency (
+    channel_id INTEGER NOT NULL REFERENCES holdfast_channel (id),
+    key        TEXT    NOT NULL,
+    message_id BLOB    NOT NULL,
+    digest     BLOB    NOT NULL,
+    expires_at INTEGER NOT NULL,
+    PRIMARY KEY (channel_id, key)
+) WITHOUT ROWID;
+
+CREATE INDEX holdfast_idempotency_expires ON holdfast_idempotency (channel_id, expires_at);
+CREATE INDEX holdfast_idempotency_message ON holdfast_idempotency (message_id);
+
+-- What consumers gave back with an ack.
+CREATE TABLE holdfast_result (
+    message_id BLOB    PRIMARY KEY,
+    group_id   INTEGER NOT NULL REFERENCES holdfast_group (id),
+    result     BLOB    NOT NULL,
+    expires_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE INDEX holdfast_result_expires ON holdfast_result (group_id, expires_at);
 
 -- Dead letters: a full copy, independent of everything above.
 CREATE TABLE holdfast_dead (
@@ -122,12 +153,29 @@ CREATE TABLE holdfast_dead (
     failed_at      INTEGER NOT NULL,
     replayed_as    BLOB,
     replay_state   TEXT,
+    replays        INTEGER NOT NULL DEFAULT 0,
     body           BLOB    NOT NULL,
     headers        BLOB,
     key            TEXT,
     correlation_id TEXT,
+    reply_to       TEXT,
     enqueued_at    INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 CREATE INDEX holdfast_dead_channel ON holdfast_dead (channel_id, id);
+CREATE INDEX holdfast_dead_age ON holdfast_dead (channel_id, failed_at);
 CREATE INDEX holdfast_dead_message ON holdfast_dead (message_id);
+
+-- Who did what to dead letters, and to how many.
+CREATE TABLE holdfast_audit (
+    id     INTEGER PRIMARY KEY AUTOINCREMENT,
+    tenant TEXT    NOT NULL,
+    at     INTEGER NOT NULL,
+    actor  TEXT    NOT NULL,
+    act    TEXT    NOT NULL,
+    queue  TEXT   ,
+    about  BLOB    NOT NULL,
+    count  INTEGER NOT NULL
+);
+
+CREATE INDEX holdfast_audit_tenant ON holdfast_audit (tenant, id);

@@ -41,11 +41,17 @@ SELECT min(moment) - :now FROM (
     SELECT min(until) AS moment FROM holdfast_run WHERE group_id = :group AND finished_at IS NULL
     UNION ALL SELECT min(until) FROM holdfast_row WHERE group_id = :group AND state = 'processing'
     UNION ALL SELECT min(due_at) FROM holdfast_row
-              WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1
+              WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1 AND NOT (SELECT paused FROM holdfast_group WHERE id = :group)
     UNION ALL SELECT min(due_at) FROM holdfast_row
-              WHERE group_id = :group AND lane = :lane + 1 AND state = 'pending' AND head = 1
+              WHERE group_id = :group AND lane = :lane + 1 AND state = 'pending' AND head = 1 AND NOT (SELECT paused FROM holdfast_group WHERE id = :group)
     UNION ALL SELECT min(due_at) FROM holdfast_row
-              WHERE group_id = :group AND lane = :lane + 2 AND state = 'pending' AND head = 1
+              WHERE group_id = :group AND lane = :lane + 2 AND state = 'pending' AND head = 1 AND NOT (SELECT paused FROM holdfast_group WHERE id = :group)
     UNION ALL SELECT min(due_at) FROM holdfast_row
-              WHERE group_id = :group AND lane = :lane + 3 AND state = 'pending' AND head = 1
+              WHERE group_id = :group AND lane = :lane + 3 AND state = 'pending' AND head = 1 AND NOT (SELECT paused FROM holdfast_group WHERE id = :group)
 )
+
+-- name: pause
+UPDATE holdfast_group SET paused = :paused WHERE id = :group
+
+-- name: is_paused
+SELECT paused FROM holdfast_group WHERE id = :group

@@ -1,17 +1,48 @@
 -- name: insert
 INSERT INTO holdfast_dead (id, tenant, channel_id, group_id, message_id, lane, attempts, error, errors, failed_at,
-                           body, headers, key, correlation_id, enqueued_at)
+                           body, headers, key, correlation_id, reply_to, enqueued_at, replays)
 VALUES (:id, :tenant, :channel, :group, :message_id, :lane, :attempts, :error, :errors, :failed_at,
-        :body, :headers, :key, :correlation_id, :enqueued_at)
+        :body, :headers, :key, :correlation_id, :reply_to, :enqueued_at,
+        coalesce((SELECT d.replays + 1 FROM holdfast_dead d WHERE d.id = :replay_of), 0))
 
 -- name: list
-SELECT d.id, c.name, d.message_id, d.lane, d.body, d.headers, d.key, d.correlation_id, d.enqueued_at,
-       d.error, d.attempts, d.failed_at, d.errors, d.replayed_as, d.replay_state
+SELECT d.id, c.name, d.message_id, d.lane, d.body, d.headers, d.key, d.correlation_id, d.reply_to,
+       NULL, d.enqueued_at,
+       d.error, d.attempts, d.failed_at, d.errors, d.replayed_as, d.replay_state, d.replays
 FROM holdfast_dead d
 JOIN holdfast_channel c ON c.id = d.channel_id
-WHERE d.tenant = :tenant AND (:queue IS NULL OR c.name = :queue) AND (:after IS NULL OR d.id > :after)
+WHERE d.tenant = :tenant AND (:queue IS NULL OR c.name = :queue)
+  AND (:after IS NULL OR d.id > :after)
+  AND (:error IS NULL OR instr(d.error, :error) > 0)
+  AND (:key IS NULL OR d.key = :key)
+  AND (:since IS NULL OR d.failed_at >= :since) AND (:before IS NULL OR d.failed_at < :before)
+  AND (NOT :fresh OR d.replayed_as IS NULL)
 ORDER BY d.id
 LIMIT :limit
+
+-- name: matching
+-- How many of them there are, and the last: the end of what a bulk act is about.
+SELECT count(*), max(d.id)
+FROM holdfast_dead d
+JOIN holdfast_channel c ON c.id = d.channel_id
+WHERE d.tenant = :tenant AND (:queue IS NULL OR c.name = :queue)
+  AND (:after IS NULL OR d.id > :after)
+  AND (:error IS NULL OR instr(d.error, :error) > 0)
+  AND (:key IS NULL OR d.key = :key)
+  AND (:since IS NULL OR d.failed_at >= :since) AND (:before IS NULL OR d.failed_at < :before)
+  AND (NOT :fresh OR d.replayed_as IS NULL)
+
+-- name: delete
+DELETE FROM holdfast_dead WHERE id = :id AND tenant = :tenant RETURNING 1
+
+-- name: outdated
+DELETE FROM holdfast_dead
+WHERE id IN (
+    SELECT id FROM holdfast_dead
+    WHERE channel_id = :channel AND failed_at <= :now - :retention
+    ORDER BY failed_at
+    LIMIT :limit
+)
 
 -- name: find
 -- The last death of a message.
@@ -25,7 +56,7 @@ LIMIT 1
 -- name: begin_replay
 UPDATE holdfast_dead SET replayed_as = :new_id, replay_state = 'pending'
 WHERE id = :id AND tenant = :tenant AND replayed_as IS NULL
-RETURNING group_id, lane, body, headers, key, correlation_id
+RETURNING group_id, lane, body, headers, key, correlation_id, reply_to
 
 -- name: exists
 SELECT 1 FROM holdfast_dead WHERE id = :id AND tenant = :tenant

@@ -5,8 +5,8 @@ ON CONFLICT (lane) DO UPDATE SET tail = tail + :count
 RETURNING tail
 
 -- name: append
-INSERT INTO holdfast_message (position, id, body, headers, key, correlation_id, enqueued_at)
-VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO holdfast_message (position, id, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: look
 -- Where there is something to claim, priority by priority: most lanes are empty.
@@ -15,11 +15,11 @@ SELECT c.lane, c.position,
                WHERE r.group_id = :group AND r.lane = c.lane AND r.state = 'pending' AND r.head = 1 AND r.due_at <= :now),
        EXISTS (SELECT 1 FROM holdfast_message m WHERE m.position > c.position AND m.position < (c.lane + 1) << 40)
 FROM holdfast_cursor c
-WHERE c.group_id = :group
+WHERE c.group_id = :group AND NOT (SELECT paused FROM holdfast_group WHERE id = :group)
 ORDER BY c.lane
 
 -- name: read
-SELECT position, id, body, headers, key, correlation_id, enqueued_at
+SELECT position, id, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at
 FROM holdfast_message
 WHERE position > :after AND position < :end
 ORDER BY position
@@ -30,7 +30,7 @@ UPDATE holdfast_cursor SET position = :position WHERE group_id = :group AND lane
 
 -- name: member
 -- The message of a lane by id, in the columns that a row takes over.
-SELECT id, position >> 40, body, headers, key, correlation_id, enqueued_at
+SELECT id, position >> 40, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at
 FROM holdfast_message
 WHERE id = :id
 
@@ -54,11 +54,19 @@ WHERE position > (SELECT position FROM holdfast_cursor WHERE group_id = :group A
   AND position < (:lane + 1) << 40
 
 -- name: peek
-SELECT id, position >> 40, body, headers, key, correlation_id, enqueued_at
+SELECT id, position >> 40, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at
 FROM holdfast_message
 WHERE position > (SELECT position FROM holdfast_cursor WHERE group_id = :group AND lane = :lane)
   AND position < (:lane + 1) << 40
 ORDER BY position
+LIMIT :limit
+
+-- name: outlived
+-- Messages with a time to live that is over, whether or not they were claimed.
+SELECT id, position >> 40, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at
+FROM holdfast_message
+WHERE position >> 40 = :lane AND expires_at <= :now
+ORDER BY expires_at
 LIMIT :limit
 
 -- name: count

@@ -1,13 +1,14 @@
 -- name: insert
 -- A row with an order key is claimable only as the first unfinished one of its key.
 INSERT INTO holdfast_row (group_id, id, lane, state, due_at, attempts, alone, order_key, head, finished_at,
-                          errors, replay_of, body, headers, key, correlation_id, enqueued_at)
+                          errors, replay_of, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at)
 VALUES (:group, :id, :lane, :state, :now + :delay, :attempts, :alone, :order_key,
         :order_key = '' OR NOT EXISTS (SELECT 1 FROM holdfast_row
                                        WHERE group_id = :group AND order_key = :order_key AND order_key <> ''
                                          AND finished_at IS NULL),
         CASE WHEN :state IN ('pending', 'processing') THEN NULL ELSE :now END,
-        :errors, :replay_of, :body, :headers, :key, :correlation_id, coalesce(:enqueued_at, :now))
+        :errors, :replay_of, :body, :headers, :key, :correlation_id, :reply_to, coalesce(:expires_at, :now + :ttl),
+        coalesce(:enqueued_at, :now))
 ON CONFLICT DO NOTHING
 RETURNING 1
 
@@ -16,7 +17,7 @@ RETURNING 1
 SELECT 1 WHERE :group IS NOT NULL AND :order_key IS NOT NULL
 
 -- name: due
-SELECT seq, id, lane, attempts, alone, body, headers, key, correlation_id, enqueued_at
+SELECT seq, id, lane, attempts, alone, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at
 FROM holdfast_row
 WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1 AND due_at <= :now
   AND (alone = 0 OR :alone)
@@ -24,9 +25,10 @@ ORDER BY due_at, seq
 LIMIT :limit
 
 -- name: due_alone
-SELECT seq, id, lane, attempts, alone, body, headers, key, correlation_id, enqueued_at
+SELECT seq, id, lane, attempts, alone, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at
 FROM holdfast_row
 WHERE group_id = :group AND state = 'pending' AND head = 1 AND alone = 1 AND due_at <= :now
+  AND NOT (SELECT paused FROM holdfast_group WHERE id = :group)
 ORDER BY due_at, seq
 LIMIT 1
 
@@ -37,7 +39,8 @@ WHERE seq = :seq
 
 -- name: lock
 -- The row behind a claim, if the token still holds.
-SELECT id, lane, body, headers, key, correlation_id, enqueued_at, errors, order_key, replay_of, worker, alone
+SELECT id, lane, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at, errors, order_key, replay_of, worker,
+       alone, attempts
 FROM holdfast_row
 WHERE group_id = :group AND id = :id AND token = :token
 
@@ -54,9 +57,9 @@ SET state = 'pending', due_at = :now + :delay, attempts = :attempts, alone = :al
 WHERE group_id = :group AND id = :id
 RETURNING 1
 
--- name: cancel
+-- name: end
 UPDATE holdfast_row
-SET state = 'canceled', finished_at = :now, token = NULL, until = NULL
+SET state = :state, attempts = coalesce(:attempts, attempts), finished_at = :now, token = NULL, until = NULL
 WHERE group_id = :group AND id = :id AND finished_at IS NULL
 RETURNING head
 
@@ -76,11 +79,26 @@ UPDATE holdfast_row SET until = :now + :micros
 WHERE group_id = :group AND id = :id AND token = :token
 RETURNING until
 
--- name: expired
-SELECT id, lane, body, headers, key, correlation_id, enqueued_at, errors, order_key, replay_of, worker, attempts
+-- name: lapsed
+SELECT id, lane, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at, errors, order_key, replay_of, worker,
+       alone, attempts
 FROM holdfast_row
 WHERE group_id = :group AND state = 'processing' AND until <= :now
 ORDER BY until, seq
+LIMIT :limit
+
+-- name: outlived
+SELECT id, order_key, replay_of
+FROM holdfast_row
+WHERE group_id = :group AND state = 'pending' AND expires_at <= :now
+ORDER BY expires_at, seq
+LIMIT :limit
+
+-- name: aged
+SELECT id, order_key, replay_of
+FROM holdfast_row
+WHERE group_id = :group AND state = 'pending' AND enqueued_at <= :now - :max_age
+ORDER BY enqueued_at, seq
 LIMIT :limit
 
 -- name: outdated
@@ -94,7 +112,7 @@ WHERE seq IN (SELECT r.seq FROM holdfast_row r JOIN holdfast_group g ON g.id = r
 DELETE FROM holdfast_row WHERE group_id = :group AND state = 'pending'
 
 -- name: peek
-SELECT id, lane, body, headers, key, correlation_id, enqueued_at
+SELECT id, lane, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at
 FROM holdfast_row
 WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1 AND due_at <= :now
 ORDER BY due_at, seq

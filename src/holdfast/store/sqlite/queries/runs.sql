@@ -21,7 +21,7 @@ UPDATE holdfast_run SET until = :now + :micros
 WHERE token = :token AND finished_at IS NULL
 RETURNING until
 
--- name: expired
+-- name: lapsed
 SELECT r.token, r.size, r.settled, r.gone, g.history, r.worker
 FROM holdfast_run r JOIN holdfast_group g ON g.id = r.group_id
 WHERE r.group_id = :group AND r.finished_at IS NULL AND r.until <= :now
@@ -29,7 +29,7 @@ ORDER BY r.until, r.token
 LIMIT :limit
 
 -- name: members
-SELECT m.id, m.position >> 40, m.body, m.headers, m.key, m.correlation_id, m.enqueued_at
+SELECT m.id, m.position >> 40, m.body, m.headers, m.key, m.correlation_id, m.reply_to, m.expires_at, m.enqueued_at
 FROM holdfast_run r
 JOIN holdfast_message m ON m.position >= r.first AND m.position <= r.last
 WHERE r.token = :token

@@ -1,0 +1,82 @@
+"""Bulk acts on dead letters: chosen by what they have in common, done page by page, at a pace."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from holdfast.core.deadletter import Selection
+from holdfast.core.message import plain_text
+from holdfast.core.queue import channel_name
+from holdfast.errors import InvalidInput
+from holdfast.store.api import Letters
+
+PAGE = 100
+"""How many letters one transaction deals with."""
+
+Moment = datetime | int
+Progress = Callable[[int, int], object]
+"""Told after every page: how many were dealt with, and how many there were at the start."""
+
+
+def selection(
+    queue: str | None, error: str | None, key: str | None, since: Moment | None, before: Moment | None, fresh: bool
+) -> Selection:
+    """Checks what a user asked for."""
+    return Selection(
+        queue=None if queue is None else channel_name(queue),
+        error=plain_text(error, "error"),
+        key=plain_text(key, "key"),
+        since=moment(since, "since"),
+        before=moment(before, "before"),
+        fresh=fresh,
+    )
+
+
+def moment(value: Moment | None, what: str) -> int | None:
+    """A time as the database counts it."""
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise InvalidInput(f"{what} needs a time zone: datetime.now(timezone.utc)")
+        return round(value.timestamp() * 1_000_000)
+    if value is not None and (type(value) is not int or not 0 <= value < 2**62):
+        raise InvalidInput(f"{what} must be a datetime or microseconds since 1970, not {value!r}")
+    return value
+
+
+def act_on_many(
+    letters: Letters,
+    tenant: str,
+    actor: str,
+    act: str,
+    chosen: Selection,
+    rate: float | None,
+    progress: Progress | None,
+) -> int:
+    """Replays or deletes all that are chosen now; how many. What dies while it runs is not meant."""
+    pause, size = _pace(rate)
+    total, last = letters.matching(tenant, chosen)
+    if last is None:
+        return 0
+    audit_id = letters.begin(tenant, actor, act, chosen)
+    done, after = 0, None
+    while ids := letters.page(tenant, chosen, size, after, last):
+        if done and pause:
+            time.sleep(pause)
+        done += letters.act_on(tenant, act, ids, audit_id)
+        after = ids[-1]
+        if progress is not None:
+            progress(done, total)
+    return done
+
+
+def _pace(rate: Any) -> tuple[float, int]:
+    """The pause between pages, and their size: ten pages a second, or one letter at a time below that."""
+    if rate is None:
+        return 0.0, PAGE
+    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate < float("inf"):
+        raise InvalidInput(f"rate must be messages per second, above 0, not {rate!r}")
+    size = max(1, min(PAGE, round(rate / 10)))
+    return size / rate, size

@@ -1,0 +1,279 @@
+"""What an operator does: looks, cancels, pauses, deals with dead letters. For threads, and below for asyncio."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from holdfast import letters
+from holdfast.channels import ChannelBook
+from holdfast.core.deadletter import AuditRecord, DeadLetterRecord
+from holdfast.core.message import Message, MessageStatus, encode_json, id_bytes
+from holdfast.errors import InvalidInput
+from holdfast.letters import Moment, Progress
+from holdfast.message_types import MessageTypes
+from holdfast.receipts import Receipt
+from holdfast.settings import Settings
+from holdfast.store.api import Stats, Store
+from holdfast.store.ids import new_id
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+
+KEPT: Any = object()
+"""A body that stays as it was."""
+
+MOST_AT_ONCE = 100_000
+
+
+class Operating:
+    """The part of a client that needs no claim."""
+
+    settings: Settings
+    store: Store
+    _book: ChannelBook
+    _types: MessageTypes
+
+    def pause(self, queue: str) -> None:
+        """No claim gets anything from this queue any more, anywhere, until `resume`. Enqueueing goes on."""
+        self.store.channels.pause(self._book.channel(queue), True)
+
+    def resume(self, queue: str) -> None:
+        """Ends a pause; sleeping consumers wake up."""
+        self.store.channels.pause(self._book.channel(queue), False)
+
+    def is_paused(self, queue: str) -> bool:
+        """Whether the queue is paused."""
+        return self.store.channels.is_paused(self._book.channel(queue))
+
+    def cancel(self, message_id: str) -> bool:
+        """Ends a message that is pending or being worked on; False if it had ended before (or never was)."""
+        self._book.open()
+        return self.store.acts.cancel(self.settings.tenant, id_bytes(message_id))
+
+    def status(self, message_id: str) -> MessageStatus | None:
+        """Where a message is and how often it was tried; None if it is unknown, or its history is over."""
+        self._book.open()
+        return self.store.reads.status(self.settings.tenant, id_bytes(message_id))
+
+    def peek(self, queue: str, n: int = 10) -> list[Message]:
+        """The next messages in the order of claiming, without claiming them."""
+        return self._types.dress_messages(queue, self.store.reads.peek(self._book.channel(queue), checked_count(n)))
+
+    def stats(self, queue: str) -> Stats:
+        """How many messages are pending, waiting for their time, being worked on, dead."""
+        return self.store.reads.stats(self._book.channel(queue))
+
+    def purge(self, queue: str) -> int:
+        """Removes every pending message of a queue; how many. Claims in progress are left alone."""
+        return self.store.acts.purge(self._book.channel(queue))
+
+    def dead_letters(
+        self,
+        queue: str | None = None,
+        *,
+        n: int = 100,
+        after: str | None = None,
+        error: str | None = None,
+        key: str | None = None,
+        since: Moment | None = None,
+        before: Moment | None = None,
+    ) -> list[DeadLetterRecord]:
+        """Dead letters, oldest first; the next page begins `after` the last id of this one.
+
+        Chosen by a part of their `error` text, by `key`, and by the time of death (`since` … `before`).
+        """
+        self._book.open()
+        chosen = letters.selection(queue, error, key, since, before, fresh=False)
+        return self.store.letters.find(
+            self.settings.tenant, chosen, checked_count(n), id_bytes(after) if after else None
+        )
+
+    def count_dead_letters(
+        self,
+        queue: str | None = None,
+        *,
+        error: str | None = None,
+        key: str | None = None,
+        since: Moment | None = None,
+        before: Moment | None = None,
+        fresh: bool = False,
+    ) -> int:
+        """How many there are; with `fresh` only those that `replay_many` would replay."""
+        self._book.open()
+        chosen = letters.selection(queue, error, key, since, before, fresh)
+        return self.store.letters.matching(self.settings.tenant, chosen)[0]
+
+    def replay(self, dead_id: str, *, body: Any = KEPT) -> Receipt:
+        """Gives a dead letter another life as a new message, with another `body` if given; once per death."""
+        self._book.open()
+        fresh, raw = new_id(), None if body is KEPT else encode_json(body)
+        self.store.letters.replay(self.settings.tenant, self.actor, id_bytes(dead_id), fresh, raw)
+        return Receipt(fresh)
+
+    def replay_many(
+        self,
+        queue: str | None = None,
+        *,
+        error: str | None = None,
+        key: str | None = None,
+        since: Moment | None = None,
+        before: Moment | None = None,
+        rate: float | None = None,
+        progress: Progress | None = None,
+    ) -> int:
+        """Replays every chosen dead letter that was not replayed before, at most `rate` per second; how many."""
+        self._book.open()
+        chosen = letters.selection(queue, error, key, since, before, fresh=True)
+        return letters.act_on_many(
+            self.store.letters, self.settings.tenant, self.actor, "replay", chosen, rate, progress
+        )
+
+    def delete_dead_letters(
+        self,
+        queue: str | None = None,
+        *,
+        error: str | None = None,
+        key: str | None = None,
+        since: Moment | None = None,
+        before: Moment | None = None,
+        progress: Progress | None = None,
+    ) -> int:
+        """Removes every chosen dead letter for good; how many."""
+        self._book.open()
+        chosen = letters.selection(queue, error, key, since, before, fresh=False)
+        return letters.act_on_many(
+            self.store.letters, self.settings.tenant, self.actor, "delete", chosen, None, progress
+        )
+
+    def audit(self, n: int = 100, *, before: int | None = None) -> list[AuditRecord]:
+        """Who replayed or deleted dead letters, newest first; the next page is `before` the last id of this one."""
+        self._book.open()
+        return self.store.letters.audit(self.settings.tenant, checked_count(n), letters.moment(before, "before"))
+
+    @property
+    def actor(self) -> str:
+        """Who operates: the name given, or user and host. It stands in the audit."""
+        return self.settings.actor or f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+class AsyncOperating:
+    """The same, awaited."""
+
+    _hf: Operating
+
+    async def _run(self, call: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
+        raise NotImplementedError
+
+    async def pause(self, queue: str) -> None:
+        """No claim gets anything from this queue any more until `resume`."""
+        await self._run(self._hf.pause, queue)
+
+    async def resume(self, queue: str) -> None:
+        """Ends a pause."""
+        await self._run(self._hf.resume, queue)
+
+    async def is_paused(self, queue: str) -> bool:
+        """Whether the queue is paused."""
+        return await self._run(self._hf.is_paused, queue)
+
+    async def cancel(self, message_id: str) -> bool:
+        """Ends a message that is pending or being worked on."""
+        return await self._run(self._hf.cancel, message_id)
+
+    async def status(self, message_id: str) -> MessageStatus | None:
+        """Where a message is and how often it was tried."""
+        return await self._run(self._hf.status, message_id)
+
+    async def peek(self, queue: str, n: int = 10) -> list[Message]:
+        """The next messages in the order of claiming, without claiming them."""
+        return await self._run(self._hf.peek, queue, n)
+
+    async def stats(self, queue: str) -> Stats:
+        """How many messages are pending, waiting for their time, being worked on, dead."""
+        return await self._run(self._hf.stats, queue)
+
+    async def purge(self, queue: str) -> int:
+        """Removes every pending message of a queue; how many."""
+        return await self._run(self._hf.purge, queue)
+
+    async def dead_letters(
+        self,
+        queue: str | None = None,
+        *,
+        n: int = 100,
+        after: str | None = None,
+        error: str | None = None,
+        key: str | None = None,
+        since: Moment | None = None,
+        before: Moment | None = None,
+    ) -> list[DeadLetterRecord]:
+        """Dead letters, oldest first. See `Holdfast.dead_letters`."""
+        call = self._hf.dead_letters
+        return await self._run(call, queue, n=n, after=after, error=error, key=key, since=since, before=before)
+
+    async def count_dead_letters(
+        self,
+        queue: str | None = None,
+        *,
+        error: str | None = None,
+        key: str | None = None,
+        since: Moment | None = None,
+        before: Moment | None = None,
+        fresh: bool = False,
+    ) -> int:
+        """How many there are. See `Holdfast.count_dead_letters`."""
+        call = self._hf.count_dead_letters
+        return await self._run(call, queue, error=error, key=key, since=since, before=before, fresh=fresh)
+
+    async def replay(self, dead_id: str, *, body: Any = KEPT) -> Receipt:
+        """Gives a dead letter another life as a new message; once per death."""
+        return await self._run(self._hf.replay, dead_id, body=body)
+
+    async def replay_many(
+        self,
+        queue: str | None = None,
+        *,
+        error: str | None = None,
+        key: str | None = None,
+        since: Moment | None = None,
+        before: Moment | None = None,
+        rate: float | None = None,
+        progress: Progress | None = None,
+    ) -> int:
+        """Replays every chosen dead letter. See `Holdfast.replay_many`."""
+        call = self._hf.replay_many
+        return await self._run(
+            call, queue, error=error, key=key, since=since, before=before, rate=rate, progress=progress
+        )
+
+    async def delete_dead_letters(
+        self,
+        queue: str | None = None,
+        *,
+        error: str | None = None,
+        key: str | None = None,
+        since: Moment | None = None,
+        before: Moment | None = None,
+        progress: Progress | None = None,
+    ) -> int:
+        """Removes every chosen dead letter for good; how many."""
+        call = self._hf.delete_dead_letters
+        return await self._run(call, queue, error=error, key=key, since=since, before=before, progress=progress)
+
+    async def audit(self, n: int = 100, *, before: int | None = None) -> list[AuditRecord]:
+        """Who replayed or deleted dead letters, newest first."""
+        return await self._run(self._hf.audit, n, before=before)
+
+    @property
+    def actor(self) -> str:
+        """Who operates."""
+        return self._hf.actor
+
+
+def checked_count(n: int) -> int:
+    if type(n) is not int or not 1 <= n <= MOST_AT_ONCE:
+        raise InvalidInput(f"n must be a whole number from 1 to {MOST_AT_ONCE}, not {n!r}")
+    return n

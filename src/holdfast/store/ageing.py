@@ -1,0 +1,66 @@
+"""Messages that nobody wanted in time: past their own time to live, or older than their queue allows.
+
+A claim never hands out such a message; here they end even if nobody claims. Shared by both stores.
+"""
+
+from __future__ import annotations
+
+from holdfast.core import priority
+from holdfast.core.lifecycle import State
+from holdfast.store import rows
+from holdfast.store.api import Channel
+from holdfast.store.rows import Content, NewRow
+from holdfast.store.transaction import Transaction
+
+
+def expire(tx: Transaction, channel: Channel, limit: int) -> int:
+    """Ends pending messages whose time is over, up to `limit` of each kind; how many."""
+    ended = _expire_rows(tx, channel, limit)
+    for level in priority.ALL:
+        ended += _expire_lane(tx, channel, priority.lane(channel.id, level), limit)
+    return ended
+
+
+def _expire_rows(tx: Transaction, channel: Channel, limit: int) -> int:
+    over = tx.all("rows.outlived", group=channel.group, limit=limit)
+    if channel.spec.max_age is not None:
+        over += tx.all("rows.aged", group=channel.group, max_age=_micros(channel.spec.max_age), limit=limit)
+    keys = [(channel.group, order_key) for _, order_key, _ in over]
+    rows.hold_keys(tx, keys)
+    ended = sum(
+        rows.end(tx, channel.group, message_id, State.EXPIRED, replay_of) is not None
+        for message_id, _, replay_of in over
+    )
+    rows.promote(tx, keys)
+    return ended
+
+
+def _expire_lane(tx: Transaction, channel: Channel, lane: int, limit: int) -> int:
+    """Those with a time to live are found by it; with a queue's age limit the oldest are in front."""
+    over = [Content.of(row) for row in tx.all("lanes.outlived", lane=lane, limit=limit)]
+    if not over and not _is_aged(tx, channel, lane):
+        return 0
+    tx.one("lanes.hold", group=channel.group, lane=lane)
+    pending = [one for one in over if tx.one("lanes.is_pending", group=channel.group, id=one.id)]
+    known = {one.id for one in pending}
+    pending += [one for one in _aged(tx, channel, lane, limit) if one.id not in known]
+    if channel.spec.history:
+        rows.add(tx, [NewRow(channel.group, content, state=State.EXPIRED) for content in pending])
+    tx.each("lanes.remove", [{"id": content.id} for content in pending])
+    return len(pending)
+
+
+def _is_aged(tx: Transaction, channel: Channel, lane: int) -> bool:
+    return channel.spec.max_age is not None and bool(_aged(tx, channel, lane, 1))
+
+
+def _aged(tx: Transaction, channel: Channel, lane: int, limit: int) -> list[Content]:
+    if channel.spec.max_age is None:
+        return []
+    born = tx.clock() - _micros(channel.spec.max_age)
+    found = [Content.of(row) for row in tx.all("lanes.peek", group=channel.group, lane=lane, limit=limit)]
+    return [one for one in found if (one.enqueued_at or 0) <= born]
+
+
+def _micros(age: float) -> int:
+    return round(age * 1_000_000)

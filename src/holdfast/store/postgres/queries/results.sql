@@ -1,0 +1,21 @@
+-- name: keep
+-- For as long as the message's history, or its idempotency key, lasts.
+INSERT INTO holdfast_result (message_id, group_id, result, expires_at)
+SELECT :id::uuid, g.id, :result, greatest((SELECT holdfast_now(:now::bigint)) + g.history,
+       coalesce((SELECT i.expires_at FROM holdfast_idempotency i WHERE i.message_id = :id::uuid), 0))
+FROM holdfast_group g
+WHERE g.id = :group
+ON CONFLICT (message_id) DO UPDATE SET result = excluded.result, expires_at = excluded.expires_at
+RETURNING 1
+
+-- name: find
+SELECT result FROM holdfast_result WHERE message_id = :id::uuid
+
+-- name: outdated
+DELETE FROM holdfast_result
+WHERE message_id = ANY (ARRAY(
+    SELECT message_id FROM holdfast_result
+    WHERE group_id = :group AND expires_at <= (SELECT holdfast_now(:now::bigint))
+    ORDER BY expires_at
+    LIMIT :limit
+))
