@@ -36,6 +36,7 @@ ONE_SIDED_STATEMENTS: dict[tuple[str, str], str] = {
     ("lanes.sql", "claim"): "PostgreSQL by a function in one round trip",
     ("lanes.sql", "close_and_claim"): "PostgreSQL saves a round trip",
     ("runs.sql", "close_whole"): "PostgreSQL saves round trips",
+    ("runs.sql", "split_off"): "…",
     ("schema.sql", "hold"): "SQLite's write lock keeps a second migration out",
     ("schema.sql", "is_ahead"): "only PostgreSQL has transaction numbers that a restore can leave behind",
     ("schema.sql", "stop_everything"): "…",

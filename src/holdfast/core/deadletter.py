@@ -65,6 +65,11 @@ def add_to_history(raw: bytes | None, failure: Failure, at: int) -> bytes:
     return encode_json([*read_history(raw), line][-HISTORY_LIMIT:])
 
 
+def untimed_history(failure: Failure) -> bytes:
+    """The history of a first failure up to its time, for a database that fills that in and closes it."""
+    return add_to_history(None, failure, 0).removesuffix(b"0}]")
+
+
 def envelope(message_id: str, queue: str, message: Message, error: str, attempts: int, failed_at: int) -> bytes:
     """The body sent to the queue that `dead_letter` names."""
     original: dict[str, Any] = {

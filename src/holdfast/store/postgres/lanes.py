@@ -6,8 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import TypeVar
 
-from holdfast.core import priority
-from holdfast.core.lifecycle import Event
+import msgspec
+
+from holdfast.core import priority, run
+from holdfast.core.deadletter import untimed_history
+from holdfast.core.lifecycle import Event, attempts_after
 from holdfast.core.message import Lease, Message, NewMessage
 from holdfast.core.settlement import Settlement
 from holdfast.store import rows, settling
@@ -103,11 +106,78 @@ def whole_runs(settlements: Sequence[Settlement]) -> dict[int, int]:
 
 def settle(tx: PostgresTransaction, settlements: Sequence[Settlement]) -> list[bool]:
     """Settles what needs a look at each claim: split runs and rows."""
-    applied = settling.settle(tx, insert, settlements)
+    applied = [False] * len(settlements)
+    parts = splits(settlements)
+    if len(parts) == 1:
+        answers = [tx.one("runs.split_off", **parts[0].parameters)]
+    else:
+        answers = tx.each("runs.split_off", [one.parameters for one in parts])
+    for split, found in zip(parts, answers, strict=True):
+        if found is not None:
+            bits, channel = found
+            for place, index in split.places.items():
+                applied[index] = run.is_settled(bits, place)
+            if split.leaves:
+                tx.rings.add(channel)
+    handled = {index for split in parts for index in split.indices}
+    others = [index for index in range(len(settlements)) if index not in handled]
+    for index, held in zip(others, settling.settle(tx, insert, [settlements[i] for i in others]), strict=True):
+        applied[index] = held
     if tx.again and not all(applied):
         now = tx.clock()
         applied = [held or _ended_by_us(one, now) for held, one in zip(applied, settlements, strict=True)]
     return applied
+
+
+class Split(msgspec.Struct):
+    """Some claims of one run, as one call of the server's function ends them."""
+
+    parameters: dict[str, object]
+    places: dict[int, int]
+    """The first settlement of each member, by its place in the run; a second one has lost."""
+    indices: list[int]
+    leaves: bool
+
+
+_SIMPLE = {Event.ACKED, Event.FAILED, Event.RELEASED, Event.SNOOZED}
+
+
+def splits(settlements: Sequence[Settlement]) -> list[Split]:
+    """The runs whose claims end without a death, a result or an expiry; ordered, as everything that locks runs."""
+    by_token: dict[int, list[int]] = defaultdict(list)
+    for index, one in enumerate(settlements):
+        if one.member is not None:
+            by_token[one.lease.token].append(index)
+    return [
+        _split([(index, settlements[index]) for index in by_token[token]])
+        for token in sorted(by_token)
+        if all(settlements[i].event in _SIMPLE and settlements[i].result is None for i in by_token[token])
+    ]
+
+
+def _split(pairs: list[tuple[int, Settlement]]) -> Split:
+    first: dict[int, tuple[int, Settlement]] = {}
+    for index, one in pairs:
+        assert one.member is not None, "only members of runs come here"
+        first.setdefault(one.member, (index, one))
+    lease = pairs[0][1].lease
+    acked = [place for place, (_, one) in first.items() if one.event is Event.ACKED]
+    leaving = {place: one for place, (_, one) in first.items() if one.event is not Event.ACKED}
+    return Split(
+        {
+            "token": lease.token,
+            "acked": run.settle(None, lease.size, acked),
+            "leaving": int8_array(leaving),
+            "ids": uuid_array([one.message_id for one in leaving.values()]),
+            "delays": int8_array([one.delay for one in leaving.values()]),
+            "attempts": int8_array([attempts_after(one.attempt, one.event) for one in leaving.values()]),
+            "alone": [one.alone for one in leaving.values()],
+            "errors": [untimed_history(one.failure) if one.failure else None for one in leaving.values()],
+        },
+        {place: index for place, (index, _) in first.items()},
+        [index for index, _ in pairs],
+        bool(leaving),
+    )
 
 
 def _closed_unheard(tx: PostgresTransaction, settlements: Sequence[Settlement], tokens: set[int]) -> set[int]:

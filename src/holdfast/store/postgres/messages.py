@@ -28,10 +28,10 @@ class PostgresMessages:
             return Claimed(self._database.single(lambda tx: lanes.claim(tx, request)), [])
         whole = lanes.whole_runs(request.ack)
         split = [one for one in request.ack if one.lease.token not in whole]
-        applied = iter(self._database.write(lambda tx: lanes.settle(tx, split)) if split else ())
+        applied = iter(self._settle(split))
         closed, grants = self._database.single(lambda tx: lanes.close_and_claim(tx, request, whole))
         late = [one for one in request.ack if one.lease.token in whole and one.lease.token not in closed]
-        applied_late = iter(self._database.write(lambda tx: lanes.settle(tx, late)) if late else ())
+        applied_late = iter(self._settle(late))
         acked = []
         for one in request.ack:
             if one.lease.token in closed:
@@ -41,11 +41,13 @@ class PostgresMessages:
         return Claimed(grants, acked)
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        """Runs that are acked whole are closed by one statement; only what is left needs a transaction."""
+        """Runs that are acked whole are closed by one statement; of the others one at a time is one statement too."""
         closed: set[int] = set()
         if whole := lanes.whole_runs(settlements):
             closed = self._database.single(lambda tx: lanes.close_whole(tx, settlements, whole))
-        return self._settle_others(settlements, closed)
+        left = [settlement for settlement in settlements if settlement.lease.token not in closed]
+        applied = iter(self._settle(left))
+        return [settlement.lease.token in closed or next(applied) for settlement in settlements]
 
     def extend(self, settlements: Sequence[Settlement], micros: int) -> list[int | None]:
         return self._database.write(lambda tx: extending.extend(tx, settlements, micros))
@@ -53,9 +55,10 @@ class PostgresMessages:
     def sweep(self, channel: Channel, limit: int) -> int:
         return self._database.write(lambda tx: expiry.sweep(tx, lanes.insert, channel, limit))
 
-    def _settle_others(self, settlements: Sequence[Settlement], closed: set[int]) -> list[bool]:
-        left = [settlement for settlement in settlements if settlement.lease.token not in closed]
-        if not left:
-            return [True] * len(settlements)
-        applied = iter(self._database.write(lambda tx: lanes.settle(tx, left)))
-        return [settlement.lease.token in closed or next(applied) for settlement in settlements]
+    def _settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+        if not settlements:
+            return []
+        parts = lanes.splits(settlements)
+        simple = len(parts) == 1 and len(parts[0].indices) == len(settlements)
+        run = self._database.single if simple else self._database.write
+        return run(lambda tx: lanes.settle(tx, settlements))

@@ -423,6 +423,70 @@ BEGIN
 END
 $$;
 
+-- Ends some claims of a run in one call: the members in `acked` are done, those in `leaving` become rows, each with its own
+-- delay and history (whose last time is filled in here). Gives back the bits of those whose claims had not ended before,
+-- and whom to wake; nothing if the run is over.
+CREATE FUNCTION holdfast_split(
+    wanted_token bigint, acked bytea, leaving bigint[], ids uuid[], delays bigint[], attempts bigint[], alone boolean[],
+    errors bytea[], given_now bigint, OUT applied bytea, OUT channel bigint
+) RETURNS SETOF record LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    mine holdfast_run;
+    reader holdfast_group;
+    moment bigint;
+    spot bigint;
+    bits int;
+    changed boolean := false;
+    finished boolean := true;
+BEGIN
+    SELECT r.* INTO mine FROM holdfast_run r WHERE r.token = wanted_token AND r.finished_at IS NULL FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    SELECT g.* INTO reader FROM holdfast_group g WHERE g.id = mine.group_id;
+    moment := holdfast_now(given_now);
+    mine.settled := coalesce(mine.settled, decode(repeat('00', ((mine.size + 7) / 8)::int), 'hex'));
+    mine.gone := coalesce(mine.gone, decode(repeat('00', ((mine.size + 7) / 8)::int), 'hex'));
+    applied := acked;
+    FOR place IN 1..cardinality(leaving) LOOP
+        spot := leaving[place];
+        CONTINUE WHEN get_bit(mine.settled, spot) = 1;
+        INSERT INTO holdfast_row (group_id, id, lane, state, due_at, attempts, alone, errors, body, headers, key, correlation_id,
+                                  reply_to, expires_at, enqueued_at)
+        SELECT mine.group_id, m.id, m.lane, 'pending', moment + delays[place], attempts[place], alone[place],
+               errors[place] || convert_to(moment::text || '}]', 'UTF8'), m.body, m.headers, m.key, m.correlation_id,
+               m.reply_to, m.expires_at, m.enqueued_at
+        FROM holdfast_message m WHERE m.id = ids[place];
+        DELETE FROM holdfast_message m WHERE m.id = ids[place];
+        mine.gone := set_bit(mine.gone, spot, 1);
+        applied := set_bit(applied, spot, 1);
+    END LOOP;
+    FOR place IN 0..length(applied) - 1 LOOP
+        bits := get_byte(applied, place) & ~get_byte(mine.settled, place);
+        applied := set_byte(applied, place, bits);
+        changed := changed OR bits > 0;
+        bits := bits | get_byte(mine.settled, place);
+        mine.settled := set_byte(mine.settled, place, bits);
+        finished := finished AND bits = CASE WHEN mine.size - 8 * place >= 8 THEN 255 ELSE (1 << (mine.size - 8 * place)::int) - 1 END;
+    END LOOP;
+    channel := reader.channel_id;
+    RETURN NEXT;
+    IF NOT changed THEN
+        RETURN;
+    ELSIF NOT finished THEN
+        UPDATE holdfast_run r SET settled = mine.settled, gone = mine.gone WHERE r.token = mine.token;
+    ELSIF reader.history > 0 THEN
+        UPDATE holdfast_run r SET settled = mine.settled, gone = mine.gone, finished_at = moment WHERE r.token = mine.token;
+    ELSE
+        DELETE FROM holdfast_run r WHERE r.token = mine.token;
+        DELETE FROM holdfast_message m
+        WHERE m.lane = mine.lane
+          AND (m.xid, m.seq) > (mine.after_xid, mine.after_seq) AND (m.xid, m.seq) <= (mine.last_xid, mine.last_seq)
+          AND pg_visible_in_snapshot(m.xid, mine.hi) AND NOT pg_visible_in_snapshot(m.xid, mine.lo);
+    END IF;
+END
+$$;
+
 -- One claim: for each group in turn, priority by priority, due rows and then the lane, until the limit is reached.
 -- With `alone_first` it begins with a row that must be alone, so that those are not passed by for ever.
 CREATE FUNCTION holdfast_claim(

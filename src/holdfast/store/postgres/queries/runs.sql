@@ -1,6 +1,11 @@
 -- name: close_whole
 SELECT * FROM holdfast_close(:tokens::bigint[], :sizes::bigint[], :now::bigint)
 
+-- name: split_off
+SELECT applied, channel
+FROM holdfast_split(:token::bigint, :acked::bytea, :leaving::bigint[], :ids::uuid[], :delays::bigint[], :attempts::bigint[],
+                    :alone::boolean[], :errors::bytea[], :now::bigint)
+
 -- name: lock
 SELECT r.size, r.settled, r.gone, g.history
 FROM holdfast_run r JOIN holdfast_group g ON g.id = r.group_id
