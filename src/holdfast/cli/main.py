@@ -12,6 +12,10 @@ from holdfast.errors import HoldfastError
 
 COMMANDS = {
     "demo": ("holdfast.cli.demo.command", "See it work: competing consumers, a kill -9, and nothing lost."),
+    "send": ("holdfast.cli.send", "Enqueue a message whose BODY is JSON; what is no JSON is sent as text."),
+    "queues": ("holdfast.cli.queues", "List all queues of a tenant: how many messages are where."),
+    "peek": ("holdfast.cli.peek", "Show the next messages of a queue in the order of claiming."),
+    "dlq": ("holdfast.cli.dlq", "Look at dead letters, replay them, delete them; and see who did."),
     "migrate": ("holdfast.cli.migrate", "Bring a database up to date, or print the SQL for it."),
     "rebase": ("holdfast.cli.rebase", "Make a database usable that was restored from another server's dump."),
 }

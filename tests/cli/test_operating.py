@@ -1,0 +1,167 @@
+"""`holdfast send`, `queues`, `peek` and `dlq`, as an operator types them."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast
+from tests.cli.commands import command, environment, holdfast
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def db(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgres":
+        return str(request.getfixturevalue("postgres_url"))
+    return f"sqlite:///{tmp_path}/work.db"
+
+
+@pytest.fixture
+def run(db: str, tmp_path: Path) -> Any:
+    """Runs a command that must succeed; its lines."""
+
+    def run_command(*args: str) -> list[str]:
+        answer = holdfast(*args, folder=tmp_path, HOLDFAST_DB=db)
+        assert (answer.returncode, answer.stderr) == (0, ""), answer.stderr
+        return answer.stdout.splitlines()
+
+    return run_command
+
+
+def values(lines: list[str]) -> list[Any]:
+    return [json.loads(line) for line in lines]
+
+
+def kill(db: str, count: int = 1, error: str = "boom") -> list[str]:
+    with Holdfast(db, worker="w") as hf:
+        hf.enqueue_many("emails", [{"n": number} for number in range(count)])
+        hf.dead_letter(hf.claim("emails", n=count), error)
+        return [letter.id for letter in hf.dead_letters("emails")][-count:]
+
+
+def test_what_was_sent_can_be_seen(run: Any, db: str) -> None:
+    [line] = run("send", "emails", '{"to": "ada"}', "--priority", "high", "--key", "k", "--reply-to", "answers")
+    message_id = line.split()[0]
+    [message] = values(run("peek", "emails", "--json"))
+    assert (message["id"], message["body"], message["priority"]) == (message_id, {"to": "ada"}, 1)
+    assert (message["key"], message["reply_to"]) == ("k", "answers")
+    assert any(message_id in row and '{"to":"ada"}' in row for row in run("peek", "emails"))
+
+
+def test_what_is_no_json_is_sent_as_text(run: Any) -> None:
+    run("send", "emails", "hello you")
+    run("send", "emails", "7")
+    assert [message["body"] for message in values(run("peek", "emails", "--json"))] == ["hello you", 7]
+
+
+def test_a_key_is_sent_once(run: Any) -> None:
+    [first] = values(run("send", "emails", "1", "--idempotency-key", "k", "--json"))
+    [second] = values(run("send", "emails", "1", "--idempotency-key", "k", "--json"))
+    assert (first["duplicate"], second) == (False, {"id": first["id"], "duplicate": True})
+
+
+def test_a_file_is_sent_line_by_line(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "bodies.jsonl"
+    file.write_text("".join(f'{{"n": {number}}}\n' for number in range(2_500)) + "\n")
+    assert run("send", "emails", "--lines", str(file)) == ["2,500 messages are in 'emails'"]
+    [queue] = values(run("queues", "--json"))
+    assert queue == {"queue": "emails", "pending": 2500, "waiting": 0, "processing": 0, "dead": 0, "state": "open"}
+
+
+def test_standard_input_is_a_file_too(db: str, tmp_path: Path) -> None:
+    answer = subprocess.run(
+        command("send", "emails", "--lines", "-", "--db", db),
+        input=b"1\n2\n",
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        capture_output=True,
+        timeout=60,
+    )
+    assert (answer.returncode, answer.stdout) == (0, b"2 messages are in 'emails'\n")
+
+
+def test_queues_of_nobody(run: Any) -> None:
+    assert run("queues") == ["The tenant 'default' has no queues yet: holdfast send QUEUE BODY makes one."]
+
+
+def test_a_paused_queue_says_so_and_tenants_are_apart(run: Any, db: str) -> None:
+    with Holdfast(db, tenant="acme") as hf:
+        hf.enqueue("orders", 1)
+        hf.pause("orders")
+    assert any("orders" in line and "paused" in line for line in run("queues", "--tenant", "acme"))
+    assert values(run("queues", "--json")) == []
+
+
+def test_dead_letters_are_listed_and_shown(run: Any, db: str) -> None:
+    assert run("dlq", "list") == ["No dead letters."]
+    first, second = kill(db, 2, "Traceback …\nValueError: no such user")
+    listing = run("dlq", "list", "-n", "1")
+    assert any(first in line and "ValueError: no such user" in line for line in listing)
+    assert listing[-1] == "1 of 2"
+    assert [letter["id"] for letter in values(run("dlq", "list", "--after", first, "--json"))] == [second]
+    assert values(run("dlq", "list", "--error", "timeout", "--json")) == []
+    shown = json.loads("\n".join(run("dlq", "show", second)))
+    assert (shown["message"]["body"], shown["history"][0]["worker"]) == ({"n": 1}, "w")
+
+
+def test_one_is_mended_and_replayed(run: Any, db: str) -> None:
+    [dead] = kill(db)
+    [line] = run("dlq", "replay", dead, "--body", '{"n": "mended"}')
+    assert line.startswith("replayed as ")
+    assert [message["body"] for message in values(run("peek", "emails", "--json"))] == [{"n": "mended"}]
+
+
+def test_many_are_replayed_and_deleted_and_someone_did_it(run: Any, db: str) -> None:
+    kill(db, 150)
+    assert run("dlq", "replay", "--queue", "emails", "--yes") == ["150 replayed"]
+    assert run("dlq", "replay", "--queue", "emails", "--yes") == ["No such dead letters."]
+    assert run("dlq", "delete", "--error", "boom", "--since", "2020-01-01", "--yes") == ["150 deleted"]
+    lines = values(run("dlq", "audit", "--json"))
+    assert [(line["act"], line["count"]) for line in lines] == [("delete", 150), ("replay", 150)]
+    assert any("150" in line and "delete" in line for line in run("dlq", "audit"))
+
+
+def test_without_a_yes_nothing_happens(db: str, tmp_path: Path) -> None:
+    kill(db)
+    for act in (["delete"], ["replay", "--queue", "emails"]):
+        answer = holdfast("dlq", *act, "--db", db, folder=tmp_path)
+        assert answer.returncode != 0
+        assert "1 dead letters" in answer.stdout + answer.stderr
+    with Holdfast(db) as hf:
+        assert hf.count_dead_letters(fresh=True) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["send", "emails"],
+        ["send", "emails", "1", "--lines", "-"],
+        ["send", "emails", "--lines", "-", "--idempotency-key", "k"],
+        ["dlq", "replay"],
+        ["dlq", "replay", "01890a5d-ac96-774b-bcce-b302099a8057", "--queue", "q"],
+    ],
+)
+def test_a_wrong_call_says_what_is_right(db: str, tmp_path: Path, wrong: list[str]) -> None:
+    answer = holdfast(*wrong, "--db", db, folder=tmp_path)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert "Error: " in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (["peek", "nowhere"], "was never declared"),
+        (["dlq", "show", "01890a5d-ac96-774b-bcce-b302099a8057"], "there is no dead letter"),
+        (["dlq", "replay", "nonsense"], "is not a message id"),
+        (["send", "emails", "1", "--delay", "soon"], "is not a duration"),
+        (["send", "a/b", "1"], "may not hold slashes"),
+    ],
+)
+def test_an_error_is_one_line(db: str, tmp_path: Path, wrong: list[str], text: str) -> None:
+    answer = holdfast(*wrong, "--db", db, folder=tmp_path)
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert answer.stderr.startswith("holdfast: ")
+    assert text in answer.stderr
+    assert answer.stderr.count("\n") == 1
