@@ -32,6 +32,7 @@ LAYERS = {
     "http": 3,
     "cli": 3,
     "testing": 3,
+    "pytest_plugin": 3,
 }
 """A module may import its own layer and those below. A new one must be given its place here."""
 

@@ -73,6 +73,8 @@ def test_commands_exist(name: str) -> None:
             assert words[2] in dev.COMMANDS, line
         elif words[0] == "holdfast" and not words[1].startswith("-"):
             command = holdfast.get_command(context, words[1])
+            if isinstance(command, click.Group):
+                command = command.get_command(context, words[2])
             assert command is not None, line
             known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
             assert {word for word in words[2:] if word.startswith("--")} <= known, line
