@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.claims import Claim
 from holdfast.client import Holdfast
-from holdfast.core.deadletter import AuditRecord, DeadLetterRecord
+from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord
 from holdfast.core.lifecycle import State
 from holdfast.core.message import Failure, Lease, Message, MessageStatus
 from holdfast.core.retry import Backoff
@@ -38,6 +38,7 @@ __all__ = [
     "AsyncHoldfast",
     "AuditRecord",
     "Backoff",
+    "BlockedKey",
     "Claim",
     "DeadLetterRecord",
     "EngineConflict",

@@ -91,6 +91,7 @@ class Holdfast(Operating):
         max_attempts: int = 5,
         backoff: Backoff | str | Duration | Sequence[Duration] | None = "1s..60s",
         ordering: str = "unordered",
+        on_dead: str = "continue",
         dead_letter: str | None = None,
         history: Duration = "1h",
         max_age: Duration | None = None,
@@ -102,7 +103,8 @@ class Holdfast(Operating):
         """Declares a queue, or changes the settings of one; its messages stay.
 
         `backoff` is the wait after a failure: doubling ("1s..60s"), fixed (30), a list ([60, 300, 1800]) or None.
-        `ordering` is "unordered", "fifo" or "per_key". `dead_letter` names a queue that is told of every death.
+        `ordering` is "unordered", "fifo" or "per_key"; with `on_dead="block"` a death stops its key until someone
+        replays the dead letter or calls `unblock`. `dead_letter` names a queue that is told of every death.
         `history` is how long finished messages can be looked up. `max_age` is how long a message may wait; after that
         it expires. `max_size` is how many bytes of JSON a message may have, headers included. `idempotency_window` is
         how long an idempotency key is remembered, `dead_retention` how long a dead letter is kept (None: for ever).
@@ -118,6 +120,7 @@ class Holdfast(Operating):
                     "max_attempts": max_attempts,
                     "backoff": backoff,
                     "ordering": ordering,
+                    "on_dead": on_dead,
                     "dead_letter": dead_letter,
                     "history": history,
                     "max_age": max_age,

@@ -9,8 +9,9 @@ from typing import Any, ParamSpec, TypeVar
 
 from holdfast import letters
 from holdfast.channels import ChannelBook
-from holdfast.core.deadletter import AuditRecord, DeadLetterRecord
-from holdfast.core.message import Message, MessageStatus, encode_json, id_bytes
+from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord
+from holdfast.core.message import Message, MessageStatus, encode_json, id_bytes, plain_text
+from holdfast.core.queue import blocked_order_key
 from holdfast.errors import InvalidInput
 from holdfast.letters import Moment, Progress
 from holdfast.message_types import MessageTypes
@@ -69,6 +70,15 @@ class Operating:
     def purge(self, queue: str) -> int:
         """Removes every pending message of a queue; how many. Claims in progress are left alone."""
         return self.store.acts.purge(self._book.channel(queue))
+
+    def blocked_keys(self, queue: str, n: int = 100) -> list[BlockedKey]:
+        """The keys of an `on_dead="block"` queue that wait for a decision, longest first."""
+        return self.store.reads.blocked(self._book.channel(queue), checked_count(n))
+
+    def unblock(self, queue: str, key: str | None = None) -> bool:
+        """Lets a blocked key go on without the one that died; False if it was not blocked. (Replaying unblocks too.)"""
+        order_key = blocked_order_key(plain_text(key, "key"))
+        return self.store.acts.unblock(self._book.channel(queue), order_key)
 
     def dead_letters(
         self,
@@ -198,6 +208,14 @@ class AsyncOperating:
     async def purge(self, queue: str) -> int:
         """Removes every pending message of a queue; how many."""
         return await self._run(self._hf.purge, queue)
+
+    async def blocked_keys(self, queue: str, n: int = 100) -> list[BlockedKey]:
+        """The keys of an `on_dead="block"` queue that wait for a decision, longest first."""
+        return await self._run(self._hf.blocked_keys, queue, n)
+
+    async def unblock(self, queue: str, key: str | None = None) -> bool:
+        """Lets a blocked key go on without the one that died; False if it was not blocked."""
+        return await self._run(self._hf.unblock, queue, key)
 
     async def dead_letters(
         self,

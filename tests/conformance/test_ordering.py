@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast import Holdfast, LeaseLost
+from holdfast import BlockedKey, Holdfast, InvalidInput, LeaseLost
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies, claim_one, drain
 
@@ -230,3 +230,96 @@ def test_peek_shows_only_what_may_be_claimed(keyed: Holdfast) -> None:
     keyed.enqueue("q", "b0", key="b")
     assert sorted(message.body for message in keyed.peek("q")) == ["a0", "b0"]
     assert keyed.stats("q").pending == 3
+
+
+# --- a death in the line ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def strict_order(hf: Holdfast) -> Holdfast:
+    """Two keys; the first message of one of them is dead, and the others of that key have to wait."""
+    hf.queue("q", ordering="per_key", on_dead="block", max_attempts=2, backoff=None)
+    hf.enqueue_many("q", ["a1", "a2", "b1", "a3"], key=lambda body: body[0])
+    [claim] = hf.claim("q")
+    claim.dead_letter("boom")
+    return hf
+
+
+def test_a_death_blocks_its_key_and_no_other(strict_order: Holdfast, clock: FakeClock) -> None:
+    hf = strict_order
+    assert drain(hf) == ["b1"]
+    hf.enqueue("q", "a4", key="a")
+    assert drain(hf) == []
+    [letter] = hf.dead_letters("q")
+    assert hf.blocked_keys("q") == [BlockedKey("a", letter.id, clock(), 3)]
+
+
+def test_unblocking_goes_on_without_the_dead_one(strict_order: Holdfast) -> None:
+    hf = strict_order
+    assert hf.unblock("q", "a")
+    assert not hf.unblock("q", "a")
+    assert drain(hf) == ["a2", "b1", "a3"]
+    assert hf.blocked_keys("q") == []
+
+
+def test_a_replay_goes_first_and_the_others_follow(strict_order: Holdfast) -> None:
+    hf = strict_order
+    hf.replay(hf.dead_letters("q")[0].id)
+    hf.enqueue("q", "a4", key="a")
+    assert hf.blocked_keys("q") == []
+    first = hf.claim("q", n=10)
+    assert sorted(bodies(first)) == ["a1", "b1"]
+    hf.ack(first)
+    assert drain(hf) == ["a2", "a3", "a4"]
+
+
+def test_a_replay_that_dies_blocks_again(strict_order: Holdfast) -> None:
+    hf = strict_order
+    drain(hf)
+    hf.replay(hf.dead_letters("q")[0].id)
+    [claim] = hf.claim("q")
+    claim.dead_letter("again")
+    assert drain(hf) == []
+    assert hf.blocked_keys("q")[0].dead_id == hf.dead_letters("q")[1].id
+
+
+def test_a_silent_death_blocks_too(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", ordering="fifo", on_dead="block", max_attempts=1, lease=1)
+    hf.enqueue_many("q", ["first", "second"])
+    hf.claim("q")
+    clock.advance(1)
+    assert drain(hf) == []
+    assert [blocked.key for blocked in hf.blocked_keys("q")] == [None]
+    assert hf.unblock("q")
+    assert drain(hf) == ["second"]
+
+
+def test_a_key_without_followers_is_blocked_for_those_to_come(hf: Holdfast) -> None:
+    hf.queue("q", ordering="per_key", on_dead="block")
+    hf.enqueue("q", 1, key="a")
+    hf.claim("q")[0].dead_letter("boom")
+    hf.enqueue("q", 2, key="a")
+    assert drain(hf) == []
+    hf.unblock("q", "a")
+    assert drain(hf) == [2]
+
+
+def test_without_block_the_next_one_goes_on(hf: Holdfast) -> None:
+    hf.queue("q", ordering="per_key")
+    hf.enqueue_many("q", [1, 2], key="a")
+    hf.claim("q")[0].dead_letter("boom")
+    assert drain(hf) == [2]
+    assert (hf.blocked_keys("q"), hf.unblock("q", "a")) == ([], False)
+
+
+def test_another_policy_is_refused(hf: Holdfast) -> None:
+    with pytest.raises(InvalidInput, match="on_dead must be one of continue, block"):
+        hf.queue("q", on_dead="panic")
+
+
+def test_a_key_that_was_blocked_before_the_ordering_changed_can_be_unblocked(strict_order: Holdfast) -> None:
+    hf = strict_order
+    hf.queue("q")
+    assert drain(hf) == ["b1"]
+    assert hf.unblock("q", "a")
+    assert drain(hf) == ["a2", "a3"]

@@ -42,6 +42,7 @@ SPEC = st.fixed_dictionaries(
         "history": st.sampled_from([0, 5, 60]),
         "dead_letter": st.sampled_from([None, DEAD, DEAD, PLAIN, FIFO]),
         "max_age": st.sampled_from([None, None, 4, 30]),
+        "on_dead": st.sampled_from(["continue", "block"]),
     },
 )
 TIMES = st.sampled_from([0.000001, 0.5, 1, 3, 5, 11, 61, 4000, -0.5])
@@ -220,6 +221,10 @@ class QueueMachine(RuleBasedStateMachine):
     def cancel(self, name: str) -> None:
         self.all_do("cancel", name)
 
+    @rule(queue=st.sampled_from([FIFO, KEYED]), key=KEYS)
+    def unblock(self, queue: str, key: str | None) -> None:
+        self.all_do("unblock", queue, key)
+
     @rule(target=names, choice=st.integers(0, 9))
     def replay_a_dead_letter(self, choice: int) -> Any:
         dead = self.all_do("dead_letters", None)
@@ -280,6 +285,8 @@ class QueueMachine(RuleBasedStateMachine):
             self.all_do("stats", queue)
             self.all_do("peek", queue, MANY)
         self.all_do("dead_letters", None)
+        for queue in self.all_do("queues"):
+            self.all_do("blocked", queue)
         for name in list(self.subjects[0].names.values()):
             self.all_do("status", name)
 
@@ -295,6 +302,9 @@ class QueueMachine(RuleBasedStateMachine):
         """I1, I9: whatever happened, all that is left can be claimed and acked, and then leaves no trace."""
         for _ in range(MANY):
             self.clock.advance(100)
+            for queue in QUEUES:
+                for key, *_ in self.all_do("blocked", queue):
+                    self.all_do("unblock", queue, key)
             hand = self.take(QUEUES, MANY)
             if not isinstance(hand, tuple):
                 break

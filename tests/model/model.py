@@ -36,7 +36,7 @@ from holdfast.core.lifecycle import (
 from holdfast.core.message import Failure, MessageStatus, encode_json
 from holdfast.core.priority import ALL as PRIORITIES
 from holdfast.core.priority import NORMAL
-from holdfast.core.queue import QueueSpec, queue_spec
+from holdfast.core.queue import QueueSpec, blocked_order_key, queue_spec, user_key
 from holdfast.errors import AlreadyReplayed, InvalidInput, LeaseLost, NotFound
 from holdfast.store.api import Stats
 from tests.clock import FakeClock
@@ -97,6 +97,7 @@ class Message:
     errors: list[Failure] = field(default_factory=list)
     finished_at: int | None = None
     replay_of: str | None = None
+    first: bool = False
 
     @property
     def turn(self) -> tuple[int, int]:
@@ -138,6 +139,7 @@ class Model:
         self.specs: dict[str, QueueSpec] = {}
         self.messages: dict[str, Message] = {}
         self.dead: dict[str, Buried] = {}
+        self.blocked_by: dict[tuple[str, str], tuple[int, str]] = {}
         self.claims: list[Claim] = []
         self._created = count(1)
         self._last_place = 0
@@ -262,12 +264,16 @@ class Model:
         return [m for m in self.messages.values() if m.queue == queue and m.state is State.PENDING]
 
     def _is_head(self, message: Message) -> bool:
-        """Whether nobody of the same order key, unfinished, is in front."""
-        return not message.order_key or not any(
-            m.place < message.place and m.state not in FINAL
-            for m in self.messages.values()
-            if (m.queue, m.order_key) == (message.queue, message.order_key)
-        )
+        """Whether nobody of the same order key, unfinished, is in front, and no death blocks it."""
+        if not message.order_key or message.first:
+            return True
+        if (message.queue, message.order_key) in self.blocked_by:
+            return False
+        return not any(m.first or m.place < message.place for m in self._unfinished(message.queue, message.order_key))
+
+    def _unfinished(self, queue: str, order_key: str) -> list[Message]:
+        mine = [m for m in self.messages.values() if (m.queue, m.order_key) == (queue, order_key)]
+        return [m for m in mine if m.state not in FINAL and not m.plain]
 
     # --- the end of a claim -------------------------------------------------------------------------------------------
 
@@ -360,6 +366,8 @@ class Model:
         name, now, attempts = message.seen.name, self.clock(), message.attempts
         kept = message.seen._replace(expires_at=None)
         self.dead[name] = Buried(message.queue, kept, error, attempts, now, message.errors, None, None)
+        if message.order_key and self.specs[message.queue].on_dead == "block":
+            self.blocked_by[message.queue, message.order_key] = (now, name)
         target = self.specs[message.queue].dead_letter
         if target:
             body = _envelope(message, error, now)
@@ -376,8 +384,12 @@ class Model:
         new_name = f"m{next(self._created)}"
         self.dead[name] = dead._replace(replayed_as=new_name, replay_state=State.PENDING.value)
         seen = dead.message._replace(name=new_name, enqueued_at=self.clock())
-        life = self._add(dead.queue, seen, False, self.specs[dead.queue].order_key(seen.key))
+        order_key = self.specs[dead.queue].order_key(seen.key)
+        life = self._add(dead.queue, seen, False, order_key)
         life.replay_of = name
+        if self.blocked_by.get((dead.queue, order_key), (0, ""))[1] == name:
+            del self.blocked_by[dead.queue, order_key]
+            life.first = True
         return new_name
 
     def _end_replay(self, message: Message) -> None:
@@ -393,6 +405,9 @@ class Model:
             return False
         self._move(message, Event.CANCELED)
         return True
+
+    def unblock(self, queue: str, key: str | None) -> bool:
+        return self.blocked_by.pop((queue, blocked_order_key(key)), None) is not None
 
     def purge(self, queue: str) -> int:
         pending = self._pending(queue)
@@ -449,6 +464,10 @@ class Model:
     def peek(self, queue: str, n: int) -> list[Seen]:
         order = [m for level in PRIORITIES for m in [*self._due_rows(queue, level), *self._lane(queue, level)]]
         return [m.seen for m in order[:n]]
+
+    def blocked(self, queue: str) -> list[tuple[str | None, str, int, int]]:
+        found = sorted((at, order_key, dead) for (of, order_key), (at, dead) in self.blocked_by.items() if of == queue)
+        return [(user_key(one), dead, at, len(self._unfinished(queue, one))) for at, one, dead in found]
 
     def dead_letters(self, queue: str | None) -> list[Buried]:
         return [dead for dead in self.dead.values() if queue in (None, dead.queue)]

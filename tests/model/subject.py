@@ -89,6 +89,15 @@ class Subject:
             receipt = self.client.replay(dead_id)
         return self._new_name(receipt.id)
 
+    def unblock(self, queue: str, key: str | None) -> bool:
+        with no_process_clock():
+            return self.client.unblock(queue, key)
+
+    def blocked(self, queue: str) -> list[tuple[str | None, str, int, int]]:
+        names = {dead_id: name for name, dead_id in self._dead_ids.items()}
+        found = self.client.blocked_keys(queue)
+        return [(one.key, names[one.dead_id], one.blocked_at, one.waiting) for one in found]
+
     def purge(self, queue: str) -> int:
         with no_process_clock():
             return self.client.purge(queue)

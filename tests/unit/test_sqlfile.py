@@ -10,7 +10,20 @@ from holdfast.store.sqlfile import blocks, load_migrations, load_queries, statem
 STORES = ["holdfast.store.sqlite", "holdfast.store.postgres"]
 QUERY = re.compile(r'"([a-z]+\.[a-z_]+)"')
 FILES = {
-    *("audit", "channels", "clock", "dead", "idempotency", "lanes", "results", "rows", "runs", "schema", "wakeup"),
+    *(
+        "audit",
+        "blocked",
+        "channels",
+        "clock",
+        "dead",
+        "idempotency",
+        "lanes",
+        "results",
+        "rows",
+        "runs",
+        "schema",
+        "wakeup",
+    ),
 }
 
 

@@ -42,6 +42,15 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     fresh: bool = False
 
 
+class BlockedKey(msgspec.Struct, frozen=True):
+    """A key whose head has died, and how many wait behind it. `key` is None for all of a fifo queue."""
+
+    key: str | None
+    dead_id: str
+    blocked_at: int
+    waiting: int
+
+
 class AuditRecord(msgspec.Struct, frozen=True):
     """An act of an operator: who, what, when, how many. `about` says which ones were chosen."""
 

@@ -10,6 +10,7 @@ from holdfast.core.duration import micros, seconds
 from holdfast.core.retry import Backoff, backoff
 from holdfast.errors import InvalidInput
 
+ON_DEAD = ("continue", "block")
 ORDERINGS = ("unordered", "fifo", "per_key")
 NAME_LIMIT = 200
 LARGEST = 256 * 1_048_576
@@ -29,6 +30,7 @@ class QueueSpec(msgspec.Struct, frozen=True):
     max_size: int = 1_048_576
     idempotency_window: float = 86_400.0
     dead_retention: float | None = None
+    on_dead: str = "continue"
 
     @property
     def ordered(self) -> bool:
@@ -44,6 +46,16 @@ class QueueSpec(msgspec.Struct, frozen=True):
         if self.ordering == "per_key":
             return "" if key is None else "=" + key
         return "fifo" if self.ordering == "fifo" else ""
+
+
+def user_key(order_key: str) -> str | None:
+    """The key behind an order key, as a user knows it; None for all of a fifo queue."""
+    return order_key[1:] if order_key.startswith("=") else None
+
+
+def blocked_order_key(key: str | None) -> str:
+    """The way back: whatever the queue's ordering is by now."""
+    return "fifo" if key is None else "=" + key
 
 
 def queue_spec(settings: dict[str, Any]) -> QueueSpec:
@@ -71,6 +83,8 @@ def _read(name: str, value: Any) -> Any:
         return _lasting(name, seconds(value, name))
     if name == "max_size" and (type(value) is not int or not 1 <= value <= LARGEST):
         raise InvalidInput(f"max_size must be a whole number of bytes from 1 to {LARGEST}, not {value!r}")
+    if name == "on_dead" and value not in ON_DEAD:
+        raise InvalidInput(f"on_dead must be one of {', '.join(ON_DEAD)}, not {value!r}")
     if name == "dead_letter" and value is not None:
         return channel_name(value)
     return value

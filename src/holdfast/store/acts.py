@@ -32,6 +32,16 @@ def purge(tx: Transaction, channel: Channel) -> int:
     return gone + tx.run("rows.purge", group=channel.group)
 
 
+def unblock(tx: Transaction, channel: Channel, order_key: str) -> bool:
+    """Lets a blocked key go on without the one that died; False if it was not blocked."""
+    rows.hold_keys(tx, [(channel.group, order_key)])
+    if tx.one("blocked.remove", group=channel.group, order_key=order_key) is None:
+        return False
+    rows.promote(tx, [(channel.group, order_key)])
+    tx.rings.add(channel.id)
+    return True
+
+
 def _cancel_row(
     tx: Transaction, group: int, order_key: str, message_id: MessageId, replay_of: MessageId | None
 ) -> bool:

@@ -31,15 +31,17 @@ def bury(
     failure: Failure,
     errors: bytes | None,
     replay_of: MessageId | None = None,
+    order_key: str = "",
 ) -> None:
     """Keeps a full copy with its history, and sends the envelope, in the transaction that ends the message."""
     failed_at = tx.clock()
     owner = tx.one("channels.owner", group=group)
     assert owner is not None, "a group always has a channel"
     channel, tenant, queue, raw_spec = owner
+    dead_id, spec = new_id(), msgspec.json.decode(raw_spec, type=QueueSpec)
     tx.run(
         "dead.insert",
-        id=new_id(),
+        id=dead_id,
         tenant=tenant,
         channel=channel,
         group=group,
@@ -59,10 +61,11 @@ def bury(
     )
     if replay_of:
         end_replay(tx, replay_of, State.DEAD)
-    target = msgspec.json.decode(raw_spec, type=QueueSpec).dead_letter
-    if target:
+    if order_key and spec.on_dead == "block":
+        tx.run("blocked.add", group=group, order_key=order_key, dead_id=dead_id)
+    if spec.dead_letter:
         body = envelope(id_text(content.id), queue, content.message(), failure.error, attempts, failed_at)
-        _send(tx, insert, tenant, target, body)
+        _send(tx, insert, tenant, spec.dead_letter, body)
 
 
 def replay(tx: Transaction, tenant: str, dead_id: MessageId, fresh: MessageId, body: bytes | None) -> str:
@@ -89,8 +92,11 @@ def begin_replay(tx: Transaction, tenant: str, dead_id: MessageId, fresh: Messag
     content = Content(
         fresh, lane, old_body if body is None else body, headers, key, correlation_id, reply_to, None, None
     )
-    alone = must_be_alone(spec, 0)
-    rows.add(tx, [NewRow(group, content, alone=alone, order_key=spec.order_key(content.key), replay_of=dead_id)])
+    alone, order_key = must_be_alone(spec, 0), spec.order_key(content.key)
+    rows.hold_keys(tx, [(group, order_key)])
+    # A key that this death has blocked goes on with the replay, before those that had to wait.
+    first = tx.one("blocked.remove_for", group=group, order_key=order_key, dead_id=dead_id) is not None
+    rows.add(tx, [NewRow(group, content, alone=alone, order_key=order_key, first=first, replay_of=dead_id)])
     tx.rings.add(channel)
     return queue  # type: ignore[no-any-return]
 

@@ -55,7 +55,9 @@ def _take_back_rows(tx: Transaction, insert: Insert, channel: Channel, limit: in
     for row in lapsed:
         failure = _silence(row.attempts, row.worker)
         if after_lapse(channel.spec, row.attempts).event is Event.DIED:
-            bury(tx, insert, channel.group, row.content, row.attempts, failure, row.errors, row.replay_of)
+            bury(
+                tx, insert, channel.group, row.content, row.attempts, failure, row.errors, row.replay_of, row.order_key
+            )
             tx.each("rows.remove", [{"group": channel.group, "id": row.content.id}])
             ended.append((channel.group, row.order_key))
         else:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.core import priority, run
+from holdfast.core.deadletter import BlockedKey
 from holdfast.core.lifecycle import State
 from holdfast.core.message import Message, MessageId, MessageStatus, id_text
+from holdfast.core.queue import user_key
 from holdfast.store.api import Channel, Stats
 from holdfast.store.rows import Content
 from holdfast.store.transaction import Row, Transaction
@@ -69,6 +71,12 @@ def stats(tx: Transaction, channel: Channel) -> Stats:
         processing += size - int.from_bytes(bits or b"", "little").bit_count()
     dead = tx.one("dead.count", channel=channel.id)
     return Stats(pending, waiting, processing, dead[0] if dead else 0)
+
+
+def blocked(tx: Transaction, channel: Channel, limit: int) -> list[BlockedKey]:
+    """The keys that wait for someone's decision, longest first."""
+    found = tx.all("blocked.list", group=channel.group, limit=limit)
+    return [BlockedKey(user_key(order_key), id_text(dead_id), at, count) for order_key, dead_id, at, count in found]
 
 
 def next_due(tx: Transaction, channels: Sequence[Channel]) -> float | None:

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from holdfast.core.deadletter import AuditRecord, DeadLetterRecord, Selection
+from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord, Selection
 from holdfast.core.message import Message, MessageId, MessageStatus
 from holdfast.core.queue import QueueSpec
 from holdfast.store import acts, channels, letters, reading
@@ -55,6 +55,9 @@ class ActsRole:
     def cancel(self, tenant: str, message_id: MessageId) -> bool:
         return self._database.write(lambda tx: acts.cancel(tx, tenant, message_id))
 
+    def unblock(self, channel: Channel, order_key: str) -> bool:
+        return self._database.write(lambda tx: acts.unblock(tx, channel, order_key))
+
     def purge(self, channel: Channel) -> int:
         return self._database.write(lambda tx: acts.purge(tx, channel))
 
@@ -73,6 +76,9 @@ class ReadsRole:
 
     def stats(self, channel: Channel) -> Stats:
         return self._database.read(lambda tx: reading.stats(tx, channel))
+
+    def blocked(self, channel: Channel, limit: int) -> list[BlockedKey]:
+        return self._database.read(lambda tx: reading.blocked(tx, channel, limit))
 
     def next_due(self, all_channels: Sequence[Channel]) -> float | None:
         return self._database.glance(lambda tx: reading.next_due(tx, all_channels))

@@ -71,6 +71,7 @@ class NewRow(msgspec.Struct):
     attempts: int = 0
     alone: bool = False
     order_key: str = ""
+    first: bool = False
     ttl: int | None = None
     errors: bytes | None = None
     replay_of: MessageId | None = None
@@ -139,6 +140,7 @@ def _columns(row: NewRow) -> dict[str, object]:
         "attempts": row.attempts,
         "alone": row.alone,
         "order_key": row.order_key,
+        "first": row.first,
         "errors": row.errors,
         "replay_of": row.replay_of,
         "body": content.body,

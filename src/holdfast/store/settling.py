@@ -172,7 +172,9 @@ def _die(tx: Transaction, insert: Insert, chosen: list[tuple[Settlement, HeldRow
     for settlement, row in chosen:
         assert settlement.failure is not None, "a death has a reason"
         group, content = settlement.lease.group, row.content
-        bury(tx, insert, group, content, settlement.attempt, settlement.failure, row.errors, row.replay_of)
+        bury(
+            tx, insert, group, content, settlement.attempt, settlement.failure, row.errors, row.replay_of, row.order_key
+        )
         tx.each("rows.remove", [{"group": group, "id": content.id}])
 
 

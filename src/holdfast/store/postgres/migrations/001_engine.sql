@@ -135,6 +135,15 @@ CREATE INDEX holdfast_row_expires ON holdfast_row (group_id, expires_at, seq) WH
 CREATE INDEX holdfast_row_age ON holdfast_row (group_id, enqueued_at, seq) WHERE state = 'pending';
 CREATE INDEX holdfast_row_order ON holdfast_row (group_id, order_key, seq) WHERE order_key <> '' AND finished_at IS NULL;
 
+-- Keys whose head has died where the queue says that the others have to wait for someone's decision.
+CREATE TABLE holdfast_blocked (
+    group_id   bigint NOT NULL REFERENCES holdfast_group (id),
+    order_key  text   NOT NULL,
+    dead_id    uuid   NOT NULL,
+    blocked_at bigint NOT NULL,
+    PRIMARY KEY (group_id, order_key)
+);
+
 -- What was enqueued under a key, so that a second time finds the first.
 CREATE TABLE holdfast_idempotency (
     channel_id bigint NOT NULL REFERENCES holdfast_channel (id),

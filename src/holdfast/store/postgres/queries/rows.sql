@@ -3,7 +3,9 @@
 INSERT INTO holdfast_row (group_id, id, lane, state, due_at, attempts, alone, order_key, head, finished_at,
                           errors, replay_of, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at)
 VALUES (:group, :id::uuid, :lane, :state, (SELECT holdfast_now(:now::bigint)) + :delay, :attempts, :alone, :order_key,
-        :order_key::text = '' OR NOT EXISTS (SELECT 1 FROM holdfast_row
+        :first OR :order_key::text = '' OR NOT EXISTS (SELECT 1 FROM holdfast_blocked
+                                       WHERE group_id = :group AND order_key = :order_key)
+                                AND NOT EXISTS (SELECT 1 FROM holdfast_row
                                        WHERE group_id = :group AND order_key = :order_key AND order_key <> ''
                                          AND finished_at IS NULL),
         CASE WHEN :state::text IN ('pending', 'processing') THEN NULL ELSE (SELECT holdfast_now(:now::bigint)) END,
@@ -53,6 +55,7 @@ UPDATE holdfast_row SET head = true
 WHERE seq = (SELECT min(seq) FROM holdfast_row
              WHERE group_id = :group AND order_key = :order_key AND order_key <> '' AND finished_at IS NULL)
   AND finished_at IS NULL
+  AND NOT EXISTS (SELECT 1 FROM holdfast_blocked WHERE group_id = :group AND order_key = :order_key)
 RETURNING 1
 
 -- name: extend

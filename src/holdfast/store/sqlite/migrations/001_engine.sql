@@ -116,6 +116,15 @@ CREATE INDEX holdfast_row_expires ON holdfast_row (group_id, expires_at, seq) WH
 CREATE INDEX holdfast_row_age ON holdfast_row (group_id, enqueued_at, seq) WHERE state = 'pending';
 CREATE INDEX holdfast_row_order ON holdfast_row (group_id, order_key, seq) WHERE order_key <> '' AND finished_at IS NULL;
 
+-- Keys whose head has died where the queue says that the others have to wait for someone's decision.
+CREATE TABLE holdfast_blocked (
+    group_id   INTEGER NOT NULL REFERENCES holdfast_group (id),
+    order_key  TEXT    NOT NULL,
+    dead_id    BLOB    NOT NULL,
+    blocked_at INTEGER NOT NULL,
+    PRIMARY KEY (group_id, order_key)
+) WITHOUT ROWID;
+
 -- What was enqueued under a key, so that a second time finds the first.
 CREATE TABLE holdfast_idempotency (
     channel_id INTEGER NOT NULL REFERENCES holdfast_channel (id),
