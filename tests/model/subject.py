@@ -94,8 +94,9 @@ class Subject:
             return self.client.unblock(queue, key)
 
     def blocked(self, queue: str) -> list[tuple[str | None, str, int, int]]:
-        names = {dead_id: name for name, dead_id in self._dead_ids.items()}
         found = self.client.blocked_keys(queue)
+        self.dead_letters(None)  # All of them have names after this.
+        names = {dead_id: name for name, dead_id in self._dead_ids.items()}
         return [(one.key, names[one.dead_id], one.blocked_at, one.waiting) for one in found]
 
     def purge(self, queue: str) -> int:
