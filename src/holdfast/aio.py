@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, TypeVar
 
 from holdfast import endings
 from holdfast.claims import Claim
@@ -26,8 +26,6 @@ from holdfast.operating import AsyncOperating
 from holdfast.receipts import Receipt, one_for_each, receipts
 from holdfast.threads import Threads
 
-P = ParamSpec("P")
-Result = TypeVar("Result")
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
@@ -275,9 +273,6 @@ class AsyncHoldfast(AsyncOperating):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    async def _run(self, call: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
-        return await self._threads.work(partial(call, *args, **kwargs))
 
     async def _draft(self, queue: str, bodies: Iterable[Any], *options: Any) -> list[NewMessage]:
         if self._hf._book.knows(queue):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import getpass
 import socket
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from holdfast import letters
 from holdfast.channels import ChannelBook
@@ -19,6 +20,9 @@ from holdfast.receipts import Receipt
 from holdfast.settings import Settings
 from holdfast.store.api import Stats, Store
 from holdfast.store.ids import new_id
+
+if TYPE_CHECKING:
+    from holdfast.threads import Threads
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -173,9 +177,10 @@ class AsyncOperating:
     """The same, awaited."""
 
     _hf: Operating
+    _threads: Threads
 
     async def _run(self, call: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
-        raise NotImplementedError
+        return await self._threads.work(partial(call, *args, **kwargs))
 
     async def pause(self, queue: str) -> None:
         """No claim gets anything from this queue any more until `resume`."""

@@ -1,6 +1,8 @@
 """What users import is pinned, and the asynchronous client is the synchronous one with `await`."""
 
 import inspect
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -95,3 +97,12 @@ def test_a_method_that_cannot_be_awaited_is_caught() -> None:
         pass
 
     assert parity_faults(Plain, Blocking) == ["enqueue: cannot be awaited"]
+
+
+def test_asyncio_is_loaded_only_when_it_is_asked_for() -> None:
+    """It would be a third of what `import holdfast` costs."""
+    program = (
+        "import sys, holdfast; print('asyncio' in sys.modules, holdfast.AsyncHoldfast and 'asyncio' in sys.modules)"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == ["False", "True"]
