@@ -38,7 +38,7 @@ def draft(
     reply_to = plain_text(reply_to, "reply_to")
     life = None if ttl is None else _life(micros(ttl, "ttl"), wait)
     room = channel.spec.max_size - len(raw_headers or b"")
-    plain, alone = wait == 0 and not channel.spec.ordered, must_be_alone(channel.spec, 0)
+    plain, alone = wait == 0 and life is None and not channel.spec.ordered, must_be_alone(channel.spec, 0)
     keys: Iterable[str | None] = repeat(None)
     if callable(key) or idempotency_key is not None:
         bodies = list(bodies)

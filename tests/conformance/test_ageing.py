@@ -168,3 +168,14 @@ def test_a_ttl_that_makes_no_sense_is_refused(hf: Holdfast, ttl: object) -> None
 def test_an_age_that_makes_no_sense_is_refused(hf: Holdfast, age: object) -> None:
     with pytest.raises(InvalidInput):
         hf.queue("q", max_age=age)
+
+
+def test_what_was_done_in_time_does_not_keep_others_from_expiring(hf: Holdfast, clock: FakeClock) -> None:
+    """More finished messages than one sweep looks at, all of them past a time that no longer matters."""
+    hf.enqueue_many("q", range(150), ttl=5)
+    while claims := hf.claim("q", n=50):
+        hf.ack(claims)
+    late = hf.enqueue("q", "late", ttl=6)
+    clock.advance(6)
+    assert hf.sweep("q") == 1
+    assert state(hf, late.id) is State.EXPIRED

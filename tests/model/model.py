@@ -172,7 +172,7 @@ class Model:
         for name, body in zip(names, bodies, strict=True):
             raw, raw_headers = _json(body), _json(headers or {})
             seen = Seen(name, priority, raw, raw_headers, key, correlation_id, reply_to, end, now)
-            self._add(queue, seen, delay == 0 and not spec.ordered, spec.order_key(key), micros(delay))
+            self._add(queue, seen, delay == 0 and ttl is None and not spec.ordered, spec.order_key(key), micros(delay))
         return names
 
     def _add(self, queue: str, seen: Seen, plain: bool, order_key: str, wait: int = 0) -> Message:

@@ -36,14 +36,11 @@ def _expire_rows(tx: Transaction, channel: Channel, limit: int) -> int:
 
 
 def _expire_lane(tx: Transaction, channel: Channel, lane: int, limit: int) -> int:
-    """Those with a time to live are found by it; with a queue's age limit the oldest are in front."""
-    over = [Content.of(row) for row in tx.all("lanes.outlived", lane=lane, limit=limit)]
-    if not over and not _is_aged(tx, channel, lane):
+    """The oldest are in front. (A message with a time to live of its own is a row: in a lane nobody would find it.)"""
+    if not _is_aged(tx, channel, lane):
         return 0
     tx.one("lanes.hold", group=channel.group, lane=lane)
-    pending = [one for one in over if tx.one("lanes.is_pending", group=channel.group, id=one.id)]
-    known = {one.id for one in pending}
-    pending += [one for one in _aged(tx, channel, lane, limit) if one.id not in known]
+    pending = _aged(tx, channel, lane, limit)
     if channel.spec.history:
         rows.add(tx, [NewRow(channel.group, content, state=State.EXPIRED) for content in pending])
     tx.each("lanes.remove", [{"id": content.id} for content in pending])

@@ -15,7 +15,8 @@ def insert(tx: Transaction, append: Insert, new: Sequence[NewMessage]) -> list[D
     """Stores the messages whose keys are new; for each of the others, the one that was there before."""
     known = _known(tx, new)
     append(tx, [message for index, message in enumerate(new) if index not in known])
-    return [known.get(index) for index in range(len(new))]
+    # A key of our own, from a try whose answer got lost: the message is stored, and may even be done by now.
+    return [first if (first := known.get(i)) and first.id != new[i].id else None for i in range(len(new))]
 
 
 def _known(tx: Transaction, new: Sequence[NewMessage]) -> dict[int, Duplicate]:
@@ -38,8 +39,6 @@ def _admit(tx: Transaction, channel: int, key: str, message: NewMessage) -> Dupl
     first = tx.one("idempotency.recall", channel=channel, key=key)
     assert first is not None, "a key that cannot be taken is there"
     message_id, digest, result = first
-    if message_id == message.id:  # Our own, from a try whose answer got lost.
-        return None
     if digest != once.digest:
         raise IdempotencyConflict(
             f"the idempotency key {key!r} was used before for another body: use a key per piece of work, "

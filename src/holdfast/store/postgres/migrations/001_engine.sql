@@ -49,7 +49,6 @@ CREATE TABLE holdfast_message (
 );
 
 CREATE UNIQUE INDEX holdfast_message_id ON holdfast_message (id);
-CREATE INDEX holdfast_message_expires ON holdfast_message (lane, expires_at) WHERE expires_at IS NOT NULL;
 
 -- One row per group and lane, never updated: locking it makes claims of a lane take turns.
 CREATE TABLE holdfast_lane (

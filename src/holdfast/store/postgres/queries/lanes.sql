@@ -72,14 +72,6 @@ FROM (SELECT * FROM windowed UNION ALL SELECT * FROM later) AS both_parts
 ORDER BY part, xid, seq
 LIMIT :limit
 
--- name: outlived
--- Messages with a time to live that is over, whether or not they were claimed.
-SELECT id, lane, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at
-FROM holdfast_message
-WHERE lane = :lane AND expires_at <= (SELECT holdfast_now(:now::bigint))
-ORDER BY expires_at
-LIMIT :limit
-
 -- name: count
 SELECT count(*)
 FROM holdfast_message m,

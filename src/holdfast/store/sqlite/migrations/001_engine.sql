@@ -47,7 +47,6 @@ CREATE TABLE holdfast_message (
 );
 
 CREATE UNIQUE INDEX holdfast_message_id ON holdfast_message (id);
-CREATE INDEX holdfast_message_expires ON holdfast_message (position >> 40, expires_at) WHERE expires_at IS NOT NULL;
 
 -- How far a group has claimed a lane: everything up to `position` is in a run, settled, or moved to a row.
 CREATE TABLE holdfast_cursor (

@@ -61,14 +61,6 @@ WHERE position > (SELECT position FROM holdfast_cursor WHERE group_id = :group A
 ORDER BY position
 LIMIT :limit
 
--- name: outlived
--- Messages with a time to live that is over, whether or not they were claimed.
-SELECT id, position >> 40, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at
-FROM holdfast_message
-WHERE position >> 40 = :lane AND expires_at <= :now
-ORDER BY expires_at
-LIMIT :limit
-
 -- name: count
 SELECT count(*)
 FROM holdfast_message
