@@ -16,18 +16,21 @@ from holdfast.claims import Claim
 from holdfast.client import Holdfast
 from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration
-from holdfast.core.message import Lease, Message, NewMessage
+from holdfast.core.message import Lease, Message
 from holdfast.core.retry import Backoff
 from holdfast.core.settlement import Settlement
-from holdfast.drafting import Key
+from holdfast.drafting import Key, Options
 from holdfast.errors import InvalidInput
 from holdfast.gather import Gather
+from holdfast.joining import async_driver_connection, is_awaited
 from holdfast.operating import AsyncOperating
 from holdfast.receipts import Receipt, one_for_each, receipts
+from holdfast.store.api import OnLoop
 from holdfast.threads import Threads
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 class AsyncClaim:
@@ -59,9 +62,9 @@ class AsyncClaim:
         """The name of the queue that it came from."""
         return self.claim.queue
 
-    async def ack(self, result: Any = None) -> None:
+    async def ack(self, result: Any = None, *, conn: Any = None) -> None:
         """The work is done."""
-        await self._client.ack(self, result)
+        await self._client.ack(self, result, conn=conn)
 
     async def nack(
         self, error: str | BaseException = "", *, delay: Duration | None = None, permanent: bool = False
@@ -188,12 +191,11 @@ class AsyncHoldfast(AsyncOperating):
         reply_to: str | None = None,
         ttl: Duration | None = None,
         idempotency_key: str | None = None,
+        conn: Any = None,
     ) -> Receipt:
-        """Stores one message; when this returns, it survives a crash."""
-        new = await self._draft(
-            queue, [body], priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key
-        )
-        return receipts(new, await self._inserts.call(new))[0]
+        """Stores one message; when this returns, it survives a crash. See `Holdfast.enqueue`."""
+        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key)
+        return (await self._put(queue, [body], options, conn))[0]
 
     async def enqueue_many(
         self,
@@ -208,13 +210,11 @@ class AsyncHoldfast(AsyncOperating):
         reply_to: str | None = None,
         ttl: Duration | None = None,
         idempotency_key: Callable[[Any], str | None] | None = None,
+        conn: Any = None,
     ) -> list[Receipt]:
         """Stores many messages in one transaction: all of them or none. See `Holdfast.enqueue_many`."""
-        one_for_each(idempotency_key)
-        new = await self._draft(
-            queue, bodies, priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key
-        )
-        return receipts(new, await self._inserts.call(new)) if new else []
+        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, one_for_each(idempotency_key))
+        return await self._put(queue, bodies, options, conn)
 
     async def claim(
         self, *queues: str, n: int = 1, lease: Duration | None = None, wait: Duration = 0, ack: AsyncClaims = ()
@@ -224,10 +224,13 @@ class AsyncHoldfast(AsyncOperating):
         claims = await self._threads.sleep(call, undo=self._hf.release)
         return [AsyncClaim(self, claim) for claim in claims]
 
-    async def ack(self, claims: AsyncClaims, result: Any = None) -> None:
-        """Ends claims: the work is done."""
+    async def ack(self, claims: AsyncClaims, result: Any = None, *, conn: Any = None) -> None:
+        """Ends claims: the work is done; with `conn`, when your transaction commits."""
         held = _plain(claims)
-        await self._settle(held, endings.acked(held, result))
+        if conn is not None:
+            await self._within(conn, partial(self._hf.ack, held, result))
+        else:
+            await self._settle(held, endings.acked(held, result))
 
     async def nack(
         self,
@@ -274,10 +277,21 @@ class AsyncHoldfast(AsyncOperating):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _draft(self, queue: str, bodies: Iterable[Any], *options: Any) -> list[NewMessage]:
-        if self._hf._book.knows(queue):
-            return self._hf._draft(queue, bodies, *options)
-        return await self._run(self._hf._draft, queue, bodies, *options)
+    async def _put(self, queue: str, bodies: Iterable[Any], options: Options, conn: Any) -> list[Receipt]:
+        if conn is not None:
+            return await self._within(conn, partial(self._hf._put, queue, bodies, options))
+        book = self._hf._book
+        channel = book.channel(queue) if book.knows(queue) else await self._run(book.channel, queue)
+        new = self._hf._draft(channel, bodies, options)
+        return receipts(new, await self._inserts.call(new)) if new else []
+
+    async def _within(self, conn: Any, call: Callable[..., Result]) -> Result:
+        """Runs a call in the caller's transaction. A connection that is not awaited stays on the caller's thread."""
+        connection = await async_driver_connection(conn)
+        if not is_awaited(connection):
+            return call(conn=connection)
+        place = OnLoop(connection, asyncio.get_running_loop())
+        return await self._threads.finish(partial(call, conn=place), place.given_up.set)
 
     async def _settle(self, claims: list[Claim], settlements: list[Settlement]) -> None:
         if settlements:

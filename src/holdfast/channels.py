@@ -9,7 +9,7 @@ from holdfast.core.queue import QueueSpec, channel_name
 from holdfast.errors import InvalidInput, SchemaTooNew, StoreError, UnknownQueue
 from holdfast.settings import Settings
 from holdfast.store import forks
-from holdfast.store.api import Channel, Store
+from holdfast.store.api import Channel, Joined, Store
 
 FRESH = 1.0
 """Seconds for which a queue's settings are trusted; a change elsewhere is seen after that."""
@@ -62,8 +62,17 @@ class ChannelBook(forks.Guarded):
         if channel is not None:
             return self._remember(channel)
         if self._settings.strict:
-            raise UnknownQueue(f"the queue {name!r} was never declared, and this client is strict: hf.queue({name!r})")
+            raise _undeclared(name)
         return self.declare(name, QueueSpec())
+
+    def channel_within(self, joined: Joined, name: str) -> Channel:
+        """The same, seen from a caller's transaction: one that it brings to life is gone if it is rolled back."""
+        if self.knows(channel_name(name)):
+            return self._known[name][1]
+        found = joined.find(self._settings.tenant, name)
+        if found is None and self._settings.strict:
+            raise _undeclared(name)
+        return found or joined.declare(self._settings.tenant, name, QueueSpec())
 
     def _remember(self, channel: Channel) -> Channel:
         self._known[channel.name] = (time.monotonic() + FRESH, channel)
@@ -85,3 +94,7 @@ class ChannelBook(forks.Guarded):
                 "this database was restored from a dump of another server, and its messages carry transaction numbers "
                 "that this server has not reached: stop everything that uses it and run `holdfast rebase --db URL` once"
             )
+
+
+def _undeclared(name: str) -> UnknownQueue:
+    return UnknownQueue(f"the queue {name!r} was never declared, and this client is strict: hf.queue({name!r})")

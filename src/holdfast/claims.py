@@ -35,9 +35,12 @@ class Claim(msgspec.Struct, eq=False, gc=False):
         """The name of the queue that it came from."""
         return self.channel.name
 
-    def ack(self, result: Any = None) -> None:
-        """The work is done, with a `result` if you like; a second `ack` of the same claim changes nothing."""
-        self._client.ack(self, result)
+    def ack(self, result: Any = None, *, conn: Any = None) -> None:
+        """The work is done, with a `result` if you like; a second `ack` of the same claim changes nothing.
+
+        With `conn` it is done when your transaction commits.
+        """
+        self._client.ack(self, result, conn=conn)
 
     def nack(self, error: str | BaseException = "", *, delay: Duration | None = None, permanent: bool = False) -> None:
         """The work failed: try again after the queue's backoff (or `delay`), or dead when attempts are used up."""

@@ -22,9 +22,10 @@ from holdfast.core.message import (
 from holdfast.core.queue import queue_spec
 from holdfast.core.retry import Backoff
 from holdfast.core.settlement import Settlement
-from holdfast.drafting import Key, draft
+from holdfast.drafting import Key, Options, draft
 from holdfast.errors import InvalidInput
 from holdfast.gather import Gather
+from holdfast.joining import driver_connection
 from holdfast.message_types import MessageTypes
 from holdfast.operating import Operating, checked_count
 from holdfast.receipts import Receipt, one_for_each, receipts
@@ -151,14 +152,16 @@ class Holdfast(Operating):
         reply_to: str | None = None,
         ttl: Duration | None = None,
         idempotency_key: str | None = None,
+        conn: Any = None,
     ) -> Receipt:
         """Stores one message; when this returns, it survives a crash.
 
         With `ttl` it expires if nobody has claimed it by then, counted from now. With an `idempotency_key` that this
-        queue has seen before, nothing is stored and the receipt is that of the first message.
+        queue has seen before, nothing is stored and the receipt is that of the first message. With `conn`, a
+        connection or session of yours to the same database, it is part of your transaction and happens when you commit.
         """
-        new = self._draft(queue, [body], priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key)
-        return receipts(new, self._inserts.call(new))[0]
+        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key)
+        return self._put(queue, [body], options, conn)[0]
 
     def enqueue_many(
         self,
@@ -173,14 +176,14 @@ class Holdfast(Operating):
         reply_to: str | None = None,
         ttl: Duration | None = None,
         idempotency_key: Callable[[Any], str | None] | None = None,
+        conn: Any = None,
     ) -> list[Receipt]:
-        """Stores many messages in one transaction: all of them or none.
+        """Stores many messages in one transaction (yours, with `conn`): all of them or none.
 
         `key` may be a function of the body, and `idempotency_key` has to be one.
         """
-        one_for_each(idempotency_key)
-        new = self._draft(queue, bodies, priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key)
-        return receipts(new, self._inserts.call(new)) if new else []
+        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, one_for_each(idempotency_key))
+        return self._put(queue, bodies, options, conn)
 
     # --- out ----------------------------------------------------------------------------------------------------------
 
@@ -209,10 +212,18 @@ class Holdfast(Operating):
             return claims
         return self._claim_patiently(request, patience)
 
-    def ack(self, claims: Claims, result: Any = None) -> None:
-        """Ends claims: the work is done. A `result` is kept for `status` and for whoever enqueues the same again."""
+    def ack(self, claims: Claims, result: Any = None, *, conn: Any = None) -> None:
+        """Ends claims: the work is done. A `result` is kept for `status` and for whoever enqueues the same again.
+
+        With `conn` the ack is part of your transaction: what the work has written there and its ack happen together.
+        """
         held = as_list(claims)
-        self._settle(held, endings.acked(held, result))
+        settlements = endings.acked(held, result)
+        if conn is None:
+            self._settle(held, settlements)
+        elif held:
+            applied = self.store.join(driver_connection(conn)).settle(settlements)
+            endings.refuse([claim for claim, ended in zip(held, applied, strict=True) if not ended])
 
     def nack(
         self,
@@ -279,9 +290,17 @@ class Holdfast(Operating):
 
     # --- the ladder below ---------------------------------------------------------------------------------------------
 
-    def _draft(self, queue: str, bodies: Iterable[Any], *options: Any) -> list[NewMessage]:
-        new = draft(self._book.channel(queue), bodies, *options)
-        self._types.check(queue, new)
+    def _put(self, queue: str, bodies: Iterable[Any], options: Options, conn: Any) -> list[Receipt]:
+        if conn is None:
+            new = self._draft(self._book.channel(queue), bodies, options)
+            return receipts(new, self._inserts.call(new)) if new else []
+        joined = self.store.join(driver_connection(conn))
+        new = self._draft(self._book.channel_within(joined, queue), bodies, options)
+        return receipts(new, joined.insert(new)) if new else []
+
+    def _draft(self, channel: Channel, bodies: Iterable[Any], options: Options) -> list[NewMessage]:
+        new = draft(channel, bodies, *options)
+        self._types.check(channel.name, new)
         return new
 
     def _claim_once(self, request: ClaimRequest, finished: Sequence[Claim] = ()) -> list[Claim]:

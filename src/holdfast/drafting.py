@@ -16,6 +16,8 @@ from holdfast.store.api import Channel
 from holdfast.store.ids import new_id
 
 Key = str | Callable[[Any], str | None] | None
+Options = tuple[Any, ...]
+"""What `draft` takes after the bodies, in its order."""
 
 
 def draft(

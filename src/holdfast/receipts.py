@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core.message import Duplicate, MessageId, NewMessage, id_text
+from holdfast.drafting import Key
 from holdfast.errors import InvalidInput
 
 
@@ -40,9 +41,10 @@ def receipts(new: Sequence[NewMessage], before: Sequence[Duplicate | None]) -> l
     ]
 
 
-def one_for_each(idempotency_key: object) -> None:
-    """Refuses one key for many messages: only the first of them would be stored."""
+def one_for_each(idempotency_key: Key) -> Key:
+    """The function itself. Refuses one key for many messages: only the first of them would be stored."""
     if idempotency_key is not None and not callable(idempotency_key):
         raise InvalidInput(
             "enqueue_many() needs a function that gives each body its idempotency key: idempotency_key=lambda body: …"
         )
+    return idempotency_key

@@ -32,6 +32,16 @@ class Threads:
             running.add_done_callback(lambda done: None if done.exception() else undo(done.result()))
             raise
 
+    async def finish(self, call: Callable[[], Result], give_up: Callable[[], None]) -> Result:
+        """Runs a call that uses something of the caller's: even when cancelled, it is over when this returns."""
+        running = asyncio.ensure_future(self.work(call))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            give_up()
+            await asyncio.wait([running])
+            raise
+
     def close(self) -> None:
         """Lets the threads end when they have nothing left to do; new ones start when needed."""
         pools, self._pools = self._pools, {}

@@ -18,6 +18,7 @@ LAYERS = {
     "drafting": 2,
     "endings": 2,
     "gather": 2,
+    "joining": 2,
     "letters": 2,
     "message_types": 2,
     "operating": 2,

@@ -19,11 +19,16 @@ CONTROL = re.compile(r"\s*(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|PRAGMA|SET|LISTEN|UNL
 ONE_SIDED_FILES: dict[str, str] = {
     "engines.py": "SQLite has two libraries",
     "arrays.py": "PostgreSQL takes many messages as arrays, SQLite one by one",
-    "queries/wakeup.sql": "PostgreSQL rings through the database, SQLite through sockets",
 }
 """File that only one store has, such as `queries/ticks.sql` → why."""
 
 ONE_SIDED_STATEMENTS: dict[tuple[str, str], str] = {
+    ("wakeup.sql", "notify"): "PostgreSQL rings through the database,",
+    ("wakeup.sql", "version"): "SQLite through sockets, or by a note when the commit is someone else's",
+    ("wakeup.sql", "note"): "…",
+    ("wakeup.sql", "counts"): "…",
+    ("schema.sql", "files"): "a SQLite database is told by its file,",
+    ("schema.sql", "identity"): "one on PostgreSQL by when it was made",
     ("lanes.sql", "reserve"): "SQLite gives out positions itself",
     ("lanes.sql", "look"): "SQLite claims step by step inside its write lock,",
     ("lanes.sql", "read"): "…",

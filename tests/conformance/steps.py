@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from holdfast import Claim, Holdfast
+from holdfast import Claim, Holdfast, State
 from holdfast.store.api import Bell
 
 OpenClient = Callable[..., Holdfast]
@@ -27,6 +27,12 @@ def drain(hf: Holdfast, queue: str = "q") -> list[Any]:
         found += bodies(claims)
         hf.ack(claims)
     return found
+
+
+def state(hf: Holdfast, message_id: str) -> State | None:
+    """Where a message is; None if it is unknown."""
+    found = hf.status(message_id)
+    return found and found.state
 
 
 def kill(hf: Holdfast, body: Any = "doomed", queue: str = "q", **options: Any) -> str:

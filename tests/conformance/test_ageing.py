@@ -4,14 +4,9 @@ import pytest
 
 from holdfast import Holdfast, InvalidInput, State
 from tests.clock import FakeClock
-from tests.conformance.steps import OpenClient, bodies, claim_one, drain
+from tests.conformance.steps import OpenClient, bodies, claim_one, drain, state
 
 NEVER = 1_000_000
-
-
-def state(hf: Holdfast, message_id: str) -> State | None:
-    found = hf.status(message_id)
-    return found and found.state
 
 
 @pytest.fixture

@@ -182,7 +182,7 @@ def test_rivals_with_many_keys_in_any_order_do_not_block_each_other(client: Open
 def test_a_try_whose_answer_got_lost_is_not_stored_again(hf: Holdfast) -> None:
     """Even if the message was worked on and forgotten in the meantime."""
     hf.queue("q", history=0)
-    new = hf._draft("q", ["work"], 2, None, 0, None, None, None, None, "k")
+    new = hf._draft(hf._book.channel("q"), ["work"], (2, None, 0, None, None, None, None, "k"))
     assert hf.store.messages.insert(new) == [None]
     assert drain(hf) == ["work"]
     assert hf.store.messages.insert(new) == [None]

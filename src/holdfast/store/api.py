@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -11,6 +12,9 @@ from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord, 
 from holdfast.core.message import Duplicate, Lease, Message, MessageId, MessageStatus, NewMessage
 from holdfast.core.queue import QueueSpec
 from holdfast.core.settlement import Settlement
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 
 class Channel(msgspec.Struct, frozen=True):
@@ -67,6 +71,15 @@ class Stats(msgspec.Struct, frozen=True):
     dead: int
 
 
+class OnLoop:
+    """A caller's asyncio connection and the loop it lives on. `given_up` is set when nobody waits for it any more."""
+
+    def __init__(self, connection: Any, loop: AbstractEventLoop) -> None:
+        self.connection = connection
+        self.loop = loop
+        self.given_up = threading.Event()
+
+
 class Channels(Protocol):
     """Queues by name."""
 
@@ -119,6 +132,15 @@ class Letters(Protocol):
     def audit(self, tenant: str, limit: int, before: int | None) -> list[AuditRecord]: ...
 
 
+class Joined(Protocol):
+    """The caller's own transaction: what is done here happens when it commits, and never did if it does not."""
+
+    def find(self, tenant: str, name: str) -> Channel | None: ...
+    def declare(self, tenant: str, name: str, spec: QueueSpec) -> Channel: ...
+    def insert(self, new: Sequence[NewMessage]) -> list[Duplicate | None]: ...
+    def settle(self, settlements: Sequence[Settlement]) -> list[bool]: ...
+
+
 class Bell(Protocol):
     """One sleeper's ear. Ringing is a hint: whoever wakes looks, and whoever is not woken looks anyway, later."""
 
@@ -162,4 +184,6 @@ class Store(Protocol):
     def wakeup(self) -> Wakeup: ...
     @property
     def schema(self) -> Schema: ...
+    @property
+    def join(self) -> Callable[[object], Joined]: ...
     def close(self) -> None: ...

@@ -10,11 +10,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import psycopg
 from psycopg.abc import Buffer
-from psycopg.adapt import Dumper, Loader
+from psycopg.adapt import AdaptersMap, Dumper, Loader
 from psycopg.pq import Format
 from psycopg.types.numeric import Int8BinaryDumper
 
@@ -80,15 +80,37 @@ class RawUuidDumper(Dumper):
         return obj
 
 
+def adapt(adapters: AdaptersMap) -> None:
+    """Our types, on a connection of ours or a cursor on someone else's."""
+    adapters.register_loader("uuid", RawUuid)
+    adapters.register_dumper(MessageId, RawUuidDumper)
+    adapters.register_dumper(int, Int8BinaryDumper)
+    adapters.register_dumper(Int8Array, Int8ArrayDumper)
+    adapters.register_dumper(UuidArray, UuidArrayDumper)
+    adapters.register_dumper(ByteaArray, ByteaArrayDumper)
+
+
+class Cursor(Protocol):
+    """What a transaction needs of a cursor."""
+
+    @property
+    def rowcount(self) -> int: ...
+    def execute(self, query: Any, parameters: Any = None, /, *, prepare: bool | None = None) -> Any: ...
+    def executemany(self, query: Any, parameters: Any, /, *, returning: bool = False) -> None: ...
+    def fetchall(self) -> list[Row]: ...
+    def fetchone(self) -> Row | None: ...
+    def nextset(self) -> bool | None: ...
+
+
 class PostgresTransaction:
     """Named queries on a connection. `again` says that an earlier try of the same work had an unknown outcome."""
 
-    __slots__ = ("_clock", "_connection", "_cursor", "again", "rings")
+    __slots__ = ("_clock", "_cursor", "_prepare", "again", "rings")
 
-    def __init__(self, connection: Connection, clock: Clock | None, again: bool) -> None:
-        self._connection = connection
-        self._cursor = connection.cursor(binary=True)
+    def __init__(self, cursor: Cursor, clock: Clock | None, again: bool = False, prepare: bool | None = True) -> None:
+        self._cursor = cursor
         self._clock = clock
+        self._prepare = prepare
         self.again = again
         self.rings: set[int] = set()
 
@@ -116,7 +138,7 @@ class PostgresTransaction:
 
     def execute(self, statement: str) -> None:
         """A statement without parameters: of a migration, or the border of a transaction."""
-        self._connection.execute(statement.encode())
+        self._cursor.execute(statement.encode())
 
     def clock(self) -> int:
         found = self.one("clock.now")
@@ -125,7 +147,7 @@ class PostgresTransaction:
 
     def _execute(self, query: str, parameters: dict[str, Any]) -> None:
         parameters["now"] = self._given_now()
-        self._cursor.execute(QUERIES[query], parameters, prepare=True)
+        self._cursor.execute(QUERIES[query], parameters, prepare=self._prepare)
 
     def _given_now(self) -> int | None:
         return None if self._clock is None else self._clock()
@@ -137,7 +159,7 @@ class Database(forks.Guarded):
     def __init__(self, url: str, clock: Clock | None, patience: float) -> None:
         self.url = url
         self.wakeup = PostgresWakeup(self.connect)
-        self._clock = clock
+        self.clock = clock
         self._patience = patience
         self._idle: list[Connection] = []
         self._lock = threading.Lock()
@@ -171,7 +193,7 @@ class Database(forks.Guarded):
             connection: Connection | None = None
             try:
                 connection = self._take()
-                transaction = PostgresTransaction(connection, self._clock, again)
+                transaction = PostgresTransaction(connection.cursor(binary=True), self.clock, again)
                 result = work(transaction)
                 self._put_back(connection)
                 return transaction, result
@@ -191,12 +213,7 @@ class Database(forks.Guarded):
         connection = psycopg.connect(self.url, autocommit=True, prepare_threshold=0, **{**_ENDINGS, **options})
         for setting in _SESSION:
             connection.execute(setting)
-        connection.adapters.register_loader("uuid", RawUuid)
-        connection.adapters.register_dumper(MessageId, RawUuidDumper)
-        connection.adapters.register_dumper(int, Int8BinaryDumper)
-        connection.adapters.register_dumper(Int8Array, Int8ArrayDumper)
-        connection.adapters.register_dumper(UuidArray, UuidArrayDumper)
-        connection.adapters.register_dumper(ByteaArray, ByteaArrayDumper)
+        adapt(connection.adapters)
         return connection
 
     def close(self) -> None:

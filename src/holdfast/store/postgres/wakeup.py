@@ -3,6 +3,8 @@
 A NOTIFY inside the enqueue's transaction would make all commits of the server queue up behind one lock, with an fsync
 inside. Sent afterwards on a connection that does not wait for the disk, and with everything that came together in one,
 it costs the producer nothing. If it gets lost, a sleeper finds the message at its next look.
+
+In the caller's own transaction there is no afterwards that we know of: there, and only there, NOTIFY is part of it.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import psycopg
 
 from holdfast.store.api import Bell
 from holdfast.store.postgres.statements import QUERIES
+from holdfast.store.transaction import Transaction
 
 _CHANNEL = "holdfast"
 _EVERYONE = "*"
@@ -187,6 +190,11 @@ class ConditionBell:
 
     def close(self) -> None:
         """Nothing to take away."""
+
+
+def notify(tx: Transaction) -> None:
+    """Rings from inside a transaction: heard when it commits, never if it does not."""
+    tx.one("wakeup.notify", channel=_CHANNEL, payload=_payload(tx.rings))
 
 
 def _payload(channels: set[int]) -> str:

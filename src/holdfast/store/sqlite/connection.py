@@ -75,7 +75,7 @@ class Database(forks.Guarded):
     def __init__(self, path: str, engine: str, clock: Clock | None, patience: float) -> None:
         self.path = path
         self.engine = engine
-        self.wakeup = SqliteWakeup(path)
+        self.wakeup = SqliteWakeup(path, self)
         self._clock = clock
         self._patience = patience
         self._writing = threading.Lock()
@@ -97,13 +97,26 @@ class Database(forks.Guarded):
     def read(self, work: Callable[[SqliteTransaction], Result]) -> Result:
         """Runs `work` on one consistent picture of the database."""
         with self._reading:
-            if self._reader is None:
-                self._reader = self._open()
-            return self._read_again_while_busy(self._reader, work)
+            return self._read_again_while_busy(self._open_reader(), work)
 
     def glance(self, work: Callable[[SqliteTransaction], Result]) -> Result:
         """The same, for a single statement."""
         return self.read(work)
+
+    def version(self) -> int:
+        """Another number whenever anyone else has committed."""
+        with self._reading:
+            return self._open_reader().rows(QUERIES["wakeup.version"])[0][0]  # type: ignore[no-any-return]
+
+    def rings(self) -> dict[int, int]:
+        """How often each channel was rung from inside a transaction."""
+        return self.read(lambda tx: dict(tx.all("wakeup.counts")))
+
+    def now(self, connection: Connection) -> int:
+        """The clock, as one of our connections or a borrowed one reads it."""
+        if self._clock is not None:
+            return self._clock()
+        return connection.rows(QUERIES["clock.now"])[0][0]  # type: ignore[no-any-return]
 
     def close(self) -> None:
         """Closes both connections; the next use opens them again."""
@@ -134,7 +147,7 @@ class Database(forks.Guarded):
     ) -> tuple[SqliteTransaction, Result]:
         self._begin(connection, begin)
         try:
-            transaction = SqliteTransaction(connection, self._now(connection))
+            transaction = SqliteTransaction(connection, self.now(connection))
             result = work(transaction)
             connection.rows("COMMIT")
         except BaseException as problem:
@@ -172,10 +185,10 @@ class Database(forks.Guarded):
             time.sleep(pause * (0.5 + random.random()))  # noqa: S311
             pause = min(pause * 1.5, 0.005)
 
-    def _now(self, connection: Connection) -> int:
-        if self._clock is not None:
-            return self._clock()
-        return connection.rows(QUERIES["clock.now"])[0][0]  # type: ignore[no-any-return]
+    def _open_reader(self) -> Connection:
+        if self._reader is None:
+            self._reader = self._open()
+        return self._reader
 
     def _open(self) -> Connection:
         connection = connect(self.path, self.engine)

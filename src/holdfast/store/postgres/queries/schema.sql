@@ -18,6 +18,10 @@ SELECT coalesce(max(number), 0) FROM holdfast_migration
 -- name: record
 INSERT INTO holdfast_migration (number, name) VALUES (:number, :name)
 
+-- name: identity
+-- Tells this set of tables from that of any other database or schema.
+SELECT to_regclass('holdfast_migration')::oid::bigint, applied_at FROM holdfast_migration WHERE number = 1
+
 -- name: is_ahead
 -- After a dump was restored on another server, messages may carry transaction numbers that this server has not reached.
 SELECT 1

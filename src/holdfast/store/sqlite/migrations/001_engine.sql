@@ -48,6 +48,12 @@ CREATE TABLE holdfast_message (
 
 CREATE UNIQUE INDEX holdfast_message_id ON holdfast_message (id);
 
+-- How often a channel was rung by transactions that others commit; sleepers look here when the file has changed.
+CREATE TABLE holdfast_ring (
+    channel_id INTEGER PRIMARY KEY,
+    count      INTEGER NOT NULL
+);
+
 -- How far a group has claimed a lane: everything up to `position` is in a run, settled, or moved to a row.
 CREATE TABLE holdfast_cursor (
     group_id INTEGER NOT NULL REFERENCES holdfast_group (id),

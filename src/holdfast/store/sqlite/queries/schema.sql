@@ -13,3 +13,6 @@ SELECT coalesce(max(number), 0) FROM holdfast_migration
 
 -- name: record
 INSERT INTO holdfast_migration (number, name) VALUES (:number, :name)
+
+-- name: files
+PRAGMA database_list

@@ -1,0 +1,77 @@
+"""Inside the caller's own transaction: what is done here happens when that commits, and never did if it does not.
+
+Nothing here begins, commits, rolls back or tries again; that is the caller's. Errors of the driver are the caller's
+too, and reach it as they are. Shared by both stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from holdfast.core.message import Duplicate, NewMessage
+from holdfast.core.queue import QueueSpec
+from holdfast.core.settlement import Settlement
+from holdfast.errors import SchemaTooNew, StoreError
+from holdfast.store import channels, idempotency
+from holdfast.store.api import Channel
+from holdfast.store.transaction import Transaction
+
+Result = TypeVar("Result")
+
+OTHER_DATABASE = (
+    "conn= leads to another database than this client's URL: "
+    "a message can only be part of a transaction in the database that it is stored in"
+)
+NO_TRANSACTION = (
+    "conn= needs an open transaction, and this connection is in autocommit mode without one: begin one, for example "
+    "with `with conn.transaction():` (psycopg), `with connection:` (apsw) or conn.execute('BEGIN IMMEDIATE') (sqlite3)"
+)
+
+
+class JoinedTransaction:
+    """The verbs that make sense there. `ring` tells sleepers, as part of the transaction."""
+
+    def __init__(
+        self,
+        tx: Any,
+        insert: Callable[[Any, Sequence[NewMessage]], None],
+        settle: Callable[[Any, Sequence[Settlement]], list[bool]],
+        ring: Callable[[Any], None],
+    ) -> None:
+        self._tx = tx
+        self._insert = insert
+        self._settle = settle
+        self._ring = ring
+
+    def find(self, tenant: str, name: str) -> Channel | None:
+        return channels.find(self._tx, tenant, name)
+
+    def declare(self, tenant: str, name: str, spec: QueueSpec) -> Channel:
+        return channels.declare(self._tx, tenant, name, spec)
+
+    def insert(self, new: Sequence[NewMessage]) -> list[Duplicate | None]:
+        return self._run(lambda tx: idempotency.insert(tx, self._insert, new))
+
+    def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+        return self._run(lambda tx: self._settle(tx, settlements))
+
+    def _run(self, work: Callable[[Any], Result]) -> Result:
+        result = work(self._tx)
+        if self._tx.rings:
+            self._ring(self._tx)
+            self._tx.rings.clear()
+        return result
+
+
+def check_schema(tx: Transaction, newest: int) -> None:
+    """Migrating inside someone's transaction would hold up everyone, so the tables have to be there."""
+    found = tx.one("schema.version") if tx.one("schema.exists") else None
+    version = found[0] if found else 0
+    if version > newest:
+        raise SchemaTooNew
+    if version < newest:
+        raise StoreError(
+            f"the database that conn= leads to is at schema {version}, this Holdfast needs {newest}: declare your "
+            "queues with hf.queue(…), or run `holdfast migrate`, before the transaction begins"
+        )
