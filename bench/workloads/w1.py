@@ -17,6 +17,7 @@ from bench.sizes import Sizes
 
 ONE = "1 producer"
 AGAINST = (ONE, "one")
+WAITING, ROOM = 10_000, 100
 
 Producer = Callable[[Gate, Target, float, int], tuple[int, float]]
 """How many messages it enqueued, and in how many seconds."""
@@ -26,6 +27,14 @@ def cases(sizes: Sizes) -> Iterator[Case]:
     seconds, callers = sizes.enqueue_seconds, sizes.concurrent
     shared = (Goal("against", 15),)
     yield rate_case("w1", ONE, partial(measure, one_by_one, seconds, 1), contenders=BOTH)
+    yield rate_case(
+        "w1",
+        f"1 producer, {WAITING:,} of {WAITING + ROOM:,} wait",
+        partial(measure_limited, seconds),
+        against=AGAINST,
+        goals=(Goal("against", 0.5),),
+        contenders=ONLY_HOLDFAST,
+    )
     yield rate_case(
         "w1", "1 producer, asyncio", partial(measure, gathered, seconds, 1), against=AGAINST, contenders=ONLY_HOLDFAST
     )
@@ -55,6 +64,14 @@ def measure(producer: Producer, seconds: float, callers: int, place: Place, targ
     return {"rate": count / took, "count": count}
 
 
+def measure_limited(seconds: float, place: Place, target: Target) -> Outcome:
+    count, took = alone(nearly_full, target, seconds)
+    left = count_left(target)
+    if left != WAITING:
+        raise Failed(f"{WAITING} should be in the queue, {left} are")
+    return {"rate": count / took, "count": count}
+
+
 def one_by_one(gate: Gate, target: Target, seconds: float, callers: int) -> tuple[int, float]:
     queue = open_queue(target)
     gate()
@@ -65,6 +82,26 @@ def one_by_one(gate: Gate, target: Target, seconds: float, callers: int) -> tupl
     took = time.perf_counter() - started
     queue.close()
     return count, took
+
+
+def nearly_full(gate: Gate, target: Target, seconds: float) -> tuple[int, float]:
+    """With `max_depth`, and little room left: a consumer takes what has come. Only the enqueues are timed."""
+    from bench.queues.holdfast import QUEUE, SETTINGS
+    from holdfast import Holdfast
+
+    with Holdfast(target.url) as hf:
+        hf.queue(QUEUE, **SETTINGS, max_depth=WAITING + ROOM)
+        hf.enqueue_many(QUEUE, payload.bodies(0, WAITING))
+        time.sleep(2.1)  # Until then a new limit counts at every arrival.
+        count, took = 0, 0.0
+        while took < seconds:
+            started = time.perf_counter()
+            for _ in range(ROOM // 2):
+                hf.enqueue(QUEUE, payload.body(count))
+                count += 1
+            took += time.perf_counter() - started
+            hf.ack(hf.claim(QUEUE, n=ROOM // 2))
+        return count, took
 
 
 def gathered(gate: Gate, target: Target, seconds: float, callers: int) -> tuple[int, float]:

@@ -97,6 +97,7 @@ class Holdfast(Operating):
         history: Duration = "1h",
         max_age: Duration | None = None,
         max_size: int = 1_048_576,
+        max_depth: int | None = None,
         idempotency_window: Duration = "24h",
         dead_retention: Duration | None = None,
         message_type: Any = None,
@@ -107,8 +108,9 @@ class Holdfast(Operating):
         `ordering` is "unordered", "fifo" or "per_key"; with `on_dead="block"` a death stops its key until someone
         replays the dead letter or calls `unblock`. `dead_letter` names a queue that is told of every death.
         `history` is how long finished messages can be looked up. `max_age` is how long a message may wait; after that
-        it expires. `max_size` is how many bytes of JSON a message may have, headers included. `idempotency_window` is
-        how long an idempotency key is remembered, `dead_retention` how long a dead letter is kept (None: for ever).
+        it expires. `max_size` is how many bytes of JSON a message may have, headers included; `max_depth` how many
+        messages may wait, after which an enqueue raises `QueueFull`. `idempotency_window` is how long an idempotency
+        key is remembered, `dead_retention` how long a dead letter is kept (None: for ever).
         With `message_type` (a dataclass, TypedDict, msgspec or plain type) this client refuses bodies that do not fit,
         and claims have bodies of that type.
         """
@@ -126,6 +128,7 @@ class Holdfast(Operating):
                     "history": history,
                     "max_age": max_age,
                     "max_size": max_size,
+                    "max_depth": max_depth,
                     "idempotency_window": idempotency_window,
                     "dead_retention": dead_retention,
                 }

@@ -48,7 +48,7 @@ def draft(
         keys = [plain_text(key(body), "key") for body in bodies]
     elif key is not None:
         keys = repeat(plain_text(key, "key"))
-    order_key = channel.spec.order_key
+    order_key, limited = channel.spec.order_key, channel.spec.max_depth is not None
     content = zip(bodies, keys, strict=False)
     new = [
         NewMessage(
@@ -64,6 +64,7 @@ def draft(
             order_key(own),
             wait,
             alone,
+            limited=limited,
         )
         for body, own in content
     ]

@@ -4,6 +4,7 @@ HoldfastError
 ├── InvalidInput          a name, body, duration or setting that cannot be accepted (also a ValueError)
 │   └── TooLarge          a message above the queue's max_size
 ├── InvalidBody           a claimed message does not fit its queue's message type
+├── QueueFull             the queue has as many messages waiting as it may have; nothing was stored
 ├── IdempotencyConflict   the key was used before for another body; nothing was stored
 ├── UnknownQueue          strict mode: the queue was never declared
 ├── LeaseLost             the claim is no longer yours; nothing was changed
@@ -38,6 +39,10 @@ class TooLarge(InvalidInput):
 
 class InvalidBody(HoldfastError):
     """The message does not fit the message type of its queue."""
+
+
+class QueueFull(HoldfastError):
+    """The queue has as many messages waiting as it may have; nothing was stored. Try again later."""
 
 
 class IdempotencyConflict(HoldfastError):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,6 +28,9 @@ class Database(Protocol):
 
     def tables(self) -> Tables:
         """Every row of every table, as text."""
+
+    def transaction(self, commits: bool) -> AbstractContextManager[Any]:
+        """A connection of a user's own, whose transaction is committed or rolled back at the end."""
 
     def close(self) -> None: ...
 
@@ -65,6 +70,16 @@ class SqliteFile:
         names = self._rows("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'holdfast%'")
         return {name: sorted(map(repr, self._rows(f"SELECT * FROM {name}"))) for (name,) in names}
 
+    @contextmanager
+    def transaction(self, commits: bool) -> Iterator[Any]:
+        connection: Any = apsw.Connection(str(self.path)) if self._engine == "apsw" else _autocommitting(self.path)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("COMMIT" if commits else "ROLLBACK")
+        finally:
+            connection.close()
+
     def close(self) -> None:
         if self.path.exists():
             self.tables()
@@ -103,6 +118,13 @@ class PostgresDatabase:
     def tables(self) -> Tables:
         return {name: sorted(map(repr, self._rows(f"SELECT * FROM {name}"))) for name in self._names()}
 
+    @contextmanager
+    def transaction(self, commits: bool) -> Iterator[Any]:
+        with psycopg.connect(self.url) as connection:
+            yield connection
+            if not commits:
+                connection.rollback()
+
     def close(self) -> None:
         self._connection.close()
 
@@ -112,6 +134,10 @@ class PostgresDatabase:
 
     def _rows(self, sql: str) -> list[tuple[Any, ...]]:
         return self._connection.execute(sql).fetchall()  # type: ignore[call-overload,no-any-return]
+
+
+def _autocommitting(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None)
 
 
 def database(kind: str, postgres_url: str | None = None) -> Database:

@@ -14,12 +14,21 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
-from holdfast.errors import AlreadyReplayed, HoldfastError, InvalidInput, LeaseLost, NotFound
+from holdfast.errors import (
+    AlreadyReplayed,
+    HoldfastError,
+    IdempotencyConflict,
+    InvalidInput,
+    LeaseLost,
+    NotFound,
+    QueueFull,
+)
 from tests.clock import FakeClock
 from tests.model.bad_input import BAD_INPUT
 from tests.model.databases import Database
-from tests.model.model import Granted, Model
+from tests.model.model import Model
 from tests.model.subject import MANY, Subject
+from tests.model.things import Granted
 
 LONG_AGO = 1_000_000_000_000_000
 """In 2001: whoever reads the computer's own clock is far off."""
@@ -43,6 +52,8 @@ SPEC = st.fixed_dictionaries(
         "dead_letter": st.sampled_from([None, DEAD, DEAD, PLAIN, FIFO]),
         "max_age": st.sampled_from([None, None, 4, 30]),
         "on_dead": st.sampled_from(["continue", "block"]),
+        "idempotency_window": st.sampled_from([3, 60]),
+        "max_depth": st.sampled_from([None, None, None, 1, 3, 6]),
     },
 )
 TIMES = st.sampled_from([0.000001, 0.5, 1, 3, 5, 11, 61, 4000, -0.5])
@@ -95,11 +106,11 @@ class QueueMachine(RuleBasedStateMachine):
     def start(self, specs: tuple[dict[str, Any], ...], count: int) -> Any:
         for queue, spec in zip(QUEUES, specs, strict=True):
             self.declare(queue, spec, ORDERINGS[queue])
-        return multiple(*(name for queue in QUEUES for name in self.all_do("enqueue", queue, [0] * count)))
+        return multiple(*(name for queue in QUEUES for name in self.put(queue, [0] * count)))
 
     @rule(target=names, queue=st.sampled_from(QUEUES), bodies=st.lists(BODIES, min_size=1, max_size=4))
     def enqueue(self, queue: str, bodies: list[Any]) -> Any:
-        return multiple(*self.all_do("enqueue", queue, bodies))
+        return multiple(*self.put(queue, bodies))
 
     @rule(
         target=names,
@@ -115,13 +126,35 @@ class QueueMachine(RuleBasedStateMachine):
     )
     def enqueue_with_options(self, queue: str, bodies: list[Any], **options: Any) -> Any:
         try:
-            return multiple(*self.all_do("enqueue", queue, bodies, **options))
+            return multiple(*self.put(queue, bodies, **options))
         except InvalidInput:
             return multiple()
 
     @rule(target=names, count=st.integers(2, 3), key=st.sampled_from("ab"))
     def enqueue_same_key(self, count: int, key: str) -> Any:
-        return multiple(*self.all_do("enqueue", KEYED, [0] * count, key=key))
+        return multiple(*self.put(KEYED, [0] * count, key=key))
+
+    @rule(
+        target=names,
+        queue=st.sampled_from([PLAIN, KEYED]),
+        body=st.integers(0, 1),
+        key=st.sampled_from("xy"),
+        fate=st.sampled_from(["commit", "roll back", "alone"]),
+    )
+    def enqueue_once(self, queue: str, body: int, key: str, fate: str) -> Any:
+        """I16, I17: by itself, or in a transaction of the caller's that may come to nothing."""
+        try:
+            name, duplicate = self.all_do("enqueue_once", queue, body, key, fate)
+        except (IdempotencyConflict, QueueFull):
+            return multiple()
+        return multiple() if duplicate or name is None else name
+
+    def put(self, queue: str, bodies: Sequence[Any], **options: Any) -> list[str]:
+        """The names of new messages; none if the queue is full (I17)."""
+        try:
+            return self.all_do("enqueue", queue, bodies, **options)  # type: ignore[no-any-return]
+        except QueueFull:
+            return []
 
     def declare(self, queue: str, spec: dict[str, Any], ordering: str) -> None:
         spec = {**spec, "ordering": ordering}
@@ -136,7 +169,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(targets=(hands, all_hands), count=st.integers(1, 4), n=st.integers(1, 5), priority=st.integers(0, 3))
     def enqueue_and_claim(self, count: int, n: int, priority: int) -> Any:
         """What happens most, and the way to a run of several."""
-        self.all_do("enqueue", PLAIN, [0] * count, priority=priority)
+        self.put(PLAIN, [0] * count, priority=priority)
         return self.claim(PLAIN, n)
 
     @rule(targets=(hands, all_hands), queue=st.sampled_from(QUEUES), n=st.integers(1, 5))
@@ -269,6 +302,8 @@ class QueueMachine(RuleBasedStateMachine):
             self.all_do(what, queue)
 
     def look_at_a_part(self, queue: str, n: int) -> None:
+        for subject in self.subjects:
+            subject.pages(queue, n)
         assert self.all_do("peek", queue, n) == self.all_do("peek", queue, MANY)[:n]
         everything = self.all_do("dead_letters", None)
         assert self.all_do("dead_letters", queue) == [dead for dead in everything if dead.queue == queue]

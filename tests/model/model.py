@@ -14,9 +14,8 @@ store that agrees with the model agrees with core.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import count, product
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.client import ALONE_EVERY
 from holdfast.core.deadletter import HISTORY_LIMIT
@@ -37,97 +36,10 @@ from holdfast.core.message import Failure, MessageStatus, encode_json
 from holdfast.core.priority import ALL as PRIORITIES
 from holdfast.core.priority import NORMAL
 from holdfast.core.queue import QueueSpec, blocked_order_key, queue_spec, user_key
-from holdfast.errors import AlreadyReplayed, InvalidInput, LeaseLost, NotFound
+from holdfast.errors import AlreadyReplayed, IdempotencyConflict, InvalidInput, LeaseLost, NotFound, QueueFull
 from holdfast.store.api import Stats
 from tests.clock import FakeClock
-
-WORKER = "w"
-SILENCE = f"the lease of {WORKER} ended without an answer: killed, hung or cut off"
-
-
-# --- what can be seen: the model and the stores answer in these words, with names ("m1", "m2") instead of ids ---------
-
-
-class Seen(NamedTuple):
-    name: str
-    priority: int
-    body: str
-    headers: str
-    key: str | None
-    correlation_id: str | None
-    reply_to: str | None
-    expires_at: int | None
-    enqueued_at: int
-
-
-class Granted(NamedTuple):
-    queue: str
-    message: Seen
-    attempt: int
-    until: int
-    size: int
-
-
-class Buried(NamedTuple):
-    queue: str
-    message: Seen
-    error: str
-    attempts: int
-    failed_at: int
-    history: list[Failure]
-    replayed_as: str | None
-    replay_state: str | None
-
-
-# --- what is behind it ------------------------------------------------------------------------------------------------
-
-
-@dataclass(eq=False)
-class Message:
-    queue: str
-    seen: Seen
-    plain: bool
-    place: int
-    due_at: int
-    order_key: str = ""
-    state: State = State.PENDING
-    attempts: int = 0
-    alone: bool = False
-    lease: Lease | None = None
-    errors: list[Failure] = field(default_factory=list)
-    finished_at: int | None = None
-    replay_of: str | None = None
-    first: bool = False
-
-    @property
-    def turn(self) -> tuple[int, int]:
-        return self.due_at, self.place
-
-
-@dataclass(eq=False)
-class Lease:
-    number: int
-    until: int
-    members: list[Message]
-    is_run: bool
-
-    @property
-    def turn(self) -> tuple[bool, int, int]:
-        """When it is swept up, among others: runs first, then rows; each by time, then as they began."""
-        return not self.is_run, self.until, self.number if self.is_run else self.members[0].place
-
-    @property
-    def is_over(self) -> bool:
-        return all(message.lease is not self for message in self.members)
-
-
-@dataclass(eq=False)
-class Claim:
-    message: Message
-    lease: Lease
-    attempt: int
-    spec: QueueSpec
-    ended: Event | None = None
+from tests.model.things import SILENCE, WORKER, Buried, Claim, Granted, Lease, Message, Seen
 
 
 class Model:
@@ -140,6 +52,7 @@ class Model:
         self.messages: dict[str, Message] = {}
         self.dead: dict[str, Buried] = {}
         self.blocked_by: dict[tuple[str, str], tuple[int, str]] = {}
+        self.keys: dict[tuple[str, str], tuple[str, str, int]] = {}
         self.claims: list[Claim] = []
         self._created = count(1)
         self._last_place = 0
@@ -167,6 +80,8 @@ class Model:
         spec, now = self.specs[queue], self.clock()
         if ttl is not None and ttl <= delay:
             raise InvalidInput
+        if spec.max_depth is not None and bodies and len(self._pending(queue)) + len(bodies) > spec.max_depth:
+            raise QueueFull
         names = [f"m{next(self._created)}" for _ in bodies]
         end = None if ttl is None else now + micros(ttl)
         for name, body in zip(names, bodies, strict=True):
@@ -174,6 +89,21 @@ class Model:
             seen = Seen(name, priority, raw, raw_headers, key, correlation_id, reply_to, end, now)
             self._add(queue, seen, delay == 0 and ttl is None and not spec.ordered, spec.order_key(key), micros(delay))
         return names
+
+    def enqueue_once(self, queue: str, body: Any, key: str, fate: str) -> tuple[str | None, bool]:
+        """The message's name and whether it was there before; no name if its transaction is rolled back."""
+        found = self.keys.get((queue, key))
+        if found is not None and found[2] > self.clock():
+            if found[1] != _json(body):
+                raise IdempotencyConflict
+            return found[0], True
+        before = dict(self.messages)
+        (name,) = self.enqueue(queue, [body])
+        if fate == "roll back":
+            self.messages, self._created = before, count(int(name[1:]))
+            return None, False
+        self.keys[queue, key] = name, _json(body), self.clock() + micros(self.specs[queue].idempotency_window)
+        return name, False
 
     def _add(self, queue: str, seen: Seen, plain: bool, order_key: str, wait: int = 0) -> Message:
         new = Message(queue, seen, plain, self._next_place(), self.clock() + wait, order_key)

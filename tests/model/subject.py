@@ -5,6 +5,7 @@ What must hold whatever the model says is asserted here, by its id in reference/
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +21,7 @@ from holdfast.errors import HoldfastError, LeaseLost
 from holdfast.store.api import Stats
 from tests.clock import FakeClock
 from tests.model.databases import Database, Tables
-from tests.model.model import WORKER, Buried, Granted, Seen
+from tests.model.things import WORKER, Buried, Granted, Seen
 
 ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 MANY = 1_000
@@ -52,6 +53,18 @@ class Subject:
             else:
                 receipts = self.client.enqueue_many(queue, bodies, **options)
         return [self._new_name(receipt.id) for receipt in receipts]
+
+    def enqueue_once(self, queue: str, body: Any, key: str, fate: str) -> tuple[str | None, bool]:
+        """I17: what is rolled back leaves no trace."""
+        before = self.database.tables()
+        with no_process_clock(), contextlib.ExitStack() as closing:
+            conn = None if fate == "alone" else closing.enter_context(self.database.transaction(fate == "commit"))
+            receipt = self.client.enqueue(queue, body, idempotency_key=key, conn=conn)
+        if fate == "roll back":
+            self._assert_unchanged(before, "I17: a rolled back transaction left something")
+        if receipt.duplicate:
+            return self.names[receipt.id], True
+        return (None if fate == "roll back" else self._new_name(receipt.id)), False
 
     def claim(
         self, queues: Sequence[str], n: int, lease: float | None = None, ack: Sequence[int] = ()
@@ -157,6 +170,18 @@ class Subject:
             self._assert_unchanged(before, f"I23: refused ({error}), and yet something changed")
             return type(error).__name__
         raise AssertionError(f"I23: bad input was accepted: {answer!r}")
+
+    def pages(self, queue: str, n: int) -> None:
+        """I22: looking changes nothing, and page after page shows each once."""
+        before = self.database.tables()
+        everything, page = [], self.client.dead_letters(queue, n=n)
+        while page:
+            everything += page
+            page = self.client.dead_letters(queue, n=n, after=page[-1].id)
+        assert [dead.id for dead in everything] == [dead.id for dead in self.client.dead_letters(queue, n=MANY)]
+        self.client.peek(queue, n)
+        self.client.stats(queue)
+        self._assert_unchanged(before, "I22: looking changed something")
 
     def close(self) -> None:
         for client in [*self._abandoned, self.client]:

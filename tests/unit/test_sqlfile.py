@@ -16,6 +16,7 @@ FILES = {
         "channels",
         "clock",
         "dead",
+        "depth",
         "idempotency",
         "lanes",
         "results",

@@ -55,6 +55,12 @@ class NewMessage(msgspec.Struct, gc=False):
     delay: int = 0
     alone: bool = False
     once: Once | None = None
+    limited: bool = False
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether it is stored by one statement that nothing can refuse."""
+        return self.plain and self.once is None and not self.limited
 
 
 class Message(msgspec.Struct, eq=False, gc=False):

@@ -17,6 +17,9 @@ LARGEST = 256 * 1_048_576
 """Bytes; a message above this does not fit into a statement of every database."""
 
 
+DEEPEST = 1_000_000_000_000
+
+
 class QueueSpec(msgspec.Struct, frozen=True):
     """A queue's settings, as stored with it. Durations in seconds."""
 
@@ -31,6 +34,7 @@ class QueueSpec(msgspec.Struct, frozen=True):
     idempotency_window: float = 86_400.0
     dead_retention: float | None = None
     on_dead: str = "continue"
+    max_depth: int | None = None
 
     @property
     def ordered(self) -> bool:
@@ -83,6 +87,8 @@ def _read(name: str, value: Any) -> Any:
         return _lasting(name, seconds(value, name))
     if name == "max_size" and (type(value) is not int or not 1 <= value <= LARGEST):
         raise InvalidInput(f"max_size must be a whole number of bytes from 1 to {LARGEST}, not {value!r}")
+    if name == "max_depth" and value is not None and (type(value) is not int or not 1 <= value <= DEEPEST):
+        raise InvalidInput(f"max_depth must be a whole number from 1 to {DEEPEST}, or None for no limit, not {value!r}")
     if name == "on_dead" and value not in ON_DEAD:
         raise InvalidInput(f"on_dead must be one of {', '.join(ON_DEAD)}, not {value!r}")
     if name == "dead_letter" and value is not None:

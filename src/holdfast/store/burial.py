@@ -13,7 +13,7 @@ from holdfast.core.lifecycle import State, must_be_alone
 from holdfast.core.message import Failure, MessageId, NewMessage, id_text
 from holdfast.core.queue import QueueSpec
 from holdfast.errors import AlreadyReplayed, NotFound
-from holdfast.store import rows
+from holdfast.store import depth, rows
 from holdfast.store.channels import declare, find
 from holdfast.store.ids import new_id
 from holdfast.store.rows import Content, NewRow
@@ -97,6 +97,7 @@ def begin_replay(tx: Transaction, tenant: str, dead_id: MessageId, fresh: Messag
     # A key that this death has blocked goes on with the replay, before those that had to wait.
     first = tx.one("blocked.remove_for", group=group, order_key=order_key, dead_id=dead_id) is not None
     rows.add(tx, [NewRow(group, content, alone=alone, order_key=order_key, first=first, replay_of=dead_id)])
+    depth.grow(tx, group, 1)
     tx.rings.add(channel)
     return queue  # type: ignore[no-any-return]
 
@@ -122,3 +123,4 @@ def _send(tx: Transaction, insert: Insert, tenant: str, queue: str, body: bytes)
             )
         ],
     )
+    depth.grow(tx, target.group, 1)

@@ -7,6 +7,7 @@ import msgspec
 from holdfast.core import priority
 from holdfast.core.message import encode_json
 from holdfast.core.queue import QueueSpec
+from holdfast.store import depth
 from holdfast.store.api import Channel
 from holdfast.store.transaction import Transaction
 
@@ -21,6 +22,7 @@ def declare(tx: Transaction, tenant: str, name: str, spec: QueueSpec) -> Channel
     joined = tx.one("channels.join", channel=channel, history=round(spec.history * 1_000_000))
     assert joined is not None, "an upsert returns its row"
     group = joined[0]
+    depth.limit(tx, channel, spec.max_depth)
     lanes = [priority.lane(channel, level) for level in priority.ALL]
     for lane in lanes:
         tx.run("channels.place_cursor", group=group, lane=lane, start=priority.lane_start(lane))

@@ -10,7 +10,7 @@ from holdfast.core import run
 from holdfast.core.deadletter import add_to_history
 from holdfast.core.lifecycle import Event, after_lapse
 from holdfast.core.message import Failure
-from holdfast.store import ageing, rows
+from holdfast.store import ageing, depth, rows
 from holdfast.store.api import Channel
 from holdfast.store.burial import Insert, bury
 from holdfast.store.rows import Content, HeldRow, NewRow
@@ -41,6 +41,7 @@ def _take_back_runs(tx: Transaction, insert: Insert, channel: Channel, limit: in
         else:
             errors = add_to_history(None, failure, tx.clock())
             rows.add(tx, [NewRow(channel.group, content, attempts=1, alone=True, errors=errors) for content in left])
+            depth.grow(tx, channel.group, len(left))
         tx.each("lanes.remove", [{"id": content.id} for content in left])
         close(tx, token, history)
     return len(lapsed)
@@ -63,6 +64,7 @@ def _take_back_rows(tx: Transaction, insert: Insert, channel: Channel, limit: in
         else:
             back.append(_back(channel, row, failure, now))
     tx.each("rows.again", back)
+    depth.grow(tx, channel.group, len(back))
     rows.promote(tx, ended)
     return len(lapsed)
 

@@ -7,20 +7,14 @@ from collections.abc import Sequence
 from holdfast.core import priority
 from holdfast.core.message import Duplicate, NewMessage
 from holdfast.errors import IdempotencyConflict
-from holdfast.store.burial import Insert
 from holdfast.store.transaction import Transaction
 
 
-def insert(tx: Transaction, append: Insert, new: Sequence[NewMessage]) -> list[Duplicate | None]:
-    """Stores the messages whose keys are new; for each of the others, the one that was there before."""
-    known = _known(tx, new)
-    append(tx, [message for index, message in enumerate(new) if index not in known])
-    # A key of our own, from a try whose answer got lost: the message is stored, and may even be done by now.
-    return [first if (first := known.get(i)) and first.id != new[i].id else None for i in range(len(new))]
+def known(tx: Transaction, new: Sequence[NewMessage]) -> dict[int, Duplicate]:
+    """The messages whose keys are taken already, by their place.
 
-
-def _known(tx: Transaction, new: Sequence[NewMessage]) -> dict[int, Duplicate]:
-    """Keys are taken in one order everywhere, so that rivals with several of them cannot wait for each other."""
+    Keys are taken in one order everywhere, so that rivals with several of them cannot wait for each other.
+    """
     keyed = [(_place(message), index) for index, message in enumerate(new) if message.once is not None]
     found = {index: _admit(tx, *place, new[index]) for place, index in sorted(keyed)}
     return {index: duplicate for index, duplicate in found.items() if duplicate is not None}

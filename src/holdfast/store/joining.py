@@ -13,7 +13,7 @@ from holdfast.core.message import Duplicate, NewMessage
 from holdfast.core.queue import QueueSpec
 from holdfast.core.settlement import Settlement
 from holdfast.errors import SchemaTooNew, StoreError
-from holdfast.store import channels, idempotency
+from holdfast.store import arriving, channels
 from holdfast.store.api import Channel
 from holdfast.store.transaction import Transaction
 
@@ -51,10 +51,24 @@ class JoinedTransaction:
         return channels.declare(self._tx, tenant, name, spec)
 
     def insert(self, new: Sequence[NewMessage]) -> list[Duplicate | None]:
-        return self._run(lambda tx: idempotency.insert(tx, self._insert, new))
+        if all(message.is_simple for message in new):
+            return self._run(lambda tx: arriving.insert(tx, self._insert, new))
+        return self._run(lambda tx: self._all_or_none(lambda: arriving.insert(tx, self._insert, new)))
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         return self._run(lambda tx: self._settle(tx, settlements))
+
+    def _all_or_none(self, work: Callable[[], Result]) -> Result:
+        """A refusal leaves the transaction as it was: its owner may go on with it, and commit."""
+        self._tx.execute("SAVEPOINT holdfast")
+        try:
+            result = work()
+        except BaseException:
+            self._tx.execute("ROLLBACK TO SAVEPOINT holdfast")
+            raise
+        finally:
+            self._tx.execute("RELEASE SAVEPOINT holdfast")
+        return result
 
     def _run(self, work: Callable[[Any], Result]) -> Result:
         result = work(self._tx)

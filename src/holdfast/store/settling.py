@@ -6,14 +6,14 @@ acked only set their bit, all others leave the lane as a row or a dead letter, a
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from holdfast.core import run
 from holdfast.core.deadletter import add_to_history
 from holdfast.core.lifecycle import GIVES_ATTEMPT_BACK, Event, State, attempts_after
 from holdfast.core.settlement import Settlement
-from holdfast.store import rows
+from holdfast.store import depth, rows
 from holdfast.store.burial import Insert, bury, end_replay
 from holdfast.store.rows import Content, HeldRow, NewRow
 from holdfast.store.transaction import Transaction
@@ -111,6 +111,7 @@ def _move_out(tx: Transaction, insert: Insert, leaving: list[Settlement]) -> Non
         else:
             new_rows.append(_row_of(settlement, content, now))
     rows.add(tx, new_rows)
+    _grow(tx, [row.group for row in new_rows if row.state is State.PENDING])
     tx.each("lanes.remove", [{"id": settlement.message_id} for settlement in leaving])
     _ring(tx, {settlement.lease.group for settlement in leaving})
 
@@ -200,6 +201,12 @@ def _again(tx: Transaction, chosen: list[tuple[Settlement, HeldRow]]) -> None:
             for settlement, row in chosen
         ],
     )
+    _grow(tx, [settlement.lease.group for settlement, _ in chosen])
+
+
+def _grow(tx: Transaction, groups: list[int]) -> None:
+    for group, count in sorted(Counter(groups).items()):
+        depth.grow(tx, group, count)
 
 
 def _first_of_each_member(pairs: list[Indexed]) -> list[Indexed]:

@@ -13,6 +13,10 @@ class Transaction(Protocol):
 
     rings: set[int]
 
+    @property
+    def again(self) -> bool:
+        """Whether an earlier try of the same work had an unknown outcome."""
+
     def all(self, query: str, **parameters: Any) -> list[Row]:
         """Every row of a query."""
 

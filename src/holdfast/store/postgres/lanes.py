@@ -28,11 +28,10 @@ ONE_STATEMENT = 10_000
 def insert(tx: PostgresTransaction, new: Sequence[NewMessage]) -> None:
     """Plain messages are appended to their lanes, the others become rows."""
     tx.rings.update({priority.channel_of(lane) for lane in {message.lane for message in new}})
-    fresh = _unknown(tx, new) if tx.again else new
-    plain = [message for message in fresh if message.plain]
+    plain = [message for message in new if message.plain]
     for start in range(0, len(plain), ONE_STATEMENT):
         _append(tx, plain[start : start + ONE_STATEMENT])
-    singles = [message for message in fresh if not message.plain]
+    singles = [message for message in new if not message.plain]
     if singles:
         channels = {priority.channel_of(message.lane) for message in singles}
         groups = {channel: _group_of(tx, channel) for channel in channels}
@@ -207,11 +206,6 @@ def _wish(request: ClaimRequest) -> dict[str, object]:
         "worker": request.worker,
         "alone_first": request.alone_first,
     }
-
-
-def _unknown(tx: PostgresTransaction, new: Sequence[NewMessage]) -> list[NewMessage]:
-    known = tx.each("lanes.is_known", [{"id": message.id} for message in new])
-    return [message for message, found in zip(new, known, strict=True) if found is None]
 
 
 def _grants(found: list[Row], worker: str) -> list[Grant]:

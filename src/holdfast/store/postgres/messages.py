@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from holdfast.core.message import Duplicate, NewMessage
 from holdfast.core.settlement import Settlement
-from holdfast.store import expiry, extending, idempotency
+from holdfast.store import arriving, expiry, extending
 from holdfast.store.api import Channel, Claimed, ClaimRequest
 from holdfast.store.postgres import lanes
 from holdfast.store.postgres.connection import Database
@@ -19,9 +19,9 @@ class PostgresMessages:
         self._database = database
 
     def insert(self, new: Sequence[NewMessage]) -> list[Duplicate | None]:
-        simple = len(new) <= lanes.ONE_STATEMENT and all(message.plain and message.once is None for message in new)
+        simple = len(new) <= lanes.ONE_STATEMENT and all(message.is_simple for message in new)
         run = self._database.single if simple else self._database.write
-        return run(lambda tx: idempotency.insert(tx, lanes.insert, new))
+        return run(lambda tx: arriving.insert(tx, lanes.insert, new))
 
     def claim(self, request: ClaimRequest) -> Claimed:
         if not request.ack:

@@ -37,6 +37,8 @@ class SqliteTransaction:
 
     __slots__ = ("_connection", "_now", "rings")
 
+    again = False  # A commit to a file has happened or has not; there is no answer to get lost.
+
     def __init__(self, connection: Connection, now: int) -> None:
         self._connection = connection
         self._now = now

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from holdfast.core.message import Duplicate, NewMessage
 from holdfast.core.settlement import Settlement
-from holdfast.store import expiry, extending, idempotency, settling
+from holdfast.store import arriving, expiry, extending, settling
 from holdfast.store.api import Channel, Claimed, ClaimRequest
 from holdfast.store.sqlite import lanes
 from holdfast.store.sqlite.connection import Database
@@ -19,7 +19,7 @@ class SqliteMessages:
         self._database = database
 
     def insert(self, new: Sequence[NewMessage]) -> list[Duplicate | None]:
-        return self._database.write(lambda tx: idempotency.insert(tx, lanes.insert, new))
+        return self._database.write(lambda tx: arriving.insert(tx, lanes.insert, new))
 
     def claim(self, request: ClaimRequest) -> Claimed:
         return self._database.write(lambda tx: lanes.claim(tx, request))

@@ -130,6 +130,14 @@ CREATE TABLE holdfast_blocked (
     PRIMARY KEY (group_id, order_key)
 ) WITHOUT ROWID;
 
+-- How many messages a queue may have waiting, and a number that the truth is never above.
+CREATE TABLE holdfast_depth (
+    channel_id INTEGER PRIMARY KEY REFERENCES holdfast_channel (id),
+    bound      INTEGER NOT NULL,
+    most       INTEGER NOT NULL,
+    settled_at INTEGER NOT NULL
+);
+
 -- What was enqueued under a key, so that a second time finds the first.
 CREATE TABLE holdfast_idempotency (
     channel_id INTEGER NOT NULL REFERENCES holdfast_channel (id),

@@ -1,0 +1,28 @@
+"""New messages: those whose idempotency key is known are left out, the others need room, then they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.core.message import Duplicate, NewMessage
+from holdfast.store import depth, idempotency
+from holdfast.store.burial import Insert
+from holdfast.store.transaction import Transaction
+
+
+def insert(tx: Transaction, append: Insert, new: Sequence[NewMessage]) -> list[Duplicate | None]:
+    """Stores all of them or raises; for each one that was there before, what became of it."""
+    known = idempotency.known(tx, new)
+    fresh = [message for index, message in enumerate(new) if index not in known]
+    if tx.again:
+        fresh = _unheard(tx, fresh)
+    depth.admit(tx, fresh)
+    append(tx, fresh)
+    # A key of our own, from a try whose answer got lost: the message is stored, and may even be done by now.
+    return [first if (first := known.get(i)) and first.id != new[i].id else None for i in range(len(new))]
+
+
+def _unheard(tx: Transaction, new: Sequence[NewMessage]) -> list[NewMessage]:
+    """Those that an earlier try, whose answer got lost, did not store."""
+    known = tx.each("lanes.is_known", [{"id": message.id} for message in new])
+    return [message for message, found in zip(new, known, strict=True) if found is None]

@@ -1,0 +1,59 @@
+"""`max_depth`: how many messages of a queue may wait. Shared by both stores.
+
+A limited queue has a number that its depth cannot be above. Arrivals raise it, one after the other; what leaves the
+queue does not touch it. Only when the number says "full" are the messages counted, and only that count refuses. So a
+claim or an ack costs nothing, and an arrival a count once in as many arrivals as there was room.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from holdfast.core import priority
+from holdfast.core.message import NewMessage
+from holdfast.errors import QueueFull
+from holdfast.store.transaction import Transaction
+
+
+def admit(tx: Transaction, new: Sequence[NewMessage]) -> None:
+    """Makes room for them, or raises `QueueFull`. Whoever was admitted holds up the next until it commits."""
+    wanted = Counter(priority.channel_of(message.lane) for message in new if message.limited)
+    for channel, count in sorted(wanted.items()):
+        if tx.run("depth.enter", channel=channel, count=count) == 0:
+            _admit_by_count(tx, channel, count)
+
+
+def grow(tx: Transaction, group: int, count: int) -> None:
+    """What comes back, or is told to a queue, always fits; it counts all the same."""
+    if count:
+        tx.run("depth.grow", group=group, count=count)
+
+
+def limit(tx: Transaction, channel: int, most: int | None) -> None:
+    """A queue's limit is new, another, or gone. Until all clients know it, every arrival counts."""
+    if most is None:
+        tx.run("depth.open", channel=channel)
+    else:
+        tx.run("depth.limit", channel=channel, most=most)
+
+
+def _admit_by_count(tx: Transaction, channel: int, count: int) -> None:
+    found = tx.one("depth.hold", channel=channel)
+    if found is None:  # The limit was lifted a moment ago.
+        return
+    group, queue, most = found
+    pending = _pending(tx, channel, group)
+    if pending + count > most:
+        raise QueueFull(
+            f"the queue {queue!r} has {pending} messages waiting and may have {most} (max_depth), so {count} more "
+            f"do not fit; nothing was stored. Try again when consumers have caught up, or allow more with "
+            f"hf.queue({queue!r}, max_depth=…)"
+        )
+    tx.run("depth.note", channel=channel, bound=pending + count)
+
+
+def _pending(tx: Transaction, channel: int, group: int) -> int:
+    rows = tx.one("depth.rows", group=group)
+    lanes = [tx.one("lanes.count", group=group, lane=priority.lane(channel, level)) for level in priority.ALL]
+    return sum(found[0] for found in [rows, *lanes] if found)

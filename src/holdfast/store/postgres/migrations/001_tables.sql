@@ -1,0 +1,216 @@
+-- Times are microseconds since 1970 (UTC); ids are UUIDv7; body and headers are UTF-8 JSON, kept as bytes because
+-- jsonb refuses some of what JSON allows.
+
+-- The database's clock. Tests pass a time of their own; everyone else passes NULL.
+-- clock_timestamp, not now(): now() stands still inside a transaction, and a lease must not be born old.
+CREATE FUNCTION holdfast_now(given bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT coalesce(given, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+$$;
+
+CREATE TABLE holdfast_channel (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    tenant      text   NOT NULL,
+    name        text   NOT NULL,
+    kind        text   NOT NULL CHECK (kind IN ('queue', 'topic')),
+    spec        bytea  NOT NULL,
+    declared_at bigint NOT NULL,
+    UNIQUE (tenant, name)
+);
+
+-- Who reads a channel. A queue has exactly one group, without a name.
+CREATE TABLE holdfast_group (
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    channel_id bigint NOT NULL REFERENCES holdfast_channel (id),
+    name       text   NOT NULL DEFAULT '',
+    history    bigint NOT NULL DEFAULT 0,
+    paused     boolean NOT NULL DEFAULT false,
+    UNIQUE (channel_id, name)
+);
+
+-- Numbers that are never given out twice, whatever is deleted.
+CREATE SEQUENCE holdfast_token;
+
+-- Lane engine. A lane (channel x priority) is read in the order (xid, seq): by the transaction that wrote a message,
+-- then by its place in there. Neither is known to be complete before the transaction commits, so a reader's cursor is
+-- not a position alone but a window between two snapshots (see holdfast_claim_lane).
+CREATE TABLE holdfast_message (
+    lane           bigint NOT NULL,
+    xid            xid8   NOT NULL DEFAULT pg_current_xact_id(),
+    seq            bigint GENERATED ALWAYS AS IDENTITY (CACHE 1000),
+    id             uuid   NOT NULL,
+    body           bytea  NOT NULL,
+    headers        bytea,
+    key            text,
+    correlation_id text,
+    reply_to       text,
+    expires_at     bigint,
+    enqueued_at    bigint NOT NULL,
+    PRIMARY KEY (lane, xid, seq)
+);
+
+CREATE UNIQUE INDEX holdfast_message_id ON holdfast_message (id);
+
+-- One row per group and lane, never updated: locking it makes claims of a lane take turns.
+CREATE TABLE holdfast_lane (
+    group_id bigint NOT NULL REFERENCES holdfast_group (id),
+    lane     bigint NOT NULL,
+    PRIMARY KEY (group_id, lane)
+);
+
+-- How far a group has claimed a lane: all that snapshot `lo` shows, and of what `hi` shows besides, everything up to
+-- (xid, seq). A claim adds the new cursor and deletes the one before. It is not updated in place because under a held
+-- snapshot old versions pile up, and the newest one must stay the first that an index scan finds.
+CREATE TABLE holdfast_cursor (
+    group_id bigint      NOT NULL,
+    lane     bigint      NOT NULL,
+    number   bigint      GENERATED ALWAYS AS IDENTITY,
+    lo       pg_snapshot NOT NULL,
+    hi       pg_snapshot NOT NULL,
+    xid      xid8        NOT NULL,
+    seq      bigint      NOT NULL,
+    PRIMARY KEY (group_id, lane, number)
+);
+
+-- One lease for a whole run: the messages of one window after one position and up to another. Once it is split, `settled` has a bit per
+-- member whose claim has ended, and `gone` one per member that left the lane.
+CREATE TABLE holdfast_run (
+    token       bigint      PRIMARY KEY,
+    group_id    bigint      NOT NULL,
+    lane        bigint      NOT NULL,
+    lo          pg_snapshot NOT NULL,
+    hi          pg_snapshot NOT NULL,
+    after_xid   xid8        NOT NULL,
+    after_seq   bigint      NOT NULL,
+    last_xid    xid8        NOT NULL,
+    last_seq    bigint      NOT NULL,
+    size        bigint      NOT NULL CHECK (size > 0),
+    settled     bytea,
+    gone        bytea,
+    until       bigint      NOT NULL,
+    worker      text        NOT NULL,
+    finished_at bigint
+);
+
+CREATE INDEX holdfast_run_open ON holdfast_run (group_id, until, token) WHERE finished_at IS NULL;
+CREATE INDEX holdfast_run_finished ON holdfast_run (group_id, finished_at) WHERE finished_at IS NOT NULL;
+
+-- Row engine: messages that need a state of their own.
+CREATE TABLE holdfast_row (
+    seq            bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    group_id       bigint  NOT NULL REFERENCES holdfast_group (id),
+    id             uuid    NOT NULL,
+    lane           bigint  NOT NULL,
+    state          text    NOT NULL CHECK (state IN ('pending', 'processing', 'succeeded', 'canceled', 'expired')),
+    due_at         bigint  NOT NULL,
+    attempts       bigint  NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    alone          boolean NOT NULL DEFAULT false,
+    order_key      text    NOT NULL DEFAULT '',
+    head           boolean NOT NULL DEFAULT true,
+    token          bigint,
+    until          bigint,
+    worker         text,
+    finished_at    bigint,
+    errors         bytea,
+    replay_of      uuid,
+    body           bytea   NOT NULL,
+    headers        bytea,
+    key            text,
+    correlation_id text,
+    reply_to       text,
+    expires_at     bigint,
+    enqueued_at    bigint  NOT NULL,
+    CHECK ((state = 'processing') = (token IS NOT NULL)),
+    CHECK ((state = 'processing') = (until IS NOT NULL)),
+    CHECK ((state IN ('succeeded', 'canceled', 'expired')) = (finished_at IS NOT NULL)),
+    CHECK (head OR state <> 'processing')
+);
+
+CREATE UNIQUE INDEX holdfast_row_id ON holdfast_row (id, group_id);
+CREATE INDEX holdfast_row_due ON holdfast_row (group_id, lane, due_at, seq) WHERE state = 'pending' AND head;
+CREATE INDEX holdfast_row_alone ON holdfast_row (group_id, due_at, seq) WHERE state = 'pending' AND head AND alone;
+CREATE INDEX holdfast_row_leased ON holdfast_row (group_id, until, seq) WHERE state = 'processing';
+CREATE INDEX holdfast_row_finished ON holdfast_row (group_id, finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX holdfast_row_expires ON holdfast_row (group_id, expires_at, seq) WHERE state = 'pending' AND expires_at IS NOT NULL;
+CREATE INDEX holdfast_row_age ON holdfast_row (group_id, enqueued_at, seq) WHERE state = 'pending';
+CREATE INDEX holdfast_row_order ON holdfast_row (group_id, order_key, seq) WHERE order_key <> '' AND finished_at IS NULL;
+
+-- Keys whose head has died where the queue says that the others have to wait for someone's decision.
+CREATE TABLE holdfast_blocked (
+    group_id   bigint NOT NULL REFERENCES holdfast_group (id),
+    order_key  text   NOT NULL,
+    dead_id    uuid   NOT NULL,
+    blocked_at bigint NOT NULL,
+    PRIMARY KEY (group_id, order_key)
+);
+
+-- How many messages a queue may have waiting, and a number that the truth is never above.
+CREATE TABLE holdfast_depth (
+    channel_id bigint PRIMARY KEY REFERENCES holdfast_channel (id),
+    bound      bigint NOT NULL,
+    most       bigint NOT NULL,
+    settled_at bigint NOT NULL
+);
+
+-- What was enqueued under a key, so that a second time finds the first.
+CREATE TABLE holdfast_idempotency (
+    channel_id bigint NOT NULL REFERENCES holdfast_channel (id),
+    key        text   NOT NULL,
+    message_id uuid   NOT NULL,
+    digest     bytea  NOT NULL,
+    expires_at bigint NOT NULL,
+    PRIMARY KEY (channel_id, key)
+);
+
+CREATE INDEX holdfast_idempotency_expires ON holdfast_idempotency (channel_id, expires_at);
+CREATE INDEX holdfast_idempotency_message ON holdfast_idempotency (message_id);
+
+-- What consumers gave back with an ack.
+CREATE TABLE holdfast_result (
+    message_id uuid   PRIMARY KEY,
+    group_id   bigint NOT NULL REFERENCES holdfast_group (id),
+    result     bytea  NOT NULL,
+    expires_at bigint NOT NULL
+);
+
+CREATE INDEX holdfast_result_expires ON holdfast_result (group_id, expires_at);
+
+-- Dead letters: a full copy, independent of everything above.
+CREATE TABLE holdfast_dead (
+    id             uuid   PRIMARY KEY,
+    tenant         text   NOT NULL,
+    channel_id     bigint NOT NULL REFERENCES holdfast_channel (id),
+    group_id       bigint NOT NULL REFERENCES holdfast_group (id),
+    message_id     uuid   NOT NULL,
+    lane           bigint NOT NULL,
+    attempts       bigint NOT NULL,
+    error          text   NOT NULL,
+    errors         bytea,
+    failed_at      bigint NOT NULL,
+    replayed_as    uuid,
+    replay_state   text,
+    replays        bigint NOT NULL DEFAULT 0,
+    body           bytea  NOT NULL,
+    headers        bytea,
+    key            text,
+    correlation_id text,
+    reply_to       text,
+    enqueued_at    bigint NOT NULL
+);
+
+CREATE INDEX holdfast_dead_channel ON holdfast_dead (channel_id, id);
+CREATE INDEX holdfast_dead_age ON holdfast_dead (channel_id, failed_at);
+CREATE INDEX holdfast_dead_message ON holdfast_dead (message_id);
+
+-- Who did what to dead letters, and to how many.
+CREATE TABLE holdfast_audit (
+    id     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    tenant text   NOT NULL,
+    at     bigint NOT NULL,
+    actor  text   NOT NULL,
+    act    text   NOT NULL,
+    queue  text  ,
+    about  bytea  NOT NULL,
+    count  bigint NOT NULL
+);
+
+CREATE INDEX holdfast_audit_tenant ON holdfast_audit (tenant, id);

@@ -1,0 +1,98 @@
+"""The things that the model speaks of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from holdfast.core.lifecycle import Event, State
+from holdfast.core.message import Failure
+from holdfast.core.queue import QueueSpec
+
+WORKER = "w"
+SILENCE = f"the lease of {WORKER} ended without an answer: killed, hung or cut off"
+
+
+# --- what can be seen: the model and the stores answer in these words, with names ("m1", "m2") instead of ids ---------
+
+
+class Seen(NamedTuple):
+    name: str
+    priority: int
+    body: str
+    headers: str
+    key: str | None
+    correlation_id: str | None
+    reply_to: str | None
+    expires_at: int | None
+    enqueued_at: int
+
+
+class Granted(NamedTuple):
+    queue: str
+    message: Seen
+    attempt: int
+    until: int
+    size: int
+
+
+class Buried(NamedTuple):
+    queue: str
+    message: Seen
+    error: str
+    attempts: int
+    failed_at: int
+    history: list[Failure]
+    replayed_as: str | None
+    replay_state: str | None
+
+
+# --- what is behind it ------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Message:
+    queue: str
+    seen: Seen
+    plain: bool
+    place: int
+    due_at: int
+    order_key: str = ""
+    state: State = State.PENDING
+    attempts: int = 0
+    alone: bool = False
+    lease: Lease | None = None
+    errors: list[Failure] = field(default_factory=list)
+    finished_at: int | None = None
+    replay_of: str | None = None
+    first: bool = False
+
+    @property
+    def turn(self) -> tuple[int, int]:
+        return self.due_at, self.place
+
+
+@dataclass(eq=False)
+class Lease:
+    number: int
+    until: int
+    members: list[Message]
+    is_run: bool
+
+    @property
+    def turn(self) -> tuple[bool, int, int]:
+        """When it is swept up, among others: runs first, then rows; each by time, then as they began."""
+        return not self.is_run, self.until, self.number if self.is_run else self.members[0].place
+
+    @property
+    def is_over(self) -> bool:
+        return all(message.lease is not self for message in self.members)
+
+
+@dataclass(eq=False)
+class Claim:
+    message: Message
+    lease: Lease
+    attempt: int
+    spec: QueueSpec
+    ended: Event | None = None
