@@ -7,6 +7,7 @@ from holdfast.client import Holdfast
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord
 from holdfast.core.lifecycle import State
 from holdfast.core.message import Failure, Lease, Message, MessageStatus
+from holdfast.core.notice import Notice, OwnerSpec
 from holdfast.core.retry import Backoff
 from holdfast.errors import (
     AlreadyReplayed,
@@ -55,6 +56,8 @@ __all__ = [
     "Message",
     "MessageStatus",
     "NotFound",
+    "Notice",
+    "OwnerSpec",
     "QueueFull",
     "Receipt",
     "SchemaTooNew",

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from holdfast import endings
+from holdfast.awaiting import AsyncOperating
 from holdfast.claims import Claim
 from holdfast.client import Holdfast
 from holdfast.core import priority as priorities
@@ -23,7 +24,6 @@ from holdfast.drafting import Key, Options
 from holdfast.errors import InvalidInput
 from holdfast.gather import Gather
 from holdfast.joining import async_driver_connection, is_awaited
-from holdfast.operating import AsyncOperating
 from holdfast.receipts import Receipt, one_for_each, receipts
 from holdfast.store.api import OnLoop
 from holdfast.threads import Threads
@@ -155,6 +155,7 @@ class AsyncHoldfast(AsyncOperating):
         max_depth: int | None = None,
         idempotency_window: Duration = "24h",
         dead_retention: Duration | None = None,
+        owner: str | None = None,
         message_type: Any = None,
     ) -> None:
         """Declares a queue, or changes the settings of one. See `Holdfast.queue`."""
@@ -173,6 +174,7 @@ class AsyncHoldfast(AsyncOperating):
             max_depth=max_depth,
             idempotency_window=idempotency_window,
             dead_retention=dead_retention,
+            owner=owner,
             message_type=message_type,
         )
 

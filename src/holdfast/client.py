@@ -15,10 +15,7 @@ from holdfast.channels import ChannelBook
 from holdfast.claims import Claim
 from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration, micros, seconds
-from holdfast.core.message import (
-    Duplicate,
-    NewMessage,
-)
+from holdfast.core.message import Duplicate, NewMessage
 from holdfast.core.queue import queue_spec
 from holdfast.core.retry import Backoff
 from holdfast.core.settlement import Settlement
@@ -26,8 +23,9 @@ from holdfast.drafting import Key, Options, draft
 from holdfast.errors import InvalidInput
 from holdfast.gather import Gather
 from holdfast.joining import driver_connection
+from holdfast.limits import checked_count
 from holdfast.message_types import MessageTypes
-from holdfast.operating import Operating, checked_count
+from holdfast.operating import Operating
 from holdfast.receipts import Receipt, one_for_each, receipts
 from holdfast.settings import Settings
 from holdfast.store.api import Channel, ClaimRequest, Store
@@ -71,6 +69,7 @@ class Holdfast(Operating):
         clock: Callable[[], int] | None = None,
         actor: str | None = None,
     ) -> None:
+        super().__init__()
         self.settings = Settings(url, tenant, strict, worker, migrate, patience, sweep_every, clock, actor)
         self.store: Store = open_store(self.settings)
         self._book = ChannelBook(self.store, self.settings)
@@ -100,6 +99,7 @@ class Holdfast(Operating):
         max_depth: int | None = None,
         idempotency_window: Duration = "24h",
         dead_retention: Duration | None = None,
+        owner: str | None = None,
         message_type: Any = None,
     ) -> None:
         """Declares a queue, or changes the settings of one; its messages stay.
@@ -110,7 +110,8 @@ class Holdfast(Operating):
         `history` is how long finished messages can be looked up. `max_age` is how long a message may wait; after that
         it expires. `max_size` is how many bytes of JSON a message may have, headers included; `max_depth` how many
         messages may wait, after which an enqueue raises `QueueFull`. `idempotency_window` is how long an idempotency
-        key is remembered, `dead_retention` how long a dead letter is kept (None: for ever).
+        key is remembered, `dead_retention` how long a dead letter is kept (None: for ever), `owner` who
+        is told of it and has to answer (see `owner`).
         With `message_type` (a dataclass, TypedDict, msgspec or plain type) this client refuses bodies that do not fit,
         and claims have bodies of that type.
         """
@@ -131,6 +132,7 @@ class Holdfast(Operating):
                     "max_depth": max_depth,
                     "idempotency_window": idempotency_window,
                     "dead_retention": dead_retention,
+                    "owner": owner,
                 }
             ),
         )
@@ -207,6 +209,7 @@ class Holdfast(Operating):
         finished = as_list(ack)
         request = ClaimRequest(channels, n, self.worker, term, endings.acked(finished), self._is_turn_of_the_alone())
         self._sweep_now_and_then(channels)
+        self._escalate_now_and_then()
         claims = self._claim_once(request, finished)
         request.ack = ()
         if not claims and self._take_back_what_is_due(channels):

@@ -65,7 +65,7 @@ def act_on_many(
     while ids := letters.page(tenant, chosen, size, after, last):
         if done and pause:
             time.sleep(pause)
-        done += letters.act_on(tenant, act, ids, audit_id)
+        done += letters.act_on(tenant, actor, act, ids, audit_id)
         after = ids[-1]
         if progress is not None:
             progress(done, total)

@@ -1,39 +1,30 @@
-"""What an operator does: looks, cancels, pauses, deals with dead letters. For threads, and below for asyncio."""
+"""What an operator does: looks, cancels, pauses, deals with dead letters. (`awaiting` has it for asyncio.)"""
 
 from __future__ import annotations
 
 import getpass
 import socket
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any
 
 from holdfast import letters
 from holdfast.channels import ChannelBook
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord
 from holdfast.core.message import Message, MessageStatus, encode_json, id_bytes, plain_text
 from holdfast.core.queue import blocked_order_key
-from holdfast.errors import InvalidInput
 from holdfast.letters import Moment, Progress
+from holdfast.limits import checked_count
 from holdfast.message_types import MessageTypes
+from holdfast.notices import Escalating
 from holdfast.receipts import Receipt
 from holdfast.settings import Settings
 from holdfast.store.api import Stats, Store
 from holdfast.store.ids import new_id
 
-if TYPE_CHECKING:
-    from holdfast.threads import Threads
-
-P = ParamSpec("P")
-Result = TypeVar("Result")
-
 KEPT: Any = object()
 """A body that stays as it was."""
 
-MOST_AT_ONCE = 100_000
 
-
-class Operating:
+class Operating(Escalating):
     """The part of a client that needs no claim."""
 
     settings: Settings
@@ -171,132 +162,3 @@ class Operating:
     def actor(self) -> str:
         """Who operates: the name given, or user and host. It stands in the audit."""
         return self.settings.actor or f"{getpass.getuser()}@{socket.gethostname()}"
-
-
-class AsyncOperating:
-    """The same, awaited."""
-
-    _hf: Operating
-    _threads: Threads
-
-    async def _run(self, call: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
-        return await self._threads.work(partial(call, *args, **kwargs))
-
-    async def pause(self, queue: str) -> None:
-        """No claim gets anything from this queue any more until `resume`."""
-        await self._run(self._hf.pause, queue)
-
-    async def resume(self, queue: str) -> None:
-        """Ends a pause."""
-        await self._run(self._hf.resume, queue)
-
-    async def is_paused(self, queue: str) -> bool:
-        """Whether the queue is paused."""
-        return await self._run(self._hf.is_paused, queue)
-
-    async def cancel(self, message_id: str) -> bool:
-        """Ends a message that is pending or being worked on."""
-        return await self._run(self._hf.cancel, message_id)
-
-    async def status(self, message_id: str) -> MessageStatus | None:
-        """Where a message is and how often it was tried."""
-        return await self._run(self._hf.status, message_id)
-
-    async def peek(self, queue: str, n: int = 10) -> list[Message]:
-        """The next messages in the order of claiming, without claiming them."""
-        return await self._run(self._hf.peek, queue, n)
-
-    async def stats(self, queue: str) -> Stats:
-        """How many messages are pending, waiting for their time, being worked on, dead."""
-        return await self._run(self._hf.stats, queue)
-
-    async def purge(self, queue: str) -> int:
-        """Removes every pending message of a queue; how many."""
-        return await self._run(self._hf.purge, queue)
-
-    async def blocked_keys(self, queue: str, n: int = 100) -> list[BlockedKey]:
-        """The keys of an `on_dead="block"` queue that wait for a decision, longest first."""
-        return await self._run(self._hf.blocked_keys, queue, n)
-
-    async def unblock(self, queue: str, key: str | None = None) -> bool:
-        """Lets a blocked key go on without the one that died; False if it was not blocked."""
-        return await self._run(self._hf.unblock, queue, key)
-
-    async def dead_letters(
-        self,
-        queue: str | None = None,
-        *,
-        n: int = 100,
-        after: str | None = None,
-        error: str | None = None,
-        key: str | None = None,
-        since: Moment | None = None,
-        before: Moment | None = None,
-    ) -> list[DeadLetterRecord]:
-        """Dead letters, oldest first. See `Holdfast.dead_letters`."""
-        call = self._hf.dead_letters
-        return await self._run(call, queue, n=n, after=after, error=error, key=key, since=since, before=before)
-
-    async def count_dead_letters(
-        self,
-        queue: str | None = None,
-        *,
-        error: str | None = None,
-        key: str | None = None,
-        since: Moment | None = None,
-        before: Moment | None = None,
-        fresh: bool = False,
-    ) -> int:
-        """How many there are. See `Holdfast.count_dead_letters`."""
-        call = self._hf.count_dead_letters
-        return await self._run(call, queue, error=error, key=key, since=since, before=before, fresh=fresh)
-
-    async def replay(self, dead_id: str, *, body: Any = KEPT) -> Receipt:
-        """Gives a dead letter another life as a new message; once per death."""
-        return await self._run(self._hf.replay, dead_id, body=body)
-
-    async def replay_many(
-        self,
-        queue: str | None = None,
-        *,
-        error: str | None = None,
-        key: str | None = None,
-        since: Moment | None = None,
-        before: Moment | None = None,
-        rate: float | None = None,
-        progress: Progress | None = None,
-    ) -> int:
-        """Replays every chosen dead letter. See `Holdfast.replay_many`."""
-        call = self._hf.replay_many
-        return await self._run(
-            call, queue, error=error, key=key, since=since, before=before, rate=rate, progress=progress
-        )
-
-    async def delete_dead_letters(
-        self,
-        queue: str | None = None,
-        *,
-        error: str | None = None,
-        key: str | None = None,
-        since: Moment | None = None,
-        before: Moment | None = None,
-        progress: Progress | None = None,
-    ) -> int:
-        """Removes every chosen dead letter for good; how many."""
-        call = self._hf.delete_dead_letters
-        return await self._run(call, queue, error=error, key=key, since=since, before=before, progress=progress)
-
-    async def audit(self, n: int = 100, *, before: int | None = None) -> list[AuditRecord]:
-        """Who replayed or deleted dead letters, newest first."""
-        return await self._run(self._hf.audit, n, before=before)
-
-    @property
-    def actor(self) -> str:
-        """Who operates."""
-        return self._hf.actor
-
-
-def checked_count(n: int) -> int:
-    if type(n) is not int or not 1 <= n <= MOST_AT_ONCE:
-        raise InvalidInput(f"n must be a whole number from 1 to {MOST_AT_ONCE}, not {n!r}")
-    return n

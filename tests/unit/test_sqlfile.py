@@ -19,6 +19,8 @@ FILES = {
         "depth",
         "idempotency",
         "lanes",
+        "notices",
+        "owners",
         "results",
         "rows",
         "runs",

@@ -35,6 +35,7 @@ class QueueSpec(msgspec.Struct, frozen=True):
     dead_retention: float | None = None
     on_dead: str = "continue"
     max_depth: int | None = None
+    owner: str | None = None
 
     @property
     def ordered(self) -> bool:
@@ -91,7 +92,7 @@ def _read(name: str, value: Any) -> Any:
         raise InvalidInput(f"max_depth must be a whole number from 1 to {DEEPEST}, or None for no limit, not {value!r}")
     if name == "on_dead" and value not in ON_DEAD:
         raise InvalidInput(f"on_dead must be one of {', '.join(ON_DEAD)}, not {value!r}")
-    if name == "dead_letter" and value is not None:
+    if name in ("dead_letter", "owner") and value is not None:
         return channel_name(value)
     return value
 

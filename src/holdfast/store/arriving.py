@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from holdfast.core.message import Duplicate, NewMessage
 from holdfast.store import depth, idempotency
-from holdfast.store.burial import Insert
+from holdfast.store.posting import Insert
 from holdfast.store.transaction import Transaction
 
 

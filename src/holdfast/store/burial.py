@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import msgspec
 
-from holdfast.core import priority
 from holdfast.core.deadletter import add_to_history, envelope
 from holdfast.core.lifecycle import State, must_be_alone
-from holdfast.core.message import Failure, MessageId, NewMessage, id_text
+from holdfast.core.message import Failure, MessageId, id_text
+from holdfast.core.notice import ERROR_SHOWN
 from holdfast.core.queue import QueueSpec
 from holdfast.errors import AlreadyReplayed, NotFound
-from holdfast.store import depth, rows
-from holdfast.store.channels import declare, find
+from holdfast.store import depth, escalation, rows
 from holdfast.store.ids import new_id
+from holdfast.store.posting import Insert, post
 from holdfast.store.rows import Content, NewRow
 from holdfast.store.transaction import Transaction
-
-Insert = Callable[[Any, Sequence[NewMessage]], object]
 
 
 def bury(
@@ -59,13 +54,15 @@ def bury(
         enqueued_at=content.enqueued_at,
         replay_of=replay_of,
     )
+    notice = escalation.new_notice(queue, dead_id, content.id, failure.error[-ERROR_SHOWN:], attempts, failed_at)
+    escalation.raise_notice(tx, insert, tenant, channel, spec.owner, notice, dead_id)
     if replay_of:
         end_replay(tx, replay_of, State.DEAD)
     if order_key and spec.on_dead == "block":
         tx.run("blocked.add", group=group, order_key=order_key, dead_id=dead_id)
     if spec.dead_letter:
         body = envelope(id_text(content.id), queue, content.message(), failure.error, attempts, failed_at)
-        _send(tx, insert, tenant, spec.dead_letter, body)
+        post(tx, insert, tenant, spec.dead_letter, body)
 
 
 def replay(tx: Transaction, tenant: str, dead_id: MessageId, fresh: MessageId, body: bytes | None) -> str:
@@ -105,22 +102,3 @@ def begin_replay(tx: Transaction, tenant: str, dead_id: MessageId, fresh: Messag
 def end_replay(tx: Transaction, dead_id: MessageId, state: State) -> None:
     """The replayed message has ended: the dead letter it came from remembers how."""
     tx.one("dead.end_replay", id=dead_id, state=state.value)
-
-
-def _send(tx: Transaction, insert: Insert, tenant: str, queue: str, body: bytes) -> None:
-    target = find(tx, tenant, queue) or declare(tx, tenant, queue, QueueSpec())
-    order_key = target.spec.order_key(None)
-    insert(
-        tx,
-        [
-            NewMessage(
-                id=new_id(),
-                lane=priority.lane(target.id, priority.NORMAL),
-                body=body,
-                plain=not order_key,
-                order_key=order_key,
-                alone=must_be_alone(target.spec, 0),
-            )
-        ],
-    )
-    depth.grow(tx, target.group, 1)

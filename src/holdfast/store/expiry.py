@@ -12,7 +12,8 @@ from holdfast.core.lifecycle import Event, after_lapse
 from holdfast.core.message import Failure
 from holdfast.store import ageing, depth, rows
 from holdfast.store.api import Channel
-from holdfast.store.burial import Insert, bury
+from holdfast.store.burial import bury
+from holdfast.store.posting import Insert
 from holdfast.store.rows import Content, HeldRow, NewRow
 from holdfast.store.settling import close, drop
 from holdfast.store.transaction import Transaction
@@ -94,4 +95,5 @@ def _prune(tx: Transaction, channel: Channel, limit: int) -> int:
     if channel.spec.dead_retention is not None:
         retention = round(channel.spec.dead_retention * 1_000_000)
         gone += tx.run("dead.outdated", channel=channel.id, retention=retention, limit=limit)
+        tx.run("notices.outdated", channel=channel.id, retention=retention, limit=limit)
     return len(outdated) + gone

@@ -31,13 +31,17 @@ def matching(tx: Transaction, tenant: str, chosen: Selection) -> tuple[int, Mess
 def replay(tx: Transaction, tenant: str, actor: str, dead_id: MessageId, fresh: MessageId, body: bytes | None) -> None:
     """Another life for one of them, with another body if given."""
     queue = burial.replay(tx, tenant, dead_id, fresh, body)
+    tx.one("notices.answer", dead_id=dead_id, actor=actor)
     about: dict[str, Any] = {"id": id_text(dead_id)} | ({"edited": True} if body is not None else {})
     note(tx, tenant, actor, "replay", queue, about, 1)
 
 
 def delete(tx: Transaction, tenant: str, dead_id: MessageId) -> bool:
     """Removes one of them for good."""
-    return tx.one("dead.delete", id=dead_id, tenant=tenant) is not None
+    gone = tx.one("dead.delete", id=dead_id, tenant=tenant) is not None
+    if gone:
+        tx.one("notices.forget", dead_id=dead_id)
+    return gone
 
 
 def page(
@@ -48,12 +52,14 @@ def page(
     return [dead_id for dead_id in ids if dead_id <= last]
 
 
-def replay_page(tx: Transaction, tenant: str, ids: list[MessageId]) -> int:
+def replay_page(tx: Transaction, tenant: str, actor: str, ids: list[MessageId]) -> int:
     """Another life for each that has not had one."""
-    return sum(burial.begin_replay(tx, tenant, dead_id, new_id(), None) is not None for dead_id in ids)
+    begun = [one for one in ids if burial.begin_replay(tx, tenant, one, new_id(), None) is not None]
+    tx.each("notices.answer", [{"dead_id": dead_id, "actor": actor} for dead_id in begun])
+    return len(begun)
 
 
-def delete_page(tx: Transaction, tenant: str, ids: list[MessageId]) -> int:
+def delete_page(tx: Transaction, tenant: str, actor: str, ids: list[MessageId]) -> int:
     """Removes each that is still there."""
     return sum(delete(tx, tenant, dead_id) for dead_id in ids)
 

@@ -9,9 +9,11 @@ import msgspec
 
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord, Selection
 from holdfast.core.message import Message, MessageId, MessageStatus
+from holdfast.core.notice import Notice, OwnerSpec
 from holdfast.core.queue import QueueSpec
-from holdfast.store import acts, channels, letters, reading
+from holdfast.store import acts, channels, escalation, letters, reading
 from holdfast.store.api import Channel, Stats
+from holdfast.store.posting import Insert
 
 Result = TypeVar("Result")
 
@@ -108,9 +110,9 @@ class LettersRole:
         about = {name: value for name, value in msgspec.structs.asdict(chosen).items() if value}
         return self._database.write(lambda tx: letters.note(tx, tenant, actor, act, chosen.queue, about, 0))
 
-    def act_on(self, tenant: str, act: str, ids: list[MessageId], audit_id: int) -> int:
+    def act_on(self, tenant: str, actor: str, act: str, ids: list[MessageId], audit_id: int) -> int:
         def work(tx: Any) -> int:
-            done = (letters.replay_page if act == "replay" else letters.delete_page)(tx, tenant, ids)
+            done = (letters.replay_page if act == "replay" else letters.delete_page)(tx, tenant, actor, ids)
             tx.run("audit.grow", id=audit_id, count=done)
             return done
 
@@ -118,3 +120,49 @@ class LettersRole:
 
     def audit(self, tenant: str, limit: int, before: int | None) -> list[AuditRecord]:
         return self._database.read(lambda tx: letters.audit(tx, tenant, limit, before))
+
+
+class NoticesRole:
+    """Owners, and the notices that wait for their answer. `insert` brings a message to an inbox."""
+
+    def __init__(self, database: Database, insert: Insert) -> None:
+        self._database = database
+        self._insert = insert
+
+    def declare(self, tenant: str, name: str, spec: OwnerSpec) -> None:
+        self._database.write(lambda tx: escalation.declare(tx, tenant, name, spec))
+
+    def owners(self, tenant: str) -> dict[str, OwnerSpec]:
+        return self._database.glance(lambda tx: escalation.owners(tx, tenant))
+
+    def is_due(self, tenant: str) -> bool:
+        return self._database.glance(lambda tx: tx.one("notices.is_due", tenant=tenant) is not None)
+
+    def escalate(self, tenant: str, limit: int) -> int:
+        return self._database.write(lambda tx: escalation.escalate(tx, self._insert, tenant, limit))
+
+    def find(
+        self,
+        tenant: str,
+        owner: str | None,
+        queue: str | None,
+        open_only: bool,
+        limit: int,
+        after: MessageId | None,
+    ) -> list[Notice]:
+        return self._database.glance(lambda tx: escalation.find(tx, tenant, owner, queue, open_only, limit, after))
+
+    def acknowledge(self, tenant: str, actor: str, ids: Sequence[MessageId], remark: str | None) -> int:
+        def work(tx: Any) -> int:
+            done = escalation.acknowledge(tx, tenant, actor, ids, remark)
+            if done:
+                letters.note(tx, tenant, actor, "acknowledge", None, {"remark": remark} if remark else {}, done)
+            return done
+
+        return self._database.write(work)
+
+    def take_untold(self, tenant: str, owner: str | None, limit: int) -> list[Notice]:
+        return self._database.write(lambda tx: escalation.take_untold(tx, tenant, owner, limit))
+
+    def note_told(self, ids: Sequence[MessageId]) -> None:
+        self._database.write(lambda tx: escalation.note_told(tx, ids))

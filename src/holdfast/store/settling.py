@@ -14,7 +14,8 @@ from holdfast.core.deadletter import add_to_history
 from holdfast.core.lifecycle import GIVES_ATTEMPT_BACK, Event, State, attempts_after
 from holdfast.core.settlement import Settlement
 from holdfast.store import depth, rows
-from holdfast.store.burial import Insert, bury, end_replay
+from holdfast.store.burial import bury, end_replay
+from holdfast.store.posting import Insert
 from holdfast.store.rows import Content, HeldRow, NewRow
 from holdfast.store.transaction import Transaction
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from holdfast.store.migrate import Migrator
+from holdfast.store.postgres import lanes
 from holdfast.store.postgres.connection import Clock, Database
 from holdfast.store.postgres.joining import Joining
 from holdfast.store.postgres.messages import PostgresMessages
 from holdfast.store.postgres.schema import PostgresSchema
-from holdfast.store.roles import ActsRole, ChannelsRole, LettersRole, ReadsRole
+from holdfast.store.roles import ActsRole, ChannelsRole, LettersRole, NoticesRole, ReadsRole
 
 
 class PostgresStore:
@@ -20,6 +21,7 @@ class PostgresStore:
         self.acts = ActsRole(self.database)
         self.reads = ReadsRole(self.database)
         self.letters = LettersRole(self.database)
+        self.notices = NoticesRole(self.database, lanes.insert)
         self.wakeup = self.database.wakeup
         self.schema = Migrator(PostgresSchema(self.database), __name__)
         self.join = Joining(self.database, self.schema.newest)

@@ -214,3 +214,39 @@ CREATE TABLE holdfast_audit (
 );
 
 CREATE INDEX holdfast_audit_tenant ON holdfast_audit (tenant, id);
+
+-- Who answers for dead letters.
+CREATE TABLE holdfast_owner (
+    tenant text NOT NULL,
+    name   text NOT NULL,
+    spec   bytea NOT NULL,
+    PRIMARY KEY (tenant, name)
+);
+
+-- Someone has to look at a dead letter. `owner` is '' where nobody owns the queue; `deliver_at` is set while it waits for a digest.
+CREATE TABLE holdfast_notice (
+    id              uuid   PRIMARY KEY,
+    tenant          text   NOT NULL,
+    channel_id      bigint NOT NULL REFERENCES holdfast_channel (id),
+    dead_id         uuid   NOT NULL,
+    message_id      uuid   NOT NULL,
+    owner           text   NOT NULL,
+    level           bigint NOT NULL DEFAULT 0,
+    error           text   NOT NULL,
+    attempts        bigint NOT NULL,
+    created_at      bigint NOT NULL,
+    climb_at        bigint,
+    deliver_at      bigint,
+    telling_until   bigint,
+    told_at         bigint,
+    acknowledged_at bigint,
+    acknowledged_by text,
+    remark          text
+);
+
+CREATE INDEX holdfast_notice_climb ON holdfast_notice (tenant, climb_at) WHERE climb_at IS NOT NULL;
+CREATE INDEX holdfast_notice_deliver ON holdfast_notice (tenant, deliver_at) WHERE deliver_at IS NOT NULL;
+CREATE INDEX holdfast_notice_untold ON holdfast_notice (tenant, id) WHERE told_at IS NULL AND acknowledged_at IS NULL;
+CREATE INDEX holdfast_notice_tenant ON holdfast_notice (tenant, id);
+CREATE INDEX holdfast_notice_dead ON holdfast_notice (dead_id);
+CREATE INDEX holdfast_notice_age ON holdfast_notice (channel_id, created_at);

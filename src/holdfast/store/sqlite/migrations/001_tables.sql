@@ -201,3 +201,39 @@ CREATE TABLE holdfast_audit (
 );
 
 CREATE INDEX holdfast_audit_tenant ON holdfast_audit (tenant, id);
+
+-- Who answers for dead letters.
+CREATE TABLE holdfast_owner (
+    tenant TEXT NOT NULL,
+    name   TEXT NOT NULL,
+    spec   BLOB NOT NULL,
+    PRIMARY KEY (tenant, name)
+) WITHOUT ROWID;
+
+-- Someone has to look at a dead letter. `owner` is '' where nobody owns the queue; `deliver_at` is set while it waits for a digest.
+CREATE TABLE holdfast_notice (
+    id              BLOB    PRIMARY KEY,
+    tenant          TEXT    NOT NULL,
+    channel_id      INTEGER NOT NULL REFERENCES holdfast_channel (id),
+    dead_id         BLOB    NOT NULL,
+    message_id      BLOB    NOT NULL,
+    owner           TEXT    NOT NULL,
+    level           INTEGER NOT NULL DEFAULT 0,
+    error           TEXT    NOT NULL,
+    attempts        INTEGER NOT NULL,
+    created_at      INTEGER NOT NULL,
+    climb_at        INTEGER,
+    deliver_at      INTEGER,
+    telling_until   INTEGER,
+    told_at         INTEGER,
+    acknowledged_at INTEGER,
+    acknowledged_by TEXT,
+    remark          TEXT
+) WITHOUT ROWID;
+
+CREATE INDEX holdfast_notice_climb ON holdfast_notice (tenant, climb_at) WHERE climb_at IS NOT NULL;
+CREATE INDEX holdfast_notice_deliver ON holdfast_notice (tenant, deliver_at) WHERE deliver_at IS NOT NULL;
+CREATE INDEX holdfast_notice_untold ON holdfast_notice (tenant, id) WHERE told_at IS NULL AND acknowledged_at IS NULL;
+CREATE INDEX holdfast_notice_tenant ON holdfast_notice (tenant, id);
+CREATE INDEX holdfast_notice_dead ON holdfast_notice (dead_id);
+CREATE INDEX holdfast_notice_age ON holdfast_notice (channel_id, created_at);

@@ -1,0 +1,106 @@
+"""Escalation: a failure has a notice, a notice has an owner, and an owner who does not answer has an owner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from holdfast.core.duration import Duration, seconds
+from holdfast.core.message import encode_json
+from holdfast.core.queue import channel_name
+from holdfast.errors import InvalidInput
+
+NOTIFY = ("each", "digest")
+
+MOST_LEVELS = 20
+"""So often a notice climbs at most, whatever circle its owners form."""
+
+DIGEST_LINES = 100
+ERROR_SHOWN = 500
+
+
+class OwnerSpec(msgspec.Struct, frozen=True):
+    """Who answers for dead letters, as stored. Durations in seconds."""
+
+    inbox: str
+    owner: str | None = None
+    escalate_after: float | None = 900.0
+    notify: str = "each"
+    digest_every: float = 3600.0
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """Someone has to look at a dead letter: whom it waits for, for how long, and who answered.
+
+    `owner` is None where nobody owns the queue. `level` is 0 for the queue's own owner, one more for each climb;
+    `climbs_at` is when the next one happens. Times are microseconds since 1970, the database's clock.
+    """
+
+    id: str
+    queue: str
+    owner: str | None
+    level: int
+    dead_id: str
+    message_id: str
+    error: str
+    attempts: int
+    created_at: int
+    climbs_at: int | None = None
+    acknowledged_at: int | None = None
+    acknowledged_by: str | None = None
+    remark: str | None = None
+
+
+def owner_spec(
+    name: str,
+    inbox: str | None,
+    owner: str | None,
+    escalate_after: Duration | None,
+    notify: str,
+    digest_every: Duration,
+) -> OwnerSpec:
+    """Checks what a user wrote in `hf.owner(name, …)`."""
+    if owner is not None and channel_name(owner) == channel_name(name):
+        raise InvalidInput(f"the owner {name!r} cannot be its own owner: a notice could never climb")
+    if notify not in NOTIFY:
+        raise InvalidInput(f"notify must be one of {', '.join(NOTIFY)}, not {notify!r}")
+    return OwnerSpec(
+        default_inbox(name) if inbox is None else channel_name(inbox),
+        owner,
+        None if escalate_after is None else seconds(escalate_after, "escalate_after"),
+        notify,
+        seconds(digest_every, "digest_every"),
+    )
+
+
+def default_inbox(name: str) -> str:
+    """The queue that an owner reads unless told otherwise."""
+    return channel_name(f"{channel_name(name)}.inbox")
+
+
+def notice_body(notice: Notice, climbed_from: str | None) -> bytes:
+    """What the inbox gets for a notice of its own."""
+    return encode_json({"kind": "notice", **_line(notice), "owner": notice.owner, "climbed_from": climbed_from})
+
+
+def digest_body(owner: str, notices: list[Notice]) -> bytes:
+    """What the inbox gets for many: how many of which queue, and the first hundred of them."""
+    queues: dict[str, int] = {}
+    for notice in notices:
+        queues[notice.queue] = queues.get(notice.queue, 0) + 1
+    lines = [_line(notice) for notice in notices[:DIGEST_LINES]]
+    return encode_json({"kind": "digest", "owner": owner, "count": len(notices), "queues": queues, "notices": lines})
+
+
+def _line(notice: Notice) -> dict[str, Any]:
+    return {
+        "id": notice.id,
+        "queue": notice.queue,
+        "level": notice.level,
+        "dead_id": notice.dead_id,
+        "message_id": notice.message_id,
+        "error": notice.error[-ERROR_SHOWN:],
+        "attempts": notice.attempts,
+        "created_at": notice.created_at,
+    }

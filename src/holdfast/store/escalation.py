@@ -1,0 +1,165 @@
+"""Notices: made with the dead letter, brought to its owner, passed on while nobody answers. Shared by both stores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.core.message import MessageId, encode_json, id_text
+from holdfast.core.notice import MOST_LEVELS, Notice, OwnerSpec, default_inbox, digest_body, notice_body
+from holdfast.store.ids import new_id
+from holdfast.store.posting import Insert, post
+from holdfast.store.transaction import Row, Transaction
+
+_spec = msgspec.json.Decoder(OwnerSpec)
+
+Found = tuple[MessageId, str, Notice]
+"""A notice's id, the name of its owner ("" for nobody), and the rest."""
+
+
+def declare(tx: Transaction, tenant: str, name: str, spec: OwnerSpec) -> None:
+    """Creates an owner, or gives one new settings."""
+    tx.run("owners.declare", tenant=tenant, name=name, spec=encode_json(spec))
+
+
+def owners(tx: Transaction, tenant: str) -> dict[str, OwnerSpec]:
+    """Everyone who was declared."""
+    return {name: _spec.decode(raw) for name, raw in tx.all("owners.list", tenant=tenant)}
+
+
+def raise_notice(
+    tx: Transaction, insert: Insert, tenant: str, channel: int, owner: str | None, dead: Notice, dead_id: MessageId
+) -> None:
+    """In the transaction of the death. `dead` is the notice as it will be, but for its owner."""
+    name, spec = _who(tx, tenant, owner, dead.queue)
+    notice = msgspec.structs.replace(dead, owner=name or None)
+    tx.run(
+        "notices.add",
+        id=_raw(notice.id),
+        tenant=tenant,
+        channel=channel,
+        dead_id=dead_id,
+        message_id=_raw(notice.message_id),
+        owner=name,
+        error=notice.error,
+        attempts=notice.attempts,
+        created_at=notice.created_at,
+    )
+    _bring(tx, insert, tenant, _raw(notice.id), notice, spec, None)
+
+
+def escalate(tx: Transaction, insert: Insert, tenant: str, limit: int) -> int:
+    """Passes on what nobody has answered in time, and sends the digests that are due; how many notices it moved."""
+    late = [_read(row) for row in tx.all("notices.late", tenant=tenant, limit=limit)]
+    for notice_id, owner, notice in late:
+        _climb(tx, insert, tenant, notice_id, owner, notice)
+    sent = 0
+    for (owner,) in tx.all("notices.due_digests", tenant=tenant):
+        sent += _send_digest(tx, insert, tenant, owner, limit)
+    return len(late) + sent
+
+
+def find(
+    tx: Transaction, tenant: str, owner: str | None, queue: str | None, open_only: bool, limit: int, after: bytes | None
+) -> list[Notice]:
+    """Notices, oldest first."""
+    found = tx.all(
+        "notices.list", tenant=tenant, owner=owner, queue=queue, open_only=open_only, limit=limit, after=after
+    )
+    return [_read(row)[2] for row in found]
+
+
+def acknowledge(tx: Transaction, tenant: str, actor: str, ids: Sequence[MessageId], remark: str | None) -> int:
+    """Someone has answered; how many were still open."""
+    done = tx.each(
+        "notices.acknowledge", [{"id": one, "tenant": tenant, "actor": actor, "remark": remark} for one in ids]
+    )
+    return sum(found is not None for found in done)
+
+
+def take_untold(tx: Transaction, tenant: str, owner: str | None, limit: int) -> list[Notice]:
+    """Notices for a callback, which has a minute to be told of them before someone else is."""
+    return [_read(row)[2] for row in tx.all("notices.untold", tenant=tenant, owner=owner, limit=limit)]
+
+
+def note_told(tx: Transaction, ids: Sequence[MessageId]) -> None:
+    """The callback knows."""
+    tx.each("notices.told", [{"id": one} for one in ids])
+
+
+def _climb(tx: Transaction, insert: Insert, tenant: str, notice_id: MessageId, owner: str, notice: Notice) -> None:
+    above = _spec_of(tx, tenant, owner).owner
+    name, spec = _who(tx, tenant, above, notice.queue)
+    if not name or notice.level >= MOST_LEVELS:
+        tx.run("notices.rest", id=notice_id)
+        return
+    tx.run("notices.climb", id=notice_id, owner=name)
+    higher = msgspec.structs.replace(notice, owner=name, level=notice.level + 1)
+    _bring(tx, insert, tenant, notice_id, higher, spec, owner)
+
+
+def _bring(
+    tx: Transaction,
+    insert: Insert,
+    tenant: str,
+    notice_id: MessageId,
+    notice: Notice,
+    spec: OwnerSpec | None,
+    climbed_from: str | None,
+) -> None:
+    """To the inbox now, or with the next digest; and notes when it climbs."""
+    if spec is None:
+        return
+    digest = spec.notify == "digest"
+    wait = None if spec.escalate_after is None else round(spec.escalate_after * 1_000_000)
+    tx.run("notices.plan", id=notice_id, wait=wait, digest=round(spec.digest_every * 1_000_000) if digest else None)
+    if not digest:
+        post(tx, insert, tenant, spec.inbox, notice_body(notice, climbed_from))
+
+
+def _send_digest(tx: Transaction, insert: Insert, tenant: str, owner: str, limit: int) -> int:
+    found = [_read(row) for row in tx.all("notices.undelivered", tenant=tenant, owner=owner, limit=limit)]
+    if found:
+        post(
+            tx,
+            insert,
+            tenant,
+            _spec_of(tx, tenant, owner).inbox,
+            digest_body(owner, [notice for _, _, notice in found]),
+        )
+        tx.each("notices.delivered", [{"id": notice_id} for notice_id, _, _ in found])
+    return len(found)
+
+
+def _who(tx: Transaction, tenant: str, name: str | None, queue: str) -> tuple[str, OwnerSpec | None]:
+    """The owner, or the first one above whose inbox is not the queue in trouble: its notices would only add to it."""
+    for _ in range(MOST_LEVELS):
+        if name is None:
+            break
+        spec = _spec_of(tx, tenant, name)
+        if spec.inbox != queue:
+            return name, spec
+        name = spec.owner
+    return "", None
+
+
+def _spec_of(tx: Transaction, tenant: str, name: str) -> OwnerSpec:
+    """An owner that was never declared has the defaults."""
+    found = tx.one("owners.find", tenant=tenant, name=name)
+    return _spec.decode(found[0]) if found else OwnerSpec(default_inbox(name))
+
+
+def _read(row: Row) -> Found:
+    notice_id, queue, owner, level, dead_id, message_id, *rest = row
+    notice = Notice(id_text(notice_id), queue, owner or None, level, id_text(dead_id), id_text(message_id), *rest)
+    return notice_id, owner, notice
+
+
+def new_notice(queue: str, dead_id: MessageId, message_id: MessageId, error: str, attempts: int, at: int) -> Notice:
+    """A notice to be."""
+    return Notice(id_text(new_id()), queue, None, 0, id_text(dead_id), id_text(message_id), error, attempts, at)
+
+
+def _raw(text: str) -> MessageId:
+    return MessageId.fromhex(text.replace("-", ""))

@@ -1,0 +1,110 @@
+-- name: add
+INSERT INTO holdfast_notice (id, tenant, channel_id, dead_id, message_id, owner, error, attempts, created_at)
+VALUES (:id, :tenant, :channel, :dead_id, :message_id, :owner, :error, :attempts, :created_at)
+
+-- name: plan
+-- When it climbs, and when it is brought with others.
+UPDATE holdfast_notice SET climb_at = (SELECT holdfast_now(:now::bigint)) + :wait::bigint, deliver_at = (SELECT holdfast_now(:now::bigint)) + :digest::bigint
+WHERE id = :id::uuid
+
+-- name: late
+SELECT n.id, c.name, n.owner, n.level, n.dead_id, n.message_id, n.error, n.attempts, n.created_at, n.climb_at,
+       n.acknowledged_at, n.acknowledged_by, n.remark
+FROM holdfast_notice n
+JOIN holdfast_channel c ON c.id = n.channel_id
+WHERE n.tenant = :tenant AND n.acknowledged_at IS NULL AND n.climb_at <= (SELECT holdfast_now(:now::bigint))
+ORDER BY n.climb_at, n.id
+LIMIT :limit
+FOR UPDATE OF n SKIP LOCKED
+
+-- name: climb
+-- The new owner's callback has not been told.
+UPDATE holdfast_notice
+SET owner = :owner, level = level + 1, climb_at = NULL, deliver_at = NULL, told_at = NULL, telling_until = NULL
+WHERE id = :id::uuid
+
+-- name: rest
+-- There is nobody above.
+UPDATE holdfast_notice SET climb_at = NULL WHERE id = :id::uuid
+
+-- name: due_digests
+SELECT DISTINCT owner FROM holdfast_notice
+WHERE tenant = :tenant AND acknowledged_at IS NULL AND deliver_at <= (SELECT holdfast_now(:now::bigint))
+
+-- name: undelivered
+SELECT n.id, c.name, n.owner, n.level, n.dead_id, n.message_id, n.error, n.attempts, n.created_at, n.climb_at,
+       n.acknowledged_at, n.acknowledged_by, n.remark
+FROM holdfast_notice n
+JOIN holdfast_channel c ON c.id = n.channel_id
+WHERE n.tenant = :tenant AND n.acknowledged_at IS NULL AND n.deliver_at IS NOT NULL AND n.owner = :owner
+ORDER BY n.id
+LIMIT :limit
+FOR UPDATE OF n SKIP LOCKED
+
+-- name: delivered
+UPDATE holdfast_notice SET deliver_at = NULL WHERE id = :id::uuid RETURNING 1
+
+-- name: is_due
+SELECT 1 FROM holdfast_notice
+WHERE tenant = :tenant AND acknowledged_at IS NULL AND climb_at <= (SELECT holdfast_now(:now::bigint))
+UNION ALL
+SELECT 1 FROM holdfast_notice
+WHERE tenant = :tenant AND acknowledged_at IS NULL AND deliver_at <= (SELECT holdfast_now(:now::bigint))
+LIMIT 1
+
+-- name: list
+SELECT n.id, c.name, n.owner, n.level, n.dead_id, n.message_id, n.error, n.attempts, n.created_at, n.climb_at,
+       n.acknowledged_at, n.acknowledged_by, n.remark
+FROM holdfast_notice n
+JOIN holdfast_channel c ON c.id = n.channel_id
+WHERE n.tenant = :tenant AND (:owner::text IS NULL OR n.owner = :owner) AND (:queue::text IS NULL OR c.name = :queue)
+  AND (NOT :open_only OR n.acknowledged_at IS NULL)
+  AND (:after::uuid IS NULL OR n.id > :after::uuid)
+ORDER BY n.id
+LIMIT :limit
+
+-- name: acknowledge
+UPDATE holdfast_notice
+SET acknowledged_at = (SELECT holdfast_now(:now::bigint)), acknowledged_by = :actor, remark = :remark,
+    climb_at = NULL, deliver_at = NULL
+WHERE id = :id::uuid AND tenant = :tenant AND acknowledged_at IS NULL
+RETURNING 1
+
+-- name: answer
+-- Whoever replays a dead letter has answered for it.
+UPDATE holdfast_notice
+SET acknowledged_at = (SELECT holdfast_now(:now::bigint)), acknowledged_by = :actor, remark = 'replayed',
+    climb_at = NULL, deliver_at = NULL
+WHERE dead_id = :dead_id::uuid AND acknowledged_at IS NULL
+RETURNING 1
+
+-- name: untold
+UPDATE holdfast_notice SET telling_until = (SELECT holdfast_now(:now::bigint)) + 60000000
+WHERE id IN (
+    SELECT id FROM holdfast_notice
+    WHERE tenant = :tenant AND told_at IS NULL AND acknowledged_at IS NULL AND deliver_at IS NULL
+      AND (:owner::text IS NULL OR owner = :owner)
+      AND (telling_until IS NULL OR telling_until <= (SELECT holdfast_now(:now::bigint)))
+    ORDER BY id
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+)
+RETURNING id, (SELECT c.name FROM holdfast_channel c WHERE c.id = channel_id), owner, level, dead_id, message_id, error,
+          attempts, created_at, climb_at, acknowledged_at, acknowledged_by, remark
+
+-- name: told
+UPDATE holdfast_notice SET told_at = (SELECT holdfast_now(:now::bigint)) WHERE id = :id::uuid RETURNING 1
+
+-- name: forget
+DELETE FROM holdfast_notice WHERE dead_id = :dead_id::uuid RETURNING 1
+
+-- name: outdated
+-- It is as old as its dead letter, and goes with it.
+DELETE FROM holdfast_notice
+WHERE id IN (
+    SELECT id FROM holdfast_notice
+    WHERE channel_id = :channel AND created_at <= (SELECT holdfast_now(:now::bigint)) - :retention
+    ORDER BY created_at
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+)

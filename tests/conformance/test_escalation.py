@@ -1,0 +1,340 @@
+"""A dead letter has a notice, a notice has an owner, and an owner who does not answer has an owner."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncHoldfast, Holdfast, Notice
+from holdfast.errors import InvalidInput
+from tests.clock import FakeClock
+from tests.conformance.steps import OpenClient, drain, kill
+
+
+@pytest.fixture
+def owned(hf: Holdfast) -> Holdfast:
+    """q is owned by mia, mia by boss, boss by nobody."""
+    hf.owner("boss", escalate_after="1h")
+    hf.owner("mia", owner="boss", escalate_after="10m")
+    hf.queue("q", owner="mia")
+    return hf
+
+
+def inbox(hf: Holdfast, name: str = "mia.inbox") -> list[Any]:
+    return [message.body for message in hf.peek(name, 100)]
+
+
+def one_notice(hf: Holdfast, **options: Any) -> Notice:
+    (notice,) = hf.notices(**options)
+    return notice
+
+
+def test_a_death_makes_a_notice_and_brings_it_to_the_owners_inbox(owned: Holdfast, clock: FakeClock) -> None:
+    dead_id = kill(owned)
+    notice = one_notice(owned)
+    dead = owned.dead_letters("q")[0]
+    assert (notice.dead_id, notice.message_id) == (dead_id, dead.message.id)
+    assert (notice.queue, notice.owner, notice.level, notice.error, notice.attempts) == ("q", "mia", 0, "boom", 1)
+    assert (notice.created_at, notice.climbs_at) == (clock(), clock() + 600_000_000)
+    (body,) = inbox(owned)
+    assert body["kind"] == "notice"
+    assert (body["id"], body["dead_id"], body["queue"], body["error"]) == (notice.id, dead_id, "q", "boom")
+    assert (body["owner"], body["level"], body["climbed_from"]) == ("mia", 0, None)
+
+
+def test_whatever_kills_makes_a_notice(owned: Holdfast, clock: FakeClock) -> None:
+    owned.queue("q", owner="mia", max_attempts=1, lease=5)
+    owned.enqueue("q", "silent")
+    owned.enqueue("q", "silent row", delay=1)
+    clock.advance(1)
+    assert len(owned.claim("q")) + len(owned.claim("q")) == 2
+    clock.advance(5)
+    owned.sweep("q")
+    assert [notice.owner for notice in owned.notices()] == ["mia", "mia"]
+    assert len(inbox(owned)) == 2
+
+
+def test_a_death_that_nobody_owns_is_a_notice_all_the_same(hf: Holdfast) -> None:
+    kill(hf)
+    notice = one_notice(hf)
+    assert (notice.owner, notice.climbs_at) == (None, None)
+    assert hf.notices("") == [notice]
+    assert hf.queues() == ["q"]
+
+
+def test_an_owner_that_was_never_declared_has_the_defaults(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", owner="noah")
+    kill(hf)
+    assert len(inbox(hf, "noah.inbox")) == 1
+    assert one_notice(hf).climbs_at == clock() + 900_000_000
+
+
+def test_it_climbs_to_the_owners_owner_and_stays_at_the_top(owned: Holdfast, clock: FakeClock) -> None:
+    kill(owned)
+    clock.advance(599)
+    assert owned.escalate() == 0
+    clock.advance(1)
+    assert owned.escalate() == 1
+    notice = one_notice(owned)
+    assert (notice.owner, notice.level, notice.climbs_at) == ("boss", 1, clock() + 3_600_000_000)
+    (body,) = inbox(owned, "boss.inbox")
+    assert (body["level"], body["climbed_from"], body["owner"]) == (1, "mia", "boss")
+    clock.advance(3600)
+    assert owned.escalate() == 1
+    assert (one_notice(owned).owner, one_notice(owned).climbs_at) == ("boss", None)
+    clock.advance(10**6)
+    assert owned.escalate() == 0
+    assert len(inbox(owned, "boss.inbox")) == 1
+
+
+def test_whoever_claims_escalates_now_and_then(owned: Holdfast, clock: FakeClock) -> None:
+    kill(owned)
+    clock.advance(600)
+    assert owned.claim("other") == []
+    assert one_notice(owned).owner == "boss"
+
+
+def test_acknowledged_it_climbs_no_further(owned: Holdfast, clock: FakeClock) -> None:
+    kill(owned)
+    notice = one_notice(owned)
+    assert owned.acknowledge(notice.id, remark="on it") == 1
+    assert owned.notices() == []
+    answered = one_notice(owned, acknowledged=True)
+    assert (answered.acknowledged_at, answered.acknowledged_by, answered.remark) == (clock(), owned.actor, "on it")
+    clock.advance(10**6)
+    assert owned.escalate() == 0
+    assert owned.acknowledge(notice.id) == 0
+    (line,) = owned.audit()
+    assert (line.act, line.count, line.about) == ("acknowledge", 1, {"remark": "on it"})
+
+
+def test_a_replay_answers_and_a_deletion_removes(owned: Holdfast) -> None:
+    replayed, *_ = [kill(owned, n) for n in range(3)]
+    owned.replay(replayed)
+    assert replayed not in [notice.dead_id for notice in owned.notices()]
+    assert owned.notices(acknowledged=True)[0].remark == "replayed"
+    owned.purge("q")
+    assert owned.replay_many("q", before=owned.dead_letters("q")[2].failed_at + 1) == 2
+    assert owned.notices() == []
+    assert {notice.acknowledged_by for notice in owned.notices(acknowledged=True)} == {owned.actor}
+    owned.delete_dead_letters("q")
+    assert owned.notices(acknowledged=True) == []
+
+
+def test_a_notice_goes_with_its_dead_letter(owned: Holdfast, clock: FakeClock) -> None:
+    owned.queue("q", owner="mia", dead_retention=100)
+    kill(owned)
+    clock.advance(100)
+    owned.sweep("q")
+    assert owned.dead_letters() == []
+    assert owned.notices(acknowledged=True) == []
+
+
+def test_a_second_death_is_a_second_notice(owned: Holdfast) -> None:
+    owned.replay(kill(owned))
+    (claim,) = owned.claim("q")
+    claim.dead_letter("again")
+    assert [notice.error for notice in owned.notices()] == ["again"]
+
+
+def test_a_digest_brings_them_together(owned: Holdfast, clock: FakeClock) -> None:
+    owned.owner("mia", owner="boss", notify="digest", digest_every="5m")
+    owned.queue("p", owner="mia")
+    kill(owned)
+    clock.advance(200)
+    kill(owned, queue="p")
+    assert owned.queues() == ["p", "q"]
+    clock.advance(100)
+    assert owned.escalate() == 2
+    (body,) = inbox(owned)
+    assert (body["kind"], body["owner"], body["count"], body["queues"]) == ("digest", "mia", 2, {"q": 1, "p": 1})
+    assert [line["id"] for line in body["notices"]] == [notice.id for notice in owned.notices()]
+    clock.advance(300)
+    assert owned.escalate() == 0
+    assert len(inbox(owned)) == 1
+
+
+def test_what_was_answered_is_not_in_the_digest(owned: Holdfast, clock: FakeClock) -> None:
+    owned.owner("mia", notify="digest", digest_every=10)
+    kill(owned)
+    owned.acknowledge(one_notice(owned).id)
+    clock.advance(10)
+    assert owned.escalate() == 0
+
+
+def test_a_callback_is_told_once(owned: Holdfast, rival: Holdfast) -> None:
+    told: list[list[Notice]] = []
+    kill(owned)
+    kill(owned)
+    owned.on_notice(told.append)
+    rival.on_notice(told.append)
+    assert rival.escalate() == 2
+    assert owned.escalate() == 0
+    assert told == [[notice] for notice in owned.notices()]
+
+
+def test_a_callback_for_one_owner(owned: Holdfast, clock: FakeClock) -> None:
+    told: list[Notice] = []
+    owned.on_notice(told.extend, owner="boss")
+    kill(owned)
+    assert owned.escalate() == 0
+    clock.advance(600)
+    owned.escalate()
+    assert [(notice.owner, notice.level) for notice in told] == [("boss", 1)]
+
+
+def test_a_callback_gets_a_digest_at_once(owned: Holdfast, clock: FakeClock) -> None:
+    owned.owner("mia", notify="digest", digest_every=10)
+    told: list[list[Notice]] = []
+    owned.on_notice(told.append)
+    kill(owned)
+    kill(owned)
+    owned.escalate()
+    assert told == []
+    clock.advance(10)
+    owned.escalate()
+    assert [len(notices) for notices in told] == [2]
+
+
+def test_a_callback_that_fails_is_told_again(
+    owned: Holdfast, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[list[Notice]] = []
+
+    def fails_first(notices: list[Notice]) -> None:
+        told.append(notices)
+        if len(told) == 1:
+            raise OSError("the pager is down")
+
+    owned.on_notice(fails_first)
+    kill(owned)
+    with caplog.at_level(logging.ERROR):
+        assert owned.escalate() == 0
+    assert "the pager is down" in caplog.text
+    assert owned.escalate() == 0
+    clock.advance(60)
+    assert owned.escalate() == 1
+    assert len(told) == 2
+    assert owned.escalate() == 0
+
+
+def test_trouble_in_an_inbox_goes_to_whoever_is_above(owned: Holdfast) -> None:
+    """Its own owner would only get more of what cannot be delivered."""
+    owned.queue("mia.inbox", owner="mia")
+    kill(owned)
+    (claim,) = owned.claim("mia.inbox")
+    claim.dead_letter("cannot read this")
+    assert [notice.owner for notice in owned.notices()] == ["mia", "boss"]
+    owned.queue("boss.inbox", owner="boss")
+    (claim,) = owned.claim("boss.inbox")
+    claim.dead_letter("neither can I")
+    assert [notice.owner for notice in owned.notices()] == ["mia", "boss", None]
+
+
+def test_a_rolled_back_death_leaves_no_notice(owned: Holdfast, rival: Holdfast, clock: FakeClock) -> None:
+    owned.enqueue("q", "work")
+    (claim,) = owned.claim("q")
+    clock.advance(31)
+    (again,) = rival.claim("q")
+    with pytest.raises(Exception, match="no longer yours"):
+        claim.dead_letter("too late")
+    assert owned.notices() == []
+    again.ack()
+
+
+def test_notices_by_owner_queue_and_page(owned: Holdfast) -> None:
+    owned.queue("p", owner="boss")
+    kill(owned)
+    kill(owned, queue="p")
+    kill(owned)
+    assert [notice.queue for notice in owned.notices()] == ["q", "p", "q"]
+    assert [notice.queue for notice in owned.notices("boss")] == ["p"]
+    assert len(owned.notices(queue="q")) == 2
+    first = owned.notices(n=2)
+    assert [*first, *owned.notices(n=2, after=first[-1].id)] == owned.notices()
+
+
+def test_one_tenant_never_sees_anothers(client: OpenClient, owned: Holdfast, clock: FakeClock) -> None:
+    other = client(tenant="acme")
+    kill(owned)
+    notice = one_notice(owned)
+    assert other.notices() == []
+    assert other.acknowledge(notice.id) == 0
+    assert other.owners() == {}
+    told: list[object] = []
+    other.on_notice(told.append)
+    clock.advance(10**6)
+    assert other.escalate() == 0
+    assert told == []
+    assert one_notice(owned) == notice
+
+
+def test_owners_are_listed_and_changed(owned: Holdfast) -> None:
+    owned.owner("mia", inbox="alarms", escalate_after=None, notify="digest")
+    assert sorted(owned.owners()) == ["boss", "mia"]
+    assert owned.owners()["mia"].inbox == "alarms"
+    assert owned.owners()["mia"].owner is None
+    owned.owner("mia", inbox="alarms", escalate_after=None)
+    kill(owned)
+    assert one_notice(owned).climbs_at is None
+    assert len(inbox(owned, "alarms")) == 1
+
+
+def test_owners_in_a_circle_are_refused(owned: Holdfast) -> None:
+    with pytest.raises(InvalidInput, match="boss → mia → boss"):
+        owned.owner("boss", owner="mia")
+    with pytest.raises(InvalidInput, match="its own owner"):
+        owned.owner("boss", owner="boss")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"name": ""},
+        {"name": "a/b"},
+        {"notify": "sometimes"},
+        {"escalate_after": -1},
+        {"digest_every": "soon"},
+        {"inbox": "a/b"},
+        {"owner": ""},
+    ],
+    ids=str,
+)
+def test_an_owner_that_makes_no_sense_is_refused(hf: Holdfast, options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        hf.owner(**{"name": "mia", **options})
+
+
+@pytest.mark.parametrize("ids", [[], ["m1"], [7]], ids=str)
+def test_an_acknowledgement_of_nothing_is_refused(hf: Holdfast, ids: list[Any]) -> None:
+    with pytest.raises(InvalidInput):
+        hf.acknowledge(*ids)
+
+
+def test_an_inbox_is_a_queue_like_any_other(owned: Holdfast) -> None:
+    kill(owned)
+    assert [body["queue"] for body in drain(owned, "mia.inbox")] == ["q"]
+
+
+@pytest.mark.parametrize("awaited", [True, False], ids=["awaited", "plain"])
+def test_a_callback_of_the_asyncio_client(url: str, awaited: bool) -> None:
+    told: list[Notice] = []
+
+    async def tell(notices: list[Notice]) -> None:
+        told.extend(notices)
+
+    async def main() -> None:
+        async with AsyncHoldfast(url) as hf:
+            await hf.owner("mia")
+            await hf.queue("q", owner="mia")
+            await hf.on_notice(tell if awaited else told.extend)
+            await hf.enqueue("q", "work")
+            (claim,) = await hf.claim("q")
+            await claim.dead_letter("boom")
+            assert await hf.escalate() == 1
+            assert told == await hf.notices("mia")
+            assert await hf.acknowledge(told[0].id) == 1
+            assert sorted(await hf.owners()) == ["mia"]
+
+    asyncio.run(main())
