@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 
 import msgspec
 
@@ -80,7 +81,8 @@ def acknowledge(tx: Transaction, tenant: str, actor: str, ids: Sequence[MessageI
 
 def take_untold(tx: Transaction, tenant: str, owner: str | None, limit: int) -> list[Notice]:
     """Notices for a callback, which has a minute to be told of them before someone else is."""
-    return [_read(row)[2] for row in tx.all("notices.untold", tenant=tenant, owner=owner, limit=limit)]
+    found = sorted(tx.all("notices.untold", tenant=tenant, owner=owner, limit=limit), key=itemgetter(0))
+    return [_read(row)[2] for row in found]
 
 
 def note_told(tx: Transaction, ids: Sequence[MessageId]) -> None:
