@@ -16,6 +16,7 @@ FILES = {
         "channels",
         "clock",
         "dead",
+        "health",
         "idempotency",
         "lanes",
         "results",

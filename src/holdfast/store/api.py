@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord, Selection
+from holdfast.core.health import Finding
 from holdfast.core.message import Duplicate, Lease, Message, MessageId, MessageStatus, NewMessage
 from holdfast.core.queue import QueueSpec
 from holdfast.core.settlement import Settlement
@@ -145,6 +146,12 @@ class Schema(Protocol):
     def rebase(self) -> None: ...
 
 
+class Health(Protocol):
+    """What could be wrong with the database, looked at without changing anything."""
+
+    def look(self) -> list[Finding]: ...
+
+
 class Store(Protocol):
     """One database."""
 
@@ -162,4 +169,6 @@ class Store(Protocol):
     def wakeup(self) -> Wakeup: ...
     @property
     def schema(self) -> Schema: ...
+    @property
+    def health(self) -> Health: ...
     def close(self) -> None: ...

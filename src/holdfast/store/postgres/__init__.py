@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.store.migrate import Migrator
 from holdfast.store.postgres.connection import Clock, Database
+from holdfast.store.postgres.health import PostgresHealth
 from holdfast.store.postgres.messages import PostgresMessages
 from holdfast.store.postgres.schema import PostgresSchema
 from holdfast.store.roles import ActsRole, ChannelsRole, LettersRole, ReadsRole
@@ -21,6 +22,7 @@ class PostgresStore:
         self.letters = LettersRole(self.database)
         self.wakeup = self.database.wakeup
         self.schema = Migrator(PostgresSchema(self.database), __name__)
+        self.health = PostgresHealth(self.database, self.schema.newest)
 
     def close(self) -> None:
         """Closes the connections."""

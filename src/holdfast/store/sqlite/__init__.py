@@ -5,6 +5,7 @@ from __future__ import annotations
 from holdfast.store.migrate import Migrator
 from holdfast.store.roles import ActsRole, ChannelsRole, LettersRole, ReadsRole
 from holdfast.store.sqlite.connection import Clock, Database
+from holdfast.store.sqlite.health import SqliteHealth
 from holdfast.store.sqlite.messages import SqliteMessages
 from holdfast.store.sqlite.schema import SqliteSchema
 
@@ -21,6 +22,7 @@ class SqliteStore:
         self.letters = LettersRole(self.database)
         self.wakeup = self.database.wakeup
         self.schema = Migrator(SqliteSchema(self.database), __name__)
+        self.health = SqliteHealth(self.database, self.schema.newest)
 
     def close(self) -> None:
         """Closes the file."""
