@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from xdist.workermanage import WorkerController
 
+from tests.mounts import Mount
 from tests.servers import PostgresAddress, PostgresDesk, PostgresServer, ask_desk
 
 DESK = pytest.StashKey[PostgresDesk]()
@@ -73,6 +74,14 @@ def start_postgres() -> Iterator[Callable[..., PostgresServer]]:
 def private_postgres(start_postgres: Callable[..., PostgresServer], request: pytest.FixtureRequest) -> PostgresServer:
     """A server that the test may stop, restart or kill; settings by `parametrize(..., indirect=True)`."""
     return start_postgres(getattr(request, "param", None))
+
+
+@pytest.fixture
+def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mount:
+    """Makes this process believe that a folder is on another kind of file system."""
+    mounts = tmp_path / "mountinfo"
+    monkeypatch.setattr("holdfast.store.sqlite.filesystem.MOUNTS", str(mounts))
+    return Mount(mounts)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ HoldfastError
     ├── StoreFull         no room left on the disk
     ├── StoreCorrupt      the file is damaged or not a database
     ├── EngineConflict    two SQLite libraries on one file in one process
+    ├── NetworkFileSystem the SQLite file is not on a local disk
     └── SchemaTooNew      the database was migrated by a newer Holdfast
 """
 
@@ -87,6 +88,10 @@ class StoreCorrupt(StoreError):
 
 class EngineConflict(StoreError):
     """This file is already open in this process through the other SQLite library; two would break its locks."""
+
+
+class NetworkFileSystem(StoreError):
+    """The SQLite file is on a network file system, where its log does not work; put it on a local disk."""
 
 
 class SchemaTooNew(StoreError):

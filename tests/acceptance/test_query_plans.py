@@ -131,6 +131,7 @@ OPERATIONS: dict[str, Callable[[Holdfast, int], Any]] = {
     "cancel": lambda hf, n: hf.cancel(hf.peek("lane", 1)[0].id),
     "cancel a claimed one": lambda hf, n: hf.cancel(hf.claim("lane", n=2)[0].message.id),
     "peek": lambda hf, n: hf.peek("a", 5),
+    "look at its health": lambda hf, n: hf.store.health.look(),
 }
 
 

@@ -15,7 +15,10 @@ UNSAFE_CALLS = {"eval", "exec", "yaml.load", "yaml.unsafe_load"}
 FILE_OPENERS = {"open", "io.open", "os.open"}
 """Closing any descriptor of a SQLite file drops all locks this process has on it."""
 
-OPENERS = {"store/sqlite/wakeup.py": "opens the folder of sockets, never the database"}
+OPENERS = {
+    "store/sqlite/wakeup.py": "opens the folder of sockets, never the database",
+    "store/sqlite/filesystem.py": "opens the kernel's list of mounts, never the database",
+}
 
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "managers", "misc"}
 

@@ -18,6 +18,7 @@ CONTROL = re.compile(r"\s*(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|PRAGMA|SET|LISTEN|UNL
 
 ONE_SIDED_FILES: dict[str, str] = {
     "engines.py": "SQLite has two libraries",
+    "filesystem.py": "SQLite's file may be in the wrong place",
     "arrays.py": "PostgreSQL takes many messages as arrays, SQLite one by one",
 }
 """File that only one store has, such as `queries/ticks.sql` → why."""
@@ -51,6 +52,11 @@ ONE_SIDED_STATEMENTS: dict[tuple[str, str], str] = {
     ("schema.sql", "renumber_messages"): "…",
     ("schema.sql", "forget_cursors"): "…",
     ("schema.sql", "restart_cursors"): "…",
+    ("health.sql", "server"): "SQLite has no server that could be crowded, far away or held up by others",
+    ("health.sql", "clock"): "…",
+    ("health.sql", "connections"): "…",
+    ("health.sql", "transactions"): "…",
+    ("health.sql", "slots"): "…",
 }
 """(file, statement) that only one store has, such as `("lanes.sql", "take_snapshot")` → why."""
 

@@ -17,6 +17,7 @@ FILES = {
         "clock",
         "dead",
         "depth",
+        "health",
         "idempotency",
         "lanes",
         "notices",

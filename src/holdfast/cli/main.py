@@ -16,6 +16,7 @@ COMMANDS = {
     "queues": ("holdfast.cli.queues", "List all queues of a tenant: how many messages are where."),
     "peek": ("holdfast.cli.peek", "Show the next messages of a queue in the order of claiming."),
     "dlq": ("holdfast.cli.dlq", "Look at dead letters, replay them, delete them; and see who did."),
+    "doctor": ("holdfast.cli.doctor", "Look at a database and say what is wrong with it, and what to do."),
     "migrate": ("holdfast.cli.migrate", "Bring a database up to date, or print the SQL for it."),
     "rebase": ("holdfast.cli.rebase", "Make a database usable that was restored from another server's dump."),
 }

@@ -13,10 +13,14 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
+from holdfast.core.health import Finding
 from holdfast.core.message import Message
 
 WIDEST = 60
+
+STYLES = {"ok": "green", "advice": "yellow", "problem": "bold red"}
 
 
 def show_json(rows: Iterable[Any]) -> None:
@@ -36,6 +40,20 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], right: 
     if not console.is_terminal:
         console = Console(highlight=False, width=200)
     console.print(table, markup=False)
+
+
+def show_findings(findings: Iterable[Finding]) -> None:
+    """One finding after the other, its advice below it; nothing is cut off."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=200)
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for finding in findings:
+        text = Text(finding.found)
+        if finding.advice:
+            text.append(f"\n→ {finding.advice}", "italic")
+        table.add_row(Text(finding.state, STYLES[finding.state]), Text(finding.check, "bold"), text)
+    console.print(table)
 
 
 def cell(value: object) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord, Selection
+from holdfast.core.health import Finding
 from holdfast.core.message import Duplicate, Lease, Message, MessageId, MessageStatus, NewMessage
 from holdfast.core.notice import Notice, OwnerSpec
 from holdfast.core.queue import QueueSpec
@@ -183,6 +184,12 @@ class Schema(Protocol):
     def rebase(self) -> None: ...
 
 
+class Health(Protocol):
+    """What could be wrong with the database, looked at without changing anything."""
+
+    def look(self) -> list[Finding]: ...
+
+
 class Store(Protocol):
     """One database."""
 
@@ -204,4 +211,6 @@ class Store(Protocol):
     def schema(self) -> Schema: ...
     @property
     def join(self) -> Callable[[object], Joined]: ...
+    @property
+    def health(self) -> Health: ...
     def close(self) -> None: ...

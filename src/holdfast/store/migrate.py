@@ -6,6 +6,7 @@ from typing import Protocol
 
 from holdfast.errors import SchemaTooNew
 from holdfast.store.sqlfile import load_migrations, load_queries
+from holdfast.store.transaction import Transaction
 
 
 class Migratable(Protocol):
@@ -54,6 +55,14 @@ class Migrator:
     def rebase(self) -> None:
         """Makes restored data readable on this server. Nothing else may use the database meanwhile."""
         self._database.rebase()
+
+
+def schema_version(tx: Transaction) -> int:
+    """The number of the last migration that the database has seen; 0 for an empty one."""
+    if tx.one("schema.exists") is None:
+        return 0
+    found = tx.one("schema.version")
+    return found[0] if found else 0
 
 
 def script(package: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from holdfast.store.migrate import Migrator
 from holdfast.store.postgres import lanes
 from holdfast.store.postgres.connection import Clock, Database
+from holdfast.store.postgres.health import PostgresHealth
 from holdfast.store.postgres.joining import Joining
 from holdfast.store.postgres.messages import PostgresMessages
 from holdfast.store.postgres.schema import PostgresSchema
@@ -25,6 +26,7 @@ class PostgresStore:
         self.wakeup = self.database.wakeup
         self.schema = Migrator(PostgresSchema(self.database), __name__)
         self.join = Joining(self.database, self.schema.newest)
+        self.health = PostgresHealth(self.database, self.schema.newest)
 
     def close(self) -> None:
         """Closes the connections."""

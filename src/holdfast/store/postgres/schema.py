@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.store.channels import find
 from holdfast.store.expiry import sweep
+from holdfast.store.migrate import schema_version
 from holdfast.store.postgres import lanes
 from holdfast.store.postgres.connection import Database, PostgresTransaction
 from holdfast.store.sqlfile import statements
@@ -17,7 +18,7 @@ class PostgresSchema:
 
     def schema_version(self) -> int:
         """The last migration's number, 0 for an empty database."""
-        return self._database.read(_version)
+        return self._database.read(schema_version)
 
     def apply(self, number: int, name: str, script: str) -> bool:
         """Runs one migration unless someone else has."""
@@ -25,7 +26,7 @@ class PostgresSchema:
         def work(tx: PostgresTransaction) -> bool:
             tx.one("schema.hold")
             tx.run("schema.prepare")
-            if _version(tx) >= number:
+            if schema_version(tx) >= number:
                 return False
             for statement in statements(script):
                 tx.execute(statement)
@@ -60,10 +61,3 @@ def _rebase(tx: PostgresTransaction) -> None:
     tx.run("schema.renumber_messages")
     tx.run("schema.forget_cursors")
     tx.run("schema.restart_cursors")
-
-
-def _version(tx: PostgresTransaction) -> int:
-    if tx.one("schema.exists") is None:
-        return 0
-    found = tx.one("schema.version")
-    return found[0] if found else 0

@@ -6,6 +6,7 @@ from holdfast.store.migrate import Migrator
 from holdfast.store.roles import ActsRole, ChannelsRole, LettersRole, NoticesRole, ReadsRole
 from holdfast.store.sqlite import lanes
 from holdfast.store.sqlite.connection import Clock, Database
+from holdfast.store.sqlite.health import SqliteHealth
 from holdfast.store.sqlite.joining import Joining
 from holdfast.store.sqlite.messages import SqliteMessages
 from holdfast.store.sqlite.schema import SqliteSchema
@@ -25,6 +26,7 @@ class SqliteStore:
         self.wakeup = self.database.wakeup
         self.schema = Migrator(SqliteSchema(self.database), __name__)
         self.join = Joining(self.database, self.schema.newest)
+        self.health = SqliteHealth(self.database, self.schema.newest)
 
     def close(self) -> None:
         """Closes the file."""

@@ -6,6 +6,7 @@ the write lock is done here, in short steps, because SQLite's own busy timeout s
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
@@ -17,14 +18,16 @@ from holdfast.errors import StoreError, Unavailable
 from holdfast.store import forks
 from holdfast.store.sqlite.engines import Connection, Row, connect
 from holdfast.store.sqlite.errors import DriverError, is_busy, translated
+from holdfast.store.sqlite.filesystem import refuse_network
 from holdfast.store.sqlite.statements import QUERIES
 from holdfast.store.sqlite.wakeup import SqliteWakeup
 
 Result = TypeVar("Result")
 Clock = Callable[[], int]
 
-_PRAGMAS = (
-    "PRAGMA journal_mode = WAL",
+_OF_THE_FILE = "PRAGMA journal_mode = WAL"
+
+_OF_A_CONNECTION = (
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = OFF",
     "PRAGMA secure_delete = OFF",
@@ -120,6 +123,19 @@ class Database(forks.Guarded):
             return self._clock()
         return connection.rows(QUERIES["clock.now"])[0][0]  # type: ignore[no-any-return]
 
+    def inspect(self, work: Callable[[SqliteTransaction], Result]) -> Result:
+        """Runs `work` on a connection of its own, set up as the others are, that leaves no trace: no file, no mode."""
+        try:
+            # One that may only read leaves an empty log where there was none; one that may write tidies up a crash's.
+            connection = connect(self.path, self.engine, "ro" if os.path.exists(self.path + "-wal") else "rw")
+        except DriverError as problem:
+            raise translated(problem) from problem
+        try:
+            self._set_up(connection, _OF_A_CONNECTION)
+            return self._read_again_while_busy(connection, work)
+        finally:
+            connection.close()
+
     def close(self) -> None:
         """Closes both connections; the next use opens them again."""
         with self._writing, self._reading:
@@ -193,10 +209,14 @@ class Database(forks.Guarded):
         return self._reader
 
     def _open(self) -> Connection:
+        refuse_network(self.path)
         connection = connect(self.path, self.engine)
-        for pragma in _PRAGMAS:
-            self._begin(connection, pragma)
+        self._set_up(connection, (_OF_THE_FILE, *_OF_A_CONNECTION))
         return connection
+
+    def _set_up(self, connection: Connection, pragmas: Sequence[str]) -> None:
+        for pragma in pragmas:
+            self._begin(connection, pragma)
 
     def _drop(self) -> None:
         for connection in (self._writer, self._reader):

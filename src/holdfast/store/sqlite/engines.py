@@ -11,7 +11,8 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
+from urllib.parse import quote
 
 import apsw
 
@@ -19,6 +20,15 @@ from holdfast.errors import EngineConflict, InvalidInput
 
 Row = tuple[Any, ...]
 Parameters = Sequence[Any] | dict[str, Any]
+
+Mode = Literal["rwc", "rw", "ro"]
+"""What a connection may do: create, write, read, in SQLite's own letters."""
+
+_FLAGS = {
+    "rwc": apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE,
+    "rw": apsw.SQLITE_OPEN_READWRITE,
+    "ro": apsw.SQLITE_OPEN_READONLY,
+}
 
 
 class Connection(Protocol):
@@ -33,8 +43,8 @@ class Connection(Protocol):
 class ApswConnection:
     """apsw: carries its own, recent SQLite."""
 
-    def __init__(self, path: str) -> None:
-        self._connection = apsw.Connection(path, statementcachesize=200)
+    def __init__(self, path: str, mode: Mode) -> None:
+        self._connection = apsw.Connection(path, flags=_FLAGS[mode], statementcachesize=200)
         # Otherwise SQLite plans a statement anew whenever the value of a LIMIT changes.
         self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         self._execute = self._connection.execute
@@ -55,9 +65,15 @@ class ApswConnection:
 class StdlibConnection:
     """sqlite3: for programs whose own code has the same file open through it."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, mode: Mode) -> None:
+        is_usual = mode == "rwc"
         self._connection = sqlite3.connect(
-            path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=200
+            path if is_usual else f"file://{quote(os.path.abspath(path))}?mode={mode}",
+            uri=not is_usual,
+            timeout=0,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=200,
         )
         self._changes = 0
 
@@ -83,12 +99,13 @@ _open: dict[tuple[int, int], tuple[str, int]] = {}
 _opening = threading.Lock()
 
 
-def connect(path: str, engine: str) -> Connection:
+def connect(path: str, engine: str, mode: Mode = "rwc") -> Connection:
     """Opens a file through the one engine that this process uses for it as long as it is open."""
     if engine not in ENGINES:
         raise InvalidInput(f"engine must be one of {', '.join(ENGINES)}, not {engine!r}")
     with _opening:
-        _create(path)
+        if mode == "rwc":
+            _create(path)
         file = _identity(path)
         chosen, connections = _open.get(file, (engine, 0))
         if chosen != engine:
@@ -96,7 +113,7 @@ def connect(path: str, engine: str) -> Connection:
                 f"{path} is already open in this process through engine {chosen!r}; "
                 f"opening it through {engine!r} as well would break its locks. Use one engine per file and process."
             )
-        connection = ENGINES[engine](path)
+        connection = ENGINES[engine](path, mode)
         _open[file] = (engine, connections + 1)
     return _Counted(connection, file)
 

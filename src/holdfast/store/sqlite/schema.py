@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.store.migrate import schema_version
 from holdfast.store.sqlfile import statements
 from holdfast.store.sqlite.connection import Database, SqliteTransaction
 
@@ -14,14 +15,14 @@ class SqliteSchema:
 
     def schema_version(self) -> int:
         """The last migration's number, 0 for an empty file."""
-        return self._database.read(_version)
+        return self._database.read(schema_version)
 
     def apply(self, number: int, name: str, script: str) -> bool:
         """Runs one migration unless someone else has."""
 
         def work(tx: SqliteTransaction) -> bool:
             tx.run("schema.prepare")
-            if _version(tx) >= number:
+            if schema_version(tx) >= number:
                 return False
             for statement in statements(script):
                 tx.execute(statement)
@@ -36,10 +37,3 @@ class SqliteSchema:
 
     def rebase(self) -> None:
         """Nothing to do."""
-
-
-def _version(tx: SqliteTransaction) -> int:
-    if tx.one("schema.exists") is None:
-        return 0
-    found = tx.one("schema.version")
-    return found[0] if found else 0

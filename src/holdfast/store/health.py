@@ -1,0 +1,44 @@
+"""What could be wrong with a database: the checks that both stores share, over named queries."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from importlib.metadata import version
+
+from holdfast.core import health
+from holdfast.core.health import Finding, QueueHealth
+from holdfast.errors import StoreError
+from holdfast.store.migrate import schema_version
+from holdfast.store.transaction import Transaction
+
+MOST_QUEUES = 1_000
+
+GRACE = 10_000_000
+"""Microseconds: a lease that ran out a moment ago is about to be taken back, and no reason to worry anyone."""
+
+
+def software(*others: str) -> str:
+    """The versions of everything that is involved."""
+    return ", ".join([f"Holdfast {version('holdfast')}", f"Python {platform.python_version()}", *others])
+
+
+def attempted(check: str, step: Callable[[], list[Finding]], advice: str) -> list[Finding]:
+    """The findings of a step; that it failed is a finding too."""
+    try:
+        return step()
+    except StoreError as error:
+        return [health.problem(check, " ".join(str(error).split()), advice)]
+
+
+def contents(tx: Transaction, newest: int) -> list[Finding]:
+    """The schema and, if it is the one that our queries are written for, the queues in it."""
+    schema = schema_version(tx)
+    findings = [health.schema_finding(schema, newest)]
+    if schema != newest:
+        return findings
+    latest = tx.one("health.newest")
+    found = tx.all("health.queues", most=health.MOST_COUNTED, grace=GRACE, queues=MOST_QUEUES + 1)
+    queues = [QueueHealth(*row) for row in found[:MOST_QUEUES]]
+    findings.append(health.newest_finding(latest[0] if latest else None, tx.clock()))
+    return findings + health.queue_findings(queues, tx.clock(), len(found) > MOST_QUEUES)
