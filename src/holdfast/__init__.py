@@ -9,6 +9,7 @@ from holdfast.core.lifecycle import State
 from holdfast.core.message import Failure, Lease, Message, MessageStatus
 from holdfast.core.notice import Notice, OwnerSpec
 from holdfast.core.retry import Backoff
+from holdfast.core.stats import Stats
 from holdfast.errors import (
     AlreadyReplayed,
     EngineConflict,
@@ -30,7 +31,6 @@ from holdfast.errors import (
     UnknownQueue,
 )
 from holdfast.receipts import Receipt
-from holdfast.store.api import Stats
 
 if TYPE_CHECKING:
     from holdfast.aio import AsyncClaim, AsyncHoldfast

@@ -12,11 +12,11 @@ from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord
 from holdfast.core.duration import Duration
 from holdfast.core.message import Message, MessageStatus
 from holdfast.core.notice import Notice, OwnerSpec
+from holdfast.core.stats import Stats
 from holdfast.letters import Moment, Progress
 from holdfast.notices import Escalating
 from holdfast.operating import KEPT, Operating
 from holdfast.receipts import Receipt
-from holdfast.store.api import Stats
 from holdfast.threads import Threads
 
 P = ParamSpec("P")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,6 +11,7 @@ from holdfast.core.duration import Duration
 from holdfast.core.lifecycle import Event, attempts_after, must_be_alone
 from holdfast.core.message import Failure, Lease, Message
 from holdfast.core.settlement import Settlement
+from holdfast.errors import InvalidInput
 from holdfast.store.api import Channel
 
 if TYPE_CHECKING:
@@ -69,3 +71,14 @@ class Claim(msgspec.Struct, eq=False, gc=False):
 
     def __repr__(self) -> str:
         return f"Claim({self.queue!r}, attempt={self.attempt}, {self.message!r})"
+
+
+Claims = Claim | Iterable[Claim]
+
+
+def as_list(claims: Claims) -> list[Claim]:
+    """One claim or many, as a list."""
+    held = [claims] if isinstance(claims, Claim) else list(claims)
+    if not set(map(type, held)) <= {Claim}:
+        raise InvalidInput("expected claims, as hf.claim() returns them")
+    return held

@@ -12,7 +12,7 @@ from typing import Any
 from holdfast import endings
 from holdfast.bells import Bells
 from holdfast.channels import ChannelBook
-from holdfast.claims import Claim
+from holdfast.claims import Claim, Claims, as_list
 from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration, micros, seconds
 from holdfast.core.message import Duplicate, NewMessage
@@ -26,12 +26,11 @@ from holdfast.joining import driver_connection
 from holdfast.limits import checked_count
 from holdfast.message_types import MessageTypes
 from holdfast.operating import Operating
+from holdfast.presence import Presence
 from holdfast.receipts import Receipt, one_for_each, receipts
 from holdfast.settings import Settings
 from holdfast.store.api import Channel, ClaimRequest, Store
 from holdfast.store.opening import open_store
-
-Claims = Claim | Iterable[Claim]
 
 LONGEST_NAP = 5.0
 """A waiting claim looks at least this often, whether or not it was woken."""
@@ -77,6 +76,7 @@ class Holdfast(Operating):
         self._settlements: Gather[Settlement, bool] = Gather(self.store.messages.settle)
         self._bells = Bells(self.store.wakeup)
         self._swept: dict[int, float] = {}
+        self._presence = Presence()
         self._worker: tuple[int, str] = (0, "")
         self._claims = itertools.count(1)
         self._types = MessageTypes()
@@ -343,6 +343,7 @@ class Holdfast(Operating):
         with self._bells.borrowed() as bell:
             while True:
                 claims = self._claim_once(request)
+                self._sweep([one for one in request.channels if self._presence.is_due(one.id)])
                 left = deadline - time.monotonic()
                 if claims or left <= 0:
                     return claims
@@ -371,7 +372,7 @@ class Holdfast(Operating):
     def _sweep(self, channels: Sequence[Channel]) -> None:
         for channel in channels:
             self._swept[channel.id] = time.monotonic() + self.settings.sweep_every
-            self.store.messages.sweep(channel, SWEEP_LIMIT)
+            self.store.messages.sweep(channel, SWEEP_LIMIT, self._presence.note(channel.id, self.worker))
 
     def _settle(self, claims: list[Claim], settlements: list[Settlement]) -> None:
         if settlements:
@@ -384,14 +385,6 @@ def _is_over(claim: Claim, request: ClaimRequest) -> bool:
     if max_age is None and claim.message.expires_at is None:
         return False
     return claim.message.outlived(max_age, claim.lease.until - request.term(claim.channel))
-
-
-def as_list(claims: Claims) -> list[Claim]:
-    """One claim or many, as a list."""
-    held = [claims] if isinstance(claims, Claim) else list(claims)
-    if not set(map(type, held)) <= {Claim}:
-        raise InvalidInput("expected claims, as hf.claim() returns them")
-    return held
 
 
 def _positive(term: int) -> int:

@@ -11,13 +11,14 @@ from holdfast.channels import ChannelBook
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord
 from holdfast.core.message import Message, MessageStatus, encode_json, id_bytes, plain_text
 from holdfast.core.queue import blocked_order_key
+from holdfast.core.stats import Stats
 from holdfast.letters import Moment, Progress
 from holdfast.limits import checked_count
 from holdfast.message_types import MessageTypes
 from holdfast.notices import Escalating
 from holdfast.receipts import Receipt
 from holdfast.settings import Settings
-from holdfast.store.api import Stats, Store
+from holdfast.store.api import Store
 from holdfast.store.ids import new_id
 
 KEPT: Any = object()

@@ -25,6 +25,7 @@ LAYERS = {
     "notices": 2,
     "message_types": 2,
     "operating": 2,
+    "presence": 2,
     "receipts": 2,
     "threads": 2,
     "delivery": 2,

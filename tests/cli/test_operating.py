@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast
+from holdfast.core.stats import METRICS
 from tests.cli.commands import command, environment, holdfast
 
 
@@ -67,7 +68,14 @@ def test_a_file_is_sent_line_by_line(run: Any, tmp_path: Path) -> None:
     file.write_text("".join(f'{{"n": {number}}}\n' for number in range(2_500)) + "\n")
     assert run("send", "emails", "--lines", str(file)) == ["2,500 messages are in 'emails'"]
     [queue] = values(run("queues", "--json"))
-    assert queue == {"queue": "emails", "pending": 2500, "waiting": 0, "processing": 0, "dead": 0, "state": "open"}
+    assert {name: queue[name] for name in ("queue", "pending", "waiting", "state")} == {
+        "queue": "emails",
+        "pending": 2500,
+        "waiting": 0,
+        "state": "open",
+    }
+    assert set(METRICS) <= set(queue)
+    assert queue["queue_depth"] == 2500
 
 
 def test_standard_input_is_a_file_too(db: str, tmp_path: Path) -> None:

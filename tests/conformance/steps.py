@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast import Claim, Holdfast, State
 from holdfast.store.api import Bell
@@ -27,6 +27,21 @@ def drain(hf: Holdfast, queue: str = "q") -> list[Any]:
         found += bodies(claims)
         hf.ack(claims)
     return found
+
+
+class Counts(NamedTuple):
+    """How many messages are where."""
+
+    pending: int
+    waiting: int
+    processing: int
+    dead: int
+
+
+def counts(hf: Holdfast, queue: str = "q") -> Counts:
+    """The four counts of a queue's stats."""
+    found = hf.stats(queue)
+    return Counts(found.pending, found.waiting, found.processing, found.dead)
 
 
 def state(hf: Holdfast, message_id: str) -> State | None:

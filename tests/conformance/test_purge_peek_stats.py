@@ -2,9 +2,9 @@
 
 import pytest
 
-from holdfast import Holdfast, InvalidInput, Stats
+from holdfast import Holdfast, InvalidInput
 from tests.clock import FakeClock
-from tests.conformance.steps import bodies, claim_one, drain, kill
+from tests.conformance.steps import Counts, bodies, claim_one, counts, drain, kill
 
 
 def fill(hf: Holdfast, clock: FakeClock) -> None:
@@ -73,24 +73,24 @@ def test_a_look_of_a_size_that_makes_no_sense_is_refused(hf: Holdfast) -> None:
 
 
 def test_stats_of_an_empty_queue_are_zero(hf: Holdfast) -> None:
-    assert hf.stats("q") == Stats(pending=0, waiting=0, processing=0, dead=0)
+    assert counts(hf) == Counts(pending=0, waiting=0, processing=0, dead=0)
 
 
 def test_stats_count_messages_in_every_state(hf: Holdfast, clock: FakeClock) -> None:
     kill(hf)
     kill(hf)
     fill(hf, clock)
-    assert hf.stats("q") == Stats(pending=7, waiting=1, processing=0, dead=2)
+    assert counts(hf) == Counts(pending=7, waiting=1, processing=0, dead=2)
     claims = hf.claim("q", n=6)
-    assert hf.stats("q") == Stats(pending=1, waiting=1, processing=6, dead=2)
+    assert counts(hf) == Counts(pending=1, waiting=1, processing=6, dead=2)
     hf.ack(claims[:2])
-    assert hf.stats("q") == Stats(pending=1, waiting=1, processing=4, dead=2)
+    assert counts(hf) == Counts(pending=1, waiting=1, processing=4, dead=2)
     claims[2].nack("no", delay=60)
     claims[3].release()
-    assert hf.stats("q") == Stats(pending=2, waiting=2, processing=2, dead=2)
+    assert counts(hf) == Counts(pending=2, waiting=2, processing=2, dead=2)
     claims[4].dead_letter("boom")
     hf.cancel(claims[5].message.id)
-    assert hf.stats("q") == Stats(pending=2, waiting=2, processing=0, dead=3)
+    assert counts(hf) == Counts(pending=2, waiting=2, processing=0, dead=3)
 
 
 def test_stats_count_the_members_of_a_split_run(hf: Holdfast) -> None:
@@ -104,14 +104,14 @@ def test_stats_count_the_members_of_a_split_run(hf: Holdfast) -> None:
 def test_stats_are_of_one_queue(hf: Holdfast) -> None:
     hf.enqueue("other", 1)
     kill(hf, queue="third")
-    assert hf.stats("q") == Stats(0, 0, 0, 0)
+    assert counts(hf) == Counts(0, 0, 0, 0)
 
 
 def test_waiting_becomes_pending_when_it_is_due(hf: Holdfast, clock: FakeClock) -> None:
     hf.enqueue("q", 1, delay=10)
-    assert hf.stats("q") == Stats(0, 1, 0, 0)
+    assert counts(hf) == Counts(0, 1, 0, 0)
     clock.advance(10)
-    assert hf.stats("q") == Stats(1, 0, 0, 0)
+    assert counts(hf) == Counts(1, 0, 0, 0)
 
 
 def test_purge_removes_everything_that_is_pending(hf: Holdfast, clock: FakeClock) -> None:
@@ -119,7 +119,7 @@ def test_purge_removes_everything_that_is_pending(hf: Holdfast, clock: FakeClock
     assert hf.purge("q") == 8
     clock.advance(1000)
     assert hf.claim("q", n=10) == []
-    assert hf.stats("q") == Stats(0, 0, 0, 0)
+    assert counts(hf) == Counts(0, 0, 0, 0)
 
 
 def test_purging_an_empty_queue_removes_nothing(hf: Holdfast) -> None:

@@ -37,8 +37,8 @@ from holdfast.core.priority import ALL as PRIORITIES
 from holdfast.core.priority import NORMAL
 from holdfast.core.queue import QueueSpec, blocked_order_key, queue_spec, user_key
 from holdfast.errors import AlreadyReplayed, IdempotencyConflict, InvalidInput, LeaseLost, NotFound, QueueFull
-from holdfast.store.api import Stats
 from tests.clock import FakeClock
+from tests.conformance.steps import Counts
 from tests.model.things import SILENCE, WORKER, Buried, Claim, Granted, Lease, Message, Seen
 
 
@@ -384,12 +384,12 @@ class Model:
         due_at = m.due_at if m.state is State.PENDING else None
         return MessageStatus(name, m.queue, m.state, m.attempts, m.seen.enqueued_at, due_at)
 
-    def stats(self, queue: str) -> Stats:
+    def stats(self, queue: str) -> Counts:
         pending = self._pending(queue)
         due = [m for m in pending if m.due_at <= self.clock() or m.plain]
         working = [m for m in self.messages.values() if m.queue == queue and m.state is State.PROCESSING]
         dead = [d for d in self.dead.values() if d.queue == queue]
-        return Stats(len(due), len(pending) - len(due), len(working), len(dead))
+        return Counts(len(due), len(pending) - len(due), len(working), len(dead))
 
     def peek(self, queue: str, n: int) -> list[Seen]:
         order = [m for level in PRIORITIES for m in [*self._due_rows(queue, level), *self._lane(queue, level)]]

@@ -18,8 +18,8 @@ from holdfast.core.deadletter import DeadLetterRecord
 from holdfast.core.duration import micros
 from holdfast.core.message import Message, MessageStatus, encode_json, id_text
 from holdfast.errors import HoldfastError, LeaseLost
-from holdfast.store.api import Stats
 from tests.clock import FakeClock
+from tests.conformance.steps import Counts, counts
 from tests.model.databases import Database, Tables
 from tests.model.things import WORKER, Buried, Granted, Seen
 
@@ -145,9 +145,9 @@ class Subject:
             self.names[found.id], found.queue, found.state, found.attempts, found.enqueued_at, found.due_at
         )
 
-    def stats(self, queue: str) -> Stats:
+    def stats(self, queue: str) -> Counts:
         with no_process_clock():
-            return self.client.stats(queue)
+            return counts(self.client, queue)
 
     def peek(self, queue: str, n: int) -> list[Seen]:
         with no_process_clock():

@@ -15,6 +15,7 @@ FILES = {
         "blocked",
         "channels",
         "clock",
+        "consumers",
         "dead",
         "depth",
         "health",
@@ -26,6 +27,7 @@ FILES = {
         "rows",
         "runs",
         "schema",
+        "tally",
         "wakeup",
     ),
 }

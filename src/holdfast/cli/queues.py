@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import click
-import msgspec
 
 from holdfast import Holdfast
 from holdfast.cli.options import client_options, json_option, open_client
 from holdfast.cli.showing import show_json, show_table
+from holdfast.core.stats import metrics
 
-COLUMNS = ("queue", "pending", "waiting", "processing", "dead", "state")
+COUNTS = ("pending", "waiting", "processing", "dead")
+COLUMNS = ("queue", *COUNTS, "consumers", "done/s", "failed/s", "oldest", "state")
 
 
 @click.command()
@@ -20,18 +21,33 @@ COLUMNS = ("queue", "pending", "waiting", "processing", "dead", "state")
 def queues(url: str, tenant: str, as_json: bool) -> None:
     """List all queues of a tenant: how many messages are where.
 
-    `pending` can be claimed now, `waiting` is delayed or backing off, `processing` is in someone's hands.
+    `pending` can be claimed now, `waiting` is delayed or backing off, `processing` is in someone's hands. Rates are those
+    of the last minute, `oldest` is how many seconds the oldest pending message has waited. With --json, all ten metrics.
     """
     with open_client(url, tenant) as hf:
         found = [_line(hf, name) for name in hf.queues()]
     if as_json:
         show_json(found)
     elif found:
-        show_table(COLUMNS, [list(line.values()) for line in found], right=COLUMNS[1:5])
+        show_table(COLUMNS, [_cells(line) for line in found], right=COLUMNS[1:-1])
     else:
         click.echo(f"The tenant {tenant!r} has no queues yet: holdfast send QUEUE BODY makes one.")
 
 
 def _line(hf: Holdfast, name: str) -> dict[str, Any]:
-    counts = msgspec.structs.asdict(hf.stats(name))
-    return {"queue": name, **counts, "state": "paused" if hf.is_paused(name) else "open"}
+    stats = hf.stats(name)
+    counts = {count: getattr(stats, count) for count in COUNTS}
+    return {"queue": name, **counts, **metrics(stats), "state": "paused" if hf.is_paused(name) else "open"}
+
+
+def _cells(line: dict[str, Any]) -> list[object]:
+    oldest = line["age_of_oldest_item"]
+    return [
+        line["queue"],
+        *(line[count] for count in COUNTS),
+        line["consumer_count"],
+        f"{line['completion_rate']:.1f}",
+        f"{line['failure_rate']:.1f}",
+        "" if oldest is None else f"{oldest:.0f}",
+        line["state"],
+    ]

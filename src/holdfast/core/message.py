@@ -130,7 +130,7 @@ class Message(msgspec.Struct, eq=False, gc=False):
 class Lease(msgspec.Struct, gc=False):
     """The time-limited right to work on a run of messages (or on one row): its token fences every settlement.
 
-    `until` is the database's clock, in microseconds since 1970.
+    `since` and `until` are the database's clock, in microseconds since 1970.
     """
 
     token: int
@@ -138,6 +138,7 @@ class Lease(msgspec.Struct, gc=False):
     until: int
     size: int
     worker: str
+    since: int
 
 
 class MessageStatus(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.core import priority, run
 from holdfast.core.lifecycle import State
 from holdfast.core.message import MessageId
-from holdfast.store import rows
+from holdfast.store import rows, tally
 from holdfast.store.api import Channel
 from holdfast.store.rows import Content, NewRow
 from holdfast.store.settling import split
@@ -15,10 +15,15 @@ from holdfast.store.transaction import Transaction
 def cancel(tx: Transaction, tenant: str, message_id: MessageId) -> bool:
     """Ends a message that is pending or being worked on; its holder's token is worth nothing from then on."""
     row = tx.one("rows.find", id=message_id, tenant=tenant)
+    found = row or tx.one("lanes.find", id=message_id, tenant=tenant)
+    if found is None:
+        return False
     if row is not None:
-        return _cancel_row(tx, row[0], row[7], message_id, row[8])
-    found = tx.one("lanes.find", id=message_id, tenant=tenant)
-    return found is not None and _cancel_in_lane(tx, found[0], found[1], message_id)
+        is_canceled = _cancel_row(tx, row[0], row[7], message_id, row[8])
+    else:
+        is_canceled = _cancel_in_lane(tx, found[0], found[1], message_id)
+    tally.add(tx, found[0], ended=int(is_canceled))
+    return is_canceled
 
 
 def purge(tx: Transaction, channel: Channel) -> int:
@@ -29,7 +34,9 @@ def purge(tx: Transaction, channel: Channel) -> int:
         tx.one("lanes.hold", group=channel.group, lane=lane)
         gone += tx.run("lanes.purge", group=channel.group, lane=lane)
     tx.run("dead.purge_replays", group=channel.group)
-    return gone + tx.run("rows.purge", group=channel.group)
+    gone += tx.run("rows.purge", group=channel.group)
+    tally.add(tx, channel.group, ended=gone)
+    return gone
 
 
 def unblock(tx: Transaction, channel: Channel, order_key: str) -> bool:

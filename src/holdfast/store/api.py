@@ -14,6 +14,7 @@ from holdfast.core.message import Duplicate, Lease, Message, MessageId, MessageS
 from holdfast.core.notice import Notice, OwnerSpec
 from holdfast.core.queue import QueueSpec
 from holdfast.core.settlement import Settlement
+from holdfast.core.stats import Stats
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -64,15 +65,6 @@ class Claimed(msgspec.Struct):
     acked: list[bool]
 
 
-class Stats(msgspec.Struct, frozen=True):
-    """How many messages of a queue are in which state. `waiting` are pending ones that are not due yet."""
-
-    pending: int
-    waiting: int
-    processing: int
-    dead: int
-
-
 class OnLoop:
     """A caller's asyncio connection and the loop it lives on. `given_up` is set when nobody waits for it any more."""
 
@@ -99,7 +91,7 @@ class Messages(Protocol):
     def claim(self, request: ClaimRequest) -> Claimed: ...
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]: ...
     def extend(self, settlements: Sequence[Settlement], micros: int) -> list[int | None]: ...
-    def sweep(self, channel: Channel, limit: int) -> int: ...
+    def sweep(self, channel: Channel, limit: int, worker: str | None = None) -> int: ...
 
 
 class Acts(Protocol):

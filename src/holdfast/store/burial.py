@@ -10,7 +10,7 @@ from holdfast.core.message import Failure, MessageId, id_text
 from holdfast.core.notice import ERROR_SHOWN
 from holdfast.core.queue import QueueSpec
 from holdfast.errors import AlreadyReplayed, NotFound
-from holdfast.store import depth, escalation, rows
+from holdfast.store import depth, escalation, rows, tally
 from holdfast.store.ids import new_id
 from holdfast.store.posting import Insert, post
 from holdfast.store.rows import Content, NewRow
@@ -54,6 +54,7 @@ def bury(
         enqueued_at=content.enqueued_at,
         replay_of=replay_of,
     )
+    tally.add(tx, group, dead=1)
     notice = escalation.new_notice(queue, dead_id, content.id, failure.error[-ERROR_SHOWN:], attempts, failed_at)
     escalation.raise_notice(tx, insert, tenant, channel, spec.owner, notice, dead_id)
     if replay_of:
@@ -95,6 +96,7 @@ def begin_replay(tx: Transaction, tenant: str, dead_id: MessageId, fresh: Messag
     first = tx.one("blocked.remove_for", group=group, order_key=order_key, dead_id=dead_id) is not None
     rows.add(tx, [NewRow(group, content, alone=alone, order_key=order_key, first=first, replay_of=dead_id)])
     depth.grow(tx, group, 1)
+    tally.add(tx, group, arrived=1)
     tx.rings.add(channel)
     return queue  # type: ignore[no-any-return]
 

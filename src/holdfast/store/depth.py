@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from holdfast.core import priority
 from holdfast.core.message import NewMessage
 from holdfast.errors import QueueFull
+from holdfast.store import tally
 from holdfast.store.transaction import Transaction
 
 
@@ -43,7 +44,7 @@ def _admit_by_count(tx: Transaction, channel: int, count: int) -> None:
     if found is None:  # The limit was lifted a moment ago.
         return
     group, queue, most = found
-    pending = _pending(tx, channel, group)
+    pending, _, _ = tally.depth(tx, group)
     if pending + count > most:
         raise QueueFull(
             f"the queue {queue!r} has {pending} messages waiting and may have {most} (max_depth), so {count} more "
@@ -51,9 +52,3 @@ def _admit_by_count(tx: Transaction, channel: int, count: int) -> None:
             f"hf.queue({queue!r}, max_depth=…)"
         )
     tx.run("depth.note", channel=channel, bound=pending + count)
-
-
-def _pending(tx: Transaction, channel: int, group: int) -> int:
-    rows = tx.one("depth.rows", group=group)
-    lanes = [tx.one("lanes.count", group=group, lane=priority.lane(channel, level)) for level in priority.ALL]
-    return sum(found[0] for found in [rows, *lanes] if found)

@@ -10,7 +10,7 @@ from holdfast.core import run
 from holdfast.core.deadletter import add_to_history
 from holdfast.core.lifecycle import Event, after_lapse
 from holdfast.core.message import Failure
-from holdfast.store import ageing, depth, rows
+from holdfast.store import ageing, depth, rows, tally
 from holdfast.store.api import Channel
 from holdfast.store.burial import bury
 from holdfast.store.posting import Insert
@@ -19,10 +19,17 @@ from holdfast.store.settling import close, drop
 from holdfast.store.transaction import Transaction
 
 
-def sweep(tx: Transaction, insert: Insert, channel: Channel, limit: int) -> int:
-    """Takes back up to `limit` leases, ends as many messages and prunes as much history; how many it dealt with."""
+def sweep(tx: Transaction, insert: Insert, channel: Channel, limit: int, worker: str | None = None) -> int:
+    """Takes back up to `limit` leases, ends as many messages and prunes as much history; how many it dealt with.
+
+    A `worker` is noted as one who asks for work.
+    """
+    if worker is not None:
+        tx.run("consumers.see", group=channel.group, worker=worker)
     found = _take_back_runs(tx, insert, channel, limit) + _take_back_rows(tx, insert, channel, limit)
-    found += ageing.expire(tx, channel, limit)
+    over = ageing.expire(tx, channel, limit)
+    tally.add(tx, channel.group, ended=over)
+    found += over
     if found:
         tx.rings.add(channel.id)
     return found + _prune(tx, channel, limit)
@@ -44,6 +51,7 @@ def _take_back_runs(tx: Transaction, insert: Insert, channel: Channel, limit: in
             rows.add(tx, [NewRow(channel.group, content, attempts=1, alone=True, errors=errors) for content in left])
             depth.grow(tx, channel.group, len(left))
         tx.each("lanes.remove", [{"id": content.id} for content in left])
+        tally.add(tx, channel.group, lapsed=len(left), ended=len(left) if verdict.event is Event.DIED else 0)
         close(tx, token, history)
     return len(lapsed)
 
@@ -66,6 +74,7 @@ def _take_back_rows(tx: Transaction, insert: Insert, channel: Channel, limit: in
             back.append(_back(channel, row, failure, now))
     tx.each("rows.again", back)
     depth.grow(tx, channel.group, len(back))
+    tally.add(tx, channel.group, lapsed=len(lapsed), ended=len(ended))
     rows.promote(tx, ended)
     return len(lapsed)
 
@@ -86,6 +95,8 @@ def _silence(attempt: int, worker: str) -> Failure:
 
 
 def _prune(tx: Transaction, channel: Channel, limit: int) -> int:
+    tally.fold(tx, channel.group)
+    tx.run("consumers.outdated", group=channel.group)
     outdated = tx.all("runs.outdated", group=channel.group, limit=limit)
     for (token,) in outdated:
         drop(tx, token)
@@ -94,6 +105,8 @@ def _prune(tx: Transaction, channel: Channel, limit: int) -> int:
     gone += tx.run("idempotency.outdated", channel=channel.id, limit=limit)
     if channel.spec.dead_retention is not None:
         retention = round(channel.spec.dead_retention * 1_000_000)
-        gone += tx.run("dead.outdated", channel=channel.id, retention=retention, limit=limit)
+        dead = tx.run("dead.outdated", channel=channel.id, retention=retention, limit=limit)
+        tally.add(tx, channel.group, dead=-dead)
+        gone += dead
         tx.run("notices.outdated", channel=channel.id, retention=retention, limit=limit)
     return len(outdated) + gone

@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.core.deadletter import AuditRecord, DeadLetterRecord, Selection, read_history
 from holdfast.core.message import MessageId, encode_json, id_text
-from holdfast.store import burial
+from holdfast.store import burial, tally
 from holdfast.store.ids import new_id
 from holdfast.store.rows import Content
 from holdfast.store.transaction import Row, Transaction
@@ -38,10 +38,12 @@ def replay(tx: Transaction, tenant: str, actor: str, dead_id: MessageId, fresh: 
 
 def delete(tx: Transaction, tenant: str, dead_id: MessageId) -> bool:
     """Removes one of them for good."""
-    gone = tx.one("dead.delete", id=dead_id, tenant=tenant) is not None
-    if gone:
-        tx.one("notices.forget", dead_id=dead_id)
-    return gone
+    gone = tx.one("dead.delete", id=dead_id, tenant=tenant)
+    if gone is None:
+        return False
+    tx.one("notices.forget", dead_id=dead_id)
+    tally.add(tx, gone[0], dead=-1)
+    return True
 
 
 def page(

@@ -11,7 +11,9 @@ from holdfast.core.deadletter import BlockedKey
 from holdfast.core.lifecycle import State
 from holdfast.core.message import Message, MessageId, MessageStatus, id_text
 from holdfast.core.queue import user_key
-from holdfast.store.api import Channel, Stats
+from holdfast.core.stats import WINDOW, Stats
+from holdfast.store import tally
+from holdfast.store.api import Channel
 from holdfast.store.rows import Content
 from holdfast.store.transaction import Row, Transaction
 
@@ -60,17 +62,39 @@ def peek(tx: Transaction, channel: Channel, limit: int) -> list[Message]:
 
 
 def stats(tx: Transaction, channel: Channel) -> Stats:
-    """How many are where."""
-    counted = tx.one("rows.count", group=channel.group)
-    assert counted is not None, "a count is always one row"
-    pending, waiting, processing = counted
+    """The queue in numbers; what takes long is not counted but known."""
+    depth, processing, dead = tally.depth(tx, channel.group)
+    waiting = _number(tx.one("rows.waiting", group=channel.group))
+    recent = tx.one("tally.recent", group=channel.group, window=WINDOW)
+    assert recent is not None, "a sum is always one row"
+    claimed, completed, failed, lapsed, busy = recent
+    return Stats(
+        pending=depth - waiting,
+        waiting=waiting,
+        processing=processing,
+        dead=dead,
+        consumer_count=_number(tx.one("consumers.count", group=channel.group)),
+        claim_rate=claimed / WINDOW,
+        completion_rate=completed / WINDOW,
+        failure_rate=failed / WINDOW,
+        timeout_rate=lapsed / WINDOW,
+        avg_processing_time=busy / completed / 1_000_000 if completed else None,
+        age_of_oldest_item=_oldest(tx, channel),
+    )
+
+
+def _oldest(tx: Transaction, channel: Channel) -> float | None:
+    """Seconds since the oldest pending message came: the first of a lane, or among the rows."""
+    born = [row[0] for row in tx.all("rows.oldest", group=channel.group)]
     for level in priority.ALL:
-        lane = tx.one("lanes.count", group=channel.group, lane=priority.lane(channel.id, level))
-        pending += lane[0] if lane else 0
-    for size, bits in tx.all("runs.open_runs", group=channel.group):
-        processing += size - int.from_bytes(bits or b"", "little").bit_count()
-    dead = tx.one("dead.count", channel=channel.id)
-    return Stats(pending, waiting, processing, dead[0] if dead else 0)
+        front = tx.all("lanes.peek", group=channel.group, lane=priority.lane(channel.id, level), limit=1)
+        born += [Content.of(row).enqueued_at or 0 for row in front]
+    return max(0, tx.clock() - min(born)) / 1_000_000 if born else None
+
+
+def _number(row: Row | None) -> int:
+    assert row is not None, "a count is always one row"
+    return row[0]  # type: ignore[no-any-return]
 
 
 def blocked(tx: Transaction, channel: Channel, limit: int) -> list[BlockedKey]:

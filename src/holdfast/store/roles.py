@@ -11,8 +11,9 @@ from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord, 
 from holdfast.core.message import Message, MessageId, MessageStatus
 from holdfast.core.notice import Notice, OwnerSpec
 from holdfast.core.queue import QueueSpec
+from holdfast.core.stats import Stats
 from holdfast.store import acts, channels, escalation, letters, reading
-from holdfast.store.api import Channel, Stats
+from holdfast.store.api import Channel
 from holdfast.store.posting import Insert
 
 Result = TypeVar("Result")

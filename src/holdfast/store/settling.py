@@ -13,7 +13,7 @@ from holdfast.core import run
 from holdfast.core.deadletter import add_to_history
 from holdfast.core.lifecycle import GIVES_ATTEMPT_BACK, Event, State, attempts_after
 from holdfast.core.settlement import Settlement
-from holdfast.store import depth, rows
+from holdfast.store import depth, rows, tally
 from holdfast.store.burial import bury, end_replay
 from holdfast.store.posting import Insert
 from holdfast.store.rows import Content, HeldRow, NewRow
@@ -37,7 +37,9 @@ def settle(tx: Transaction, insert: Insert, settlements: Sequence[Settlement]) -
             applied[index] = True
     for index in _settle_rows(tx, insert, singles):
         applied[index] = True
-    _keep_results(tx, [one for one, held in zip(settlements, applied, strict=True) if held and one.result is not None])
+    ended = [one for one, held in zip(settlements, applied, strict=True) if held]
+    _keep_results(tx, [one for one in ended if one.result is not None])
+    tally.add_settled(tx, ended)
     return applied
 
 

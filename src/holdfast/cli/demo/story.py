@@ -35,7 +35,7 @@ class Story:
     def __init__(self, plan: Plan, folder: Path, audience: Audience) -> None:
         self.plan = plan
         self.ledger = Ledger()
-        self.stats = Stats(0, 0, 0, 0)
+        self.stats = Stats()
         self._audience = audience
         self._started = time.monotonic()
         self._looked = 0.0

@@ -13,7 +13,7 @@ from holdfast.core.deadletter import untimed_history
 from holdfast.core.lifecycle import Event, attempts_after
 from holdfast.core.message import Lease, Message, NewMessage
 from holdfast.core.settlement import Settlement
-from holdfast.store import rows, settling
+from holdfast.store import rows, settling, tally
 from holdfast.store.api import ClaimRequest, Grant
 from holdfast.store.postgres.arrays import bytea_array, int8_array, uuid_array
 from holdfast.store.postgres.connection import PostgresTransaction
@@ -36,6 +36,8 @@ def insert(tx: PostgresTransaction, new: Sequence[NewMessage]) -> None:
         channels = {priority.channel_of(message.lane) for message in singles}
         groups = {channel: _group_of(tx, channel) for channel in channels}
         rows.add(tx, [rows.from_new(groups[priority.channel_of(message.lane)], message) for message in singles])
+        for group, count in sorted(Counter(groups[priority.channel_of(message.lane)] for message in singles).items()):
+            tally.add(tx, group, arrived=count)
 
 
 def _append(tx: PostgresTransaction, new: Sequence[NewMessage]) -> None:
@@ -62,31 +64,35 @@ def _or_none(column: list[Value | None]) -> list[Value | None] | None:
 
 def claim(tx: PostgresTransaction, request: ClaimRequest) -> list[Grant]:
     """One function call takes due rows and lane runs, priority by priority, until the limit is reached."""
-    return _grants(tx.all("lanes.claim", **_wish(request)), request.worker)
+    return _grants(tx.all("lanes.claim", **_wish(request)), request)
 
 
 def close_and_claim(
-    tx: PostgresTransaction, request: ClaimRequest, sizes: dict[int, int]
+    tx: PostgresTransaction, request: ClaimRequest, whole: dict[int, Lease]
 ) -> tuple[set[int], list[Grant]]:
     """The same, after closing the runs that are acked whole; their tokens come first."""
-    found = tx.all(
-        "lanes.close_and_claim", tokens=int8_array(sizes), sizes=int8_array(sizes.values()), **_wish(request)
-    )
+    found = tx.all("lanes.close_and_claim", **_runs(whole), **_wish(request))
     closed = {row[1] for row in found if row[0] is None}
-    grants = _grants([row for row in found if row[0] is not None], request.worker)
-    return closed | _closed_unheard(tx, request.ack, set(sizes) - closed), grants
+    grants = _grants([row for row in found if row[0] is not None], request)
+    return closed | _closed_unheard(tx, request.ack, set(whole) - closed), grants
 
 
-def close_whole(tx: PostgresTransaction, settlements: Sequence[Settlement], sizes: dict[int, int]) -> set[int]:
+def close_whole(tx: PostgresTransaction, settlements: Sequence[Settlement], whole: dict[int, Lease]) -> set[int]:
     """Closes the runs of which every member is acked here; their tokens."""
-    closed = {
-        token for (token,) in tx.all("runs.close_whole", tokens=int8_array(sizes), sizes=int8_array(sizes.values()))
+    closed = {token for (token,) in tx.all("runs.close_whole", **_runs(whole))}
+    return closed | _closed_unheard(tx, settlements, set(whole) - closed)
+
+
+def _runs(whole: dict[int, Lease]) -> dict[str, object]:
+    return {
+        "tokens": int8_array(whole),
+        "sizes": int8_array([lease.size for lease in whole.values()]),
+        "sinces": int8_array([lease.since for lease in whole.values()]),
     }
-    return closed | _closed_unheard(tx, settlements, set(sizes) - closed)
 
 
-def whole_runs(settlements: Sequence[Settlement]) -> dict[int, int]:
-    """Token and size of the runs that are settled by one ack for each of their members, and by nothing else."""
+def whole_runs(settlements: Sequence[Settlement]) -> dict[int, Lease]:
+    """The leases of the runs that are settled by one ack for each of their members, and by nothing else, by token."""
     leases: dict[int, Lease] = {}
     acked: dict[int, set[int]] = defaultdict(set)
     split: set[int] = set()
@@ -99,8 +105,8 @@ def whole_runs(settlements: Sequence[Settlement]) -> dict[int, int]:
             leases[token] = one.lease
         else:
             split.add(token)
-    sizes = {token: lease.size for token, lease in leases.items() if token not in split}
-    return {token: size for token, size in sorted(sizes.items()) if len(acked[token]) == size}
+    whole = sorted(token for token, lease in leases.items() if token not in split and len(acked[token]) == lease.size)
+    return {token: leases[token] for token in whole}
 
 
 def settle(tx: PostgresTransaction, settlements: Sequence[Settlement]) -> list[bool]:
@@ -165,6 +171,7 @@ def _split(pairs: list[tuple[int, Settlement]]) -> Split:
     return Split(
         {
             "token": lease.token,
+            "since": lease.since,
             "acked": run.settle(None, lease.size, acked),
             "leaving": int8_array(leaving),
             "ids": uuid_array([one.message_id for one in leaving.values()]),
@@ -208,14 +215,15 @@ def _wish(request: ClaimRequest) -> dict[str, object]:
     }
 
 
-def _grants(found: list[Row], worker: str) -> list[Grant]:
+def _grants(found: list[Row], request: ClaimRequest) -> list[Grant]:
+    terms = {channel.group: request.term(channel) for channel in request.channels}
     sizes = Counter(row[1] for row in found if row[4] is not None)
     leases: dict[int, Lease] = {}
     grants = []
     for group, token, until, attempt, member, lane, message_id, *content in found:
         lease = leases.get(token)
         if lease is None or member is None:
-            lease = leases[token] = Lease(token, group, until, sizes[token] or 1, worker)
+            lease = leases[token] = Lease(token, group, until, sizes[token] or 1, request.worker, until - terms[group])
         grants.append(Grant(lease, attempt, member, Message(message_id, lane, *content)))
     return grants
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from holdfast.core import priority
 from holdfast.core.message import Lease, Message, NewMessage
-from holdfast.store import rows
+from holdfast.store import rows, tally
 from holdfast.store.api import Channel, Claimed, ClaimRequest, Grant
 from holdfast.store.settling import settle
 from holdfast.store.sqlite.connection import SqliteTransaction
@@ -17,6 +17,8 @@ from holdfast.store.transaction import Row
 def insert(tx: SqliteTransaction, new: Sequence[NewMessage]) -> None:
     """Plain messages are appended to their lanes, the others become rows."""
     tx.rings.update({priority.channel_of(lane) for lane in {message.lane for message in new}})
+    for channel, count in Counter(priority.channel_of(message.lane) for message in new).items():
+        tx.run("tally.arrive", channel=channel, count=count)
     lanes: dict[int, list[NewMessage]] = defaultdict(list)
     for message in new:
         if message.plain:
@@ -33,10 +35,14 @@ def claim(tx: SqliteTransaction, request: ClaimRequest) -> Claimed:
     if request.alone_first:
         for channel in request.channels:
             if alone := tx.all("rows.due_alone", group=channel.group):
+                tally.add(tx, channel.group, claimed=1)
                 return Claimed(_take_rows(tx, request, channel, alone), acked)
     grants: list[Grant] = []
     for channel in request.channels:
-        if _claim_channel(tx, request, channel, grants) or len(grants) >= request.limit:
+        before = len(grants)
+        is_over = _claim_channel(tx, request, channel, grants)
+        tally.add(tx, channel.group, claimed=len(grants) - before)
+        if is_over or len(grants) >= request.limit:
             break
     return Claimed(grants, acked)
 
@@ -97,7 +103,7 @@ def _take_rows(tx: SqliteTransaction, request: ClaimRequest, channel: Channel, d
     tx.each("rows.take", [{"seq": row[0], "token": token, "until": until, "worker": request.worker} for row in due])
     taken = []
     for _, message_id, lane, attempts, _, *content in due:
-        lease = Lease(token, channel.group, until, 1, request.worker)
+        lease = Lease(token, channel.group, until, 1, request.worker, tx.clock())
         taken.append(Grant(lease, attempts + 1, None, Message(message_id, lane, *content)))
     return taken
 
@@ -123,7 +129,7 @@ def _take_run(
         until=until,
         worker=request.worker,
     )
-    lease = Lease(token, channel.group, until, size, request.worker)
+    lease = Lease(token, channel.group, until, size, request.worker, tx.clock())
     return [
         Grant(lease, 1, member, Message(message_id, lane, *content))
         for member, (_, message_id, *content) in enumerate(found)

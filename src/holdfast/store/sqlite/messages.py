@@ -30,5 +30,5 @@ class SqliteMessages:
     def extend(self, settlements: Sequence[Settlement], micros: int) -> list[int | None]:
         return self._database.write(lambda tx: extending.extend(tx, settlements, micros))
 
-    def sweep(self, channel: Channel, limit: int) -> int:
-        return self._database.write(lambda tx: expiry.sweep(tx, lanes.insert, channel, limit))
+    def sweep(self, channel: Channel, limit: int, worker: str | None = None) -> int:
+        return self._database.write(lambda tx: expiry.sweep(tx, lanes.insert, channel, limit, worker))

@@ -196,6 +196,23 @@ BEGIN
 END
 $$;
 
+-- Adds to what a group has done this second. Every session has a row of its own, so that nobody waits.
+CREATE FUNCTION holdfast_count(
+    reader bigint, moment bigint, new_arrived bigint, new_ended bigint, new_dead bigint, new_claimed bigint, new_completed bigint,
+    new_failed bigint, new_lapsed bigint, since bigint
+) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    INSERT INTO holdfast_tally AS t
+        (group_id, second, slot, arrived, ended, dead, claimed, completed, failed, lapsed, busy)
+    VALUES (reader, moment / 1000000, pg_backend_pid(), new_arrived, new_ended, new_dead, new_claimed, new_completed, new_failed,
+            new_lapsed, new_completed * moment - since)
+    ON CONFLICT (group_id, second, slot) DO UPDATE SET
+        arrived = t.arrived + excluded.arrived, ended = t.ended + excluded.ended, dead = t.dead + excluded.dead,
+        claimed = t.claimed + excluded.claimed, completed = t.completed + excluded.completed,
+        failed = t.failed + excluded.failed, lapsed = t.lapsed + excluded.lapsed, busy = t.busy + excluded.busy;
+END
+$$;
+
 -- Removes a run and its messages. Inside its range there may be strangers from other windows: only what its own window
 -- shows goes.
 CREATE FUNCTION holdfast_drop(mine holdfast_run) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
@@ -210,11 +227,12 @@ $$;
 
 -- Ends runs of which every member was acked; the tokens of those that were still open and whole. Nothing was split, so
 -- nothing needs a look.
-CREATE FUNCTION holdfast_close(tokens bigint[], sizes bigint[], given_now bigint)
+CREATE FUNCTION holdfast_close(tokens bigint[], sizes bigint[], sinces bigint[], given_now bigint)
 RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     mine holdfast_run;
     kept_for bigint;
+    moment bigint := holdfast_now(given_now);
 BEGIN
     FOR place IN 1..cardinality(tokens) LOOP
         SELECT r.* INTO mine FROM holdfast_run r
@@ -223,10 +241,11 @@ BEGIN
         CONTINUE WHEN NOT FOUND;
         SELECT g.history INTO kept_for FROM holdfast_group g WHERE g.id = mine.group_id;
         IF kept_for > 0 THEN
-            UPDATE holdfast_run r SET finished_at = holdfast_now(given_now) WHERE r.token = mine.token;
+            UPDATE holdfast_run r SET finished_at = moment WHERE r.token = mine.token;
         ELSE
             PERFORM holdfast_drop(mine);
         END IF;
+        PERFORM holdfast_count(mine.group_id, moment, 0, mine.size, 0, 0, mine.size, 0, 0, mine.size * sinces[place]);
         RETURN NEXT mine.token;
     END LOOP;
 END
@@ -237,7 +256,7 @@ $$;
 -- and whom to wake; nothing if the run is over.
 CREATE FUNCTION holdfast_split(
     wanted_token bigint, acked bytea, leaving bigint[], ids uuid[], delays bigint[], attempts bigint[], alone boolean[],
-    errors bytea[], given_now bigint, OUT applied bytea, OUT channel bigint
+    errors bytea[], since bigint, given_now bigint, OUT applied bytea, OUT channel bigint
 ) RETURNS SETOF record LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     mine holdfast_run;
@@ -246,6 +265,8 @@ DECLARE
     spot bigint;
     bits int;
     returned bigint := 0;
+    failed bigint := 0;
+    done bigint := 0;
     changed boolean := false;
     finished boolean := true;
 BEGIN
@@ -270,12 +291,14 @@ BEGIN
         DELETE FROM holdfast_message m WHERE m.id = ids[place];
         mine.gone := set_bit(mine.gone, spot, 1);
         returned := returned + 1;
+        failed := failed + CASE WHEN errors[place] IS NULL THEN 0 ELSE 1 END;
         applied := set_bit(applied, spot, 1);
     END LOOP;
     FOR place IN 0..length(applied) - 1 LOOP
         bits := get_byte(applied, place) & ~get_byte(mine.settled, place);
         applied := set_byte(applied, place, bits);
         changed := changed OR bits > 0;
+        done := done + length(replace(bits::bit(8)::text, '0', ''));
         bits := bits | get_byte(mine.settled, place);
         mine.settled := set_byte(mine.settled, place, bits);
         finished := finished AND bits = CASE WHEN mine.size - 8 * place >= 8 THEN 255 ELSE (1 << (mine.size - 8 * place)::int) - 1 END;
@@ -285,6 +308,10 @@ BEGIN
     END IF;
     channel := reader.channel_id;
     RETURN NEXT;
+    done := done - returned;
+    IF done > 0 OR failed > 0 THEN
+        PERFORM holdfast_count(reader.id, moment, 0, done, 0, 0, done, failed, 0, done * since);
+    END IF;
     IF NOT changed THEN
         RETURN;
     ELSIF NOT finished THEN
@@ -306,6 +333,7 @@ CREATE FUNCTION holdfast_claim(
 DECLARE
     moment bigint := holdfast_now(given_now);
     taken bigint := 0;
+    before bigint;
     part bigint;
     place_in record;
     found_row record;
@@ -316,12 +344,14 @@ BEGIN
             FOR found_row IN SELECT * FROM holdfast_claim_rows(readers[place], NULL, 1, moment,
                                      moment + terms[place], new_worker, true)
             LOOP
+                PERFORM holdfast_count(readers[place], moment, 0, 0, 0, 1, 0, 0, 0, 0);
                 RETURN NEXT found_row.granted;
                 RETURN;
             END LOOP;
         END LOOP;
     END IF;
     FOR place IN 1..cardinality(readers) LOOP
+        before := taken;
         FOR place_in IN SELECT * FROM holdfast_look(readers[place], first_lanes[place], moment) LOOP
             EXIT WHEN taken >= wanted;
             IF place_in.in_rows THEN
@@ -331,6 +361,7 @@ BEGIN
                     taken := taken + 1;
                     RETURN NEXT found_row.granted;
                     IF found_row.alone THEN
+                        PERFORM holdfast_count(readers[place], moment, 0, 0, 0, 1, 0, 0, 0, 0);
                         RETURN;
                     END IF;
                 END LOOP;
@@ -343,6 +374,9 @@ BEGIN
                 taken := taken + part;
             END IF;
         END LOOP;
+        IF taken > before THEN
+            PERFORM holdfast_count(readers[place], moment, 0, 0, 0, taken - before, 0, 0, 0, 0);
+        END IF;
         EXIT WHEN taken >= wanted;
     END LOOP;
 END

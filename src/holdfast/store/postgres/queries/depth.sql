@@ -27,6 +27,3 @@ FOR UPDATE OF d
 
 -- name: note
 UPDATE holdfast_depth SET bound = :bound WHERE channel_id = :channel
-
--- name: rows
-SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'pending'

@@ -1,5 +1,14 @@
 -- name: append
 -- An array that is NULL is one of NULLs; without :lanes all go to :lane.
+WITH arrivals (channel_id, count) AS (
+    SELECT lane / 4, count(*) FROM unnest(:lanes::bigint[]) AS several (lane) GROUP BY lane / 4
+    UNION ALL SELECT :lane / 4, cardinality(:ids::uuid[]) WHERE :lanes::bigint[] IS NULL
+), counted AS (
+    INSERT INTO holdfast_tally (group_id, second, slot, arrived)
+    SELECT g.id, (SELECT holdfast_now(:now::bigint)) / 1000000, pg_backend_pid(), a.count
+    FROM arrivals a JOIN holdfast_group g ON g.channel_id = a.channel_id AND g.name = ''
+    ON CONFLICT (group_id, second, slot) DO UPDATE SET arrived = holdfast_tally.arrived + excluded.arrived
+)
 INSERT INTO holdfast_message (lane, id, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at)
 SELECT coalesce(n.lane, :lane), n.id, n.body, n.headers, n.key, n.correlation_id, n.reply_to,
        (SELECT holdfast_now(:now::bigint)) + n.ttl, (SELECT holdfast_now(:now::bigint))
@@ -20,7 +29,7 @@ FROM holdfast_claim(:readers::bigint[], :first_lanes::bigint[], :terms::bigint[]
 SELECT NULL::bigint AS group_id, token, NULL::bigint AS until, NULL::bigint AS attempt, NULL::bigint AS member,
        NULL::bigint AS lane, NULL::uuid AS id, NULL::bytea AS body, NULL::bytea AS headers, NULL::text AS key,
        NULL::text AS correlation_id, NULL::text AS reply_to, NULL::bigint AS expires_at, NULL::bigint AS enqueued_at
-FROM holdfast_close(:tokens::bigint[], :sizes::bigint[], :now::bigint) AS token
+FROM holdfast_close(:tokens::bigint[], :sizes::bigint[], :sinces::bigint[], :now::bigint) AS token
 UNION ALL
 SELECT group_id, token, until, attempt, member, lane, id, body, headers, key, correlation_id, reply_to, expires_at,
        enqueued_at
@@ -71,13 +80,6 @@ SELECT id, lane, body, headers, key, correlation_id, reply_to, expires_at, enque
 FROM (SELECT * FROM windowed UNION ALL SELECT * FROM later) AS both_parts
 ORDER BY part, xid, seq
 LIMIT :limit
-
--- name: count
-SELECT count(*)
-FROM holdfast_message m,
-     (SELECT c FROM holdfast_cursor c WHERE c.group_id = :group AND c.lane = :lane
-      ORDER BY c.number DESC LIMIT 1) AS last
-WHERE m.lane = :lane AND m.xid >= pg_snapshot_xmin((last.c).lo) AND holdfast_is_pending(last.c, m.xid, m.seq)
 
 -- name: find
 -- A message of a lane by id, with the channel that it belongs to.

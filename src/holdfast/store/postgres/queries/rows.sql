@@ -114,9 +114,11 @@ JOIN holdfast_group g ON g.id = r.group_id
 JOIN holdfast_channel c ON c.id = g.channel_id
 WHERE r.id = :id::uuid AND c.tenant = :tenant
 
--- name: count
-SELECT count(*) FILTER (WHERE state = 'pending' AND due_at <= (SELECT holdfast_now(:now::bigint))),
-       count(*) FILTER (WHERE state = 'pending' AND due_at > (SELECT holdfast_now(:now::bigint))),
-       count(*) FILTER (WHERE state = 'processing')
-FROM holdfast_row
-WHERE group_id = :group AND finished_at IS NULL
+-- name: held
+SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'processing'
+
+-- name: waiting
+SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'pending' AND due_at > (SELECT holdfast_now(:now::bigint))
+
+-- name: oldest
+SELECT enqueued_at FROM holdfast_row WHERE group_id = :group AND state = 'pending' ORDER BY enqueued_at, seq LIMIT 1

@@ -1,10 +1,10 @@
 -- name: close_whole
-SELECT * FROM holdfast_close(:tokens::bigint[], :sizes::bigint[], :now::bigint)
+SELECT * FROM holdfast_close(:tokens::bigint[], :sizes::bigint[], :sinces::bigint[], :now::bigint)
 
 -- name: split_off
 SELECT applied, channel
 FROM holdfast_split(:token::bigint, :acked::bytea, :leaving::bigint[], :ids::uuid[], :delays::bigint[], :attempts::bigint[],
-                    :alone::boolean[], :errors::bytea[], :now::bigint)
+                    :alone::boolean[], :errors::bytea[], :since::bigint, :now::bigint)
 
 -- name: lock
 SELECT r.size, r.settled, r.gone, g.history

@@ -237,3 +237,28 @@ CREATE INDEX holdfast_notice_untold ON holdfast_notice (tenant, id) WHERE told_a
 CREATE INDEX holdfast_notice_tenant ON holdfast_notice (tenant, id);
 CREATE INDEX holdfast_notice_dead ON holdfast_notice (dead_id);
 CREATE INDEX holdfast_notice_age ON holdfast_notice (channel_id, created_at);
+
+-- How many messages came, ended, died (less those whose dead letters were removed), were claimed, acked, failed and lost by silence, and for
+-- how long the acked ones were worked on: per second and session. Second 0 has what is long ago.
+CREATE TABLE holdfast_tally (
+    group_id  INTEGER NOT NULL REFERENCES holdfast_group (id),
+    second    INTEGER NOT NULL,
+    slot      INTEGER NOT NULL,
+    arrived   INTEGER NOT NULL DEFAULT 0,
+    ended     INTEGER NOT NULL DEFAULT 0,
+    dead      INTEGER NOT NULL DEFAULT 0,
+    claimed   INTEGER NOT NULL DEFAULT 0,
+    completed INTEGER NOT NULL DEFAULT 0,
+    failed    INTEGER NOT NULL DEFAULT 0,
+    lapsed    INTEGER NOT NULL DEFAULT 0,
+    busy      INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (group_id, second, slot)
+) WITHOUT ROWID;
+
+-- Who asked a group for work, and when last.
+CREATE TABLE holdfast_consumer (
+    group_id INTEGER NOT NULL REFERENCES holdfast_group (id),
+    worker   TEXT    NOT NULL,
+    seen_at  INTEGER NOT NULL,
+    PRIMARY KEY (group_id, worker)
+) WITHOUT ROWID;

@@ -33,7 +33,7 @@ WHERE d.tenant = :tenant AND (:queue IS NULL OR c.name = :queue)
   AND (NOT :fresh OR d.replayed_as IS NULL)
 
 -- name: delete
-DELETE FROM holdfast_dead WHERE id = :id AND tenant = :tenant RETURNING 1
+DELETE FROM holdfast_dead WHERE id = :id AND tenant = :tenant RETURNING group_id
 
 -- name: outdated
 DELETE FROM holdfast_dead
@@ -63,9 +63,6 @@ SELECT 1 FROM holdfast_dead WHERE id = :id AND tenant = :tenant
 
 -- name: end_replay
 UPDATE holdfast_dead SET replay_state = :state WHERE id = :id RETURNING 1
-
--- name: count
-SELECT count(*) FROM holdfast_dead WHERE channel_id = :channel
 
 -- name: purge_replays
 -- The replays among the messages that are about to be purged.

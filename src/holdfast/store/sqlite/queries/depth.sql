@@ -26,6 +26,3 @@ WHERE d.channel_id = :channel
 
 -- name: note
 UPDATE holdfast_depth SET bound = :bound WHERE channel_id = :channel
-
--- name: rows
-SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'pending'

@@ -61,12 +61,6 @@ WHERE position > (SELECT position FROM holdfast_cursor WHERE group_id = :group A
 ORDER BY position
 LIMIT :limit
 
--- name: count
-SELECT count(*)
-FROM holdfast_message
-WHERE position > (SELECT position FROM holdfast_cursor WHERE group_id = :group AND lane = :lane)
-  AND position < (:lane + 1) << 40
-
 -- name: find
 -- A message of a lane by id, with the channel that it belongs to.
 SELECT g.id, m.position >> 40, m.enqueued_at, c.name

@@ -1,0 +1,10 @@
+-- name: see
+INSERT INTO holdfast_consumer (group_id, worker, seen_at) VALUES (:group, :worker, (SELECT holdfast_now(:now::bigint)))
+ON CONFLICT (group_id, worker) DO UPDATE SET seen_at = excluded.seen_at
+
+-- name: count
+-- Those who asked for work a short while ago.
+SELECT count(*) FROM holdfast_consumer WHERE group_id = :group AND seen_at > (SELECT holdfast_now(:now::bigint)) - 45000000
+
+-- name: outdated
+DELETE FROM holdfast_consumer WHERE group_id = :group AND seen_at <= (SELECT holdfast_now(:now::bigint)) - 3600000000

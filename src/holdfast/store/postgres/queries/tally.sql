@@ -1,0 +1,47 @@
+-- name: arrive
+-- Messages of a queue that were put in just now.
+INSERT INTO holdfast_tally (group_id, second, slot, arrived)
+SELECT id, (SELECT holdfast_now(:now::bigint)) / 1000000, pg_backend_pid(), :count FROM holdfast_group WHERE channel_id = :channel AND name = ''
+ON CONFLICT (group_id, second, slot) DO UPDATE SET arrived = holdfast_tally.arrived + excluded.arrived
+
+-- name: add
+-- Each of :completed was held for as long as it is since it was claimed.
+SELECT holdfast_count(:group::bigint, holdfast_now(:now::bigint), :arrived::bigint, :ended::bigint, :dead::bigint, :claimed::bigint,
+                      :completed::bigint, :failed::bigint, :lapsed::bigint, :since::bigint)
+
+-- name: fold
+-- What is older than two minutes becomes one row.
+WITH old AS (
+    DELETE FROM holdfast_tally WHERE group_id = :group AND second > 0 AND second < (SELECT holdfast_now(:now::bigint)) / 1000000 - 120
+    RETURNING *
+)
+INSERT INTO holdfast_tally (group_id, second, slot, arrived, ended, dead, claimed, completed, failed, lapsed, busy)
+SELECT group_id, 0, 0, sum(arrived), sum(ended), sum(dead), sum(claimed), sum(completed), sum(failed), sum(lapsed), sum(busy)
+FROM old
+GROUP BY group_id
+ON CONFLICT (group_id, second, slot) DO UPDATE SET
+    arrived = holdfast_tally.arrived + excluded.arrived,
+    ended = holdfast_tally.ended + excluded.ended,
+    dead = holdfast_tally.dead + excluded.dead,
+    claimed = holdfast_tally.claimed + excluded.claimed,
+    completed = holdfast_tally.completed + excluded.completed,
+    failed = holdfast_tally.failed + excluded.failed,
+    lapsed = holdfast_tally.lapsed + excluded.lapsed,
+    busy = holdfast_tally.busy + excluded.busy
+
+-- name: forget
+-- SQLite needs this; here the fold has removed them.
+SELECT 1 WHERE :group::bigint IS NOT NULL
+
+-- name: is_old
+SELECT 1 FROM holdfast_tally WHERE group_id = :group AND second > 0 AND second < (SELECT holdfast_now(:now::bigint)) / 1000000 - 120 LIMIT 1
+
+-- name: totals
+SELECT coalesce(sum(arrived) - sum(ended), 0)::bigint, coalesce(sum(dead), 0)::bigint FROM holdfast_tally WHERE group_id = :group
+
+-- name: recent
+-- The last minute, and how long the messages completed in it were worked on.
+SELECT coalesce(sum(claimed), 0)::bigint, coalesce(sum(completed), 0)::bigint, coalesce(sum(failed), 0)::bigint,
+       coalesce(sum(lapsed), 0)::bigint, coalesce(sum(busy), 0)::bigint
+FROM holdfast_tally
+WHERE group_id = :group AND second > (SELECT holdfast_now(:now::bigint)) / 1000000 - :window AND second > 0

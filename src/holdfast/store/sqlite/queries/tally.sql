@@ -1,0 +1,51 @@
+-- name: arrive
+-- Messages of a queue that were put in just now.
+INSERT INTO holdfast_tally (group_id, second, slot, arrived)
+SELECT id, :now / 1000000, 0, :count FROM holdfast_group WHERE channel_id = :channel AND name = ''
+ON CONFLICT (group_id, second, slot) DO UPDATE SET arrived = holdfast_tally.arrived + excluded.arrived
+
+-- name: add
+-- Each of :completed was held for as long as it is since it was claimed.
+INSERT INTO holdfast_tally (group_id, second, slot, arrived, ended, dead, claimed, completed, failed, lapsed, busy)
+VALUES (:group, :now / 1000000, 0, :arrived, :ended, :dead, :claimed, :completed, :failed, :lapsed, :completed * :now - :since)
+ON CONFLICT (group_id, second, slot) DO UPDATE SET
+    arrived = holdfast_tally.arrived + excluded.arrived,
+    ended = holdfast_tally.ended + excluded.ended,
+    dead = holdfast_tally.dead + excluded.dead,
+    claimed = holdfast_tally.claimed + excluded.claimed,
+    completed = holdfast_tally.completed + excluded.completed,
+    failed = holdfast_tally.failed + excluded.failed,
+    lapsed = holdfast_tally.lapsed + excluded.lapsed,
+    busy = holdfast_tally.busy + excluded.busy
+
+-- name: fold
+-- What is older than two minutes becomes one row.
+INSERT INTO holdfast_tally (group_id, second, slot, arrived, ended, dead, claimed, completed, failed, lapsed, busy)
+SELECT group_id, 0, 0, sum(arrived), sum(ended), sum(dead), sum(claimed), sum(completed), sum(failed), sum(lapsed), sum(busy)
+FROM holdfast_tally
+WHERE group_id = :group AND second > 0 AND second < :now / 1000000 - 120
+GROUP BY group_id
+ON CONFLICT (group_id, second, slot) DO UPDATE SET
+    arrived = holdfast_tally.arrived + excluded.arrived,
+    ended = holdfast_tally.ended + excluded.ended,
+    dead = holdfast_tally.dead + excluded.dead,
+    claimed = holdfast_tally.claimed + excluded.claimed,
+    completed = holdfast_tally.completed + excluded.completed,
+    failed = holdfast_tally.failed + excluded.failed,
+    lapsed = holdfast_tally.lapsed + excluded.lapsed,
+    busy = holdfast_tally.busy + excluded.busy
+
+-- name: forget
+DELETE FROM holdfast_tally WHERE group_id = :group AND second > 0 AND second < :now / 1000000 - 120
+
+-- name: is_old
+SELECT 1 FROM holdfast_tally WHERE group_id = :group AND second > 0 AND second < :now / 1000000 - 120 LIMIT 1
+
+-- name: totals
+SELECT coalesce(sum(arrived) - sum(ended), 0), coalesce(sum(dead), 0) FROM holdfast_tally WHERE group_id = :group
+
+-- name: recent
+-- The last minute, and how long the messages completed in it were worked on.
+SELECT coalesce(sum(claimed), 0), coalesce(sum(completed), 0), coalesce(sum(failed), 0), coalesce(sum(lapsed), 0), coalesce(sum(busy), 0)
+FROM holdfast_tally
+WHERE group_id = :group AND second > :now / 1000000 - :window AND second > 0

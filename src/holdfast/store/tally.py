@@ -1,0 +1,89 @@
+"""How many messages came, were claimed, ended: counted in the transactions in which it happens. Shared by both stores.
+
+There is a row per group, second and session, so that nobody waits for anybody; what is older than two minutes is added
+up into one. So a queue of any size is counted by adding a few numbers, and rates are known for the last minute.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from holdfast.core.lifecycle import Event
+from holdfast.core.settlement import Settlement
+from holdfast.store.transaction import Transaction
+
+_ENDS = {Event.ACKED, Event.DIED, Event.EXPIRED}
+_FAILS = {Event.FAILED, Event.DIED}
+
+
+def add(
+    tx: Transaction,
+    group: int,
+    *,
+    arrived: int = 0,
+    ended: int = 0,
+    dead: int = 0,
+    claimed: int = 0,
+    completed: int = 0,
+    failed: int = 0,
+    lapsed: int = 0,
+    since: int = 0,
+) -> None:
+    """`since` is the sum of the times at which the completed ones were claimed."""
+    if arrived or ended or dead or claimed or failed or lapsed:
+        tx.run(
+            "tally.add",
+            group=group,
+            arrived=arrived,
+            ended=ended,
+            dead=dead,
+            claimed=claimed,
+            completed=completed,
+            failed=failed,
+            lapsed=lapsed,
+            since=since,
+        )
+
+
+def add_settled(tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    """Claims that have ended by their holders' word."""
+    events: dict[int, Counter[Event]] = {}
+    since: Counter[int] = Counter()
+    for one in settlements:
+        group = one.lease.group
+        events.setdefault(group, Counter())[one.event] += 1
+        if one.event is Event.ACKED:
+            since[group] += one.lease.since
+    for group, counts in sorted(events.items()):
+        add(
+            tx,
+            group,
+            ended=_sum(counts, _ENDS),
+            completed=counts[Event.ACKED],
+            failed=_sum(counts, _FAILS),
+            since=since[group],
+        )
+
+
+def fold(tx: Transaction, group: int) -> None:
+    """Adds up what is long ago; once a minute or so, there is something to do."""
+    if tx.one("tally.is_old", group=group):
+        tx.run("tally.fold", group=group)
+        tx.run("tally.forget", group=group)
+
+
+def depth(tx: Transaction, group: int) -> tuple[int, int, int]:
+    """How many messages wait, are in someone's hands, and are dead."""
+    totals, held = tx.one("tally.totals", group=group), tx.one("rows.held", group=group)
+    assert totals is not None, "a sum is always one row"
+    assert held is not None, "a count is always one row"
+    unfinished, dead = totals
+    processing = held[0]
+    for size, bits in tx.all("runs.open_runs", group=group):
+        processing += size - int.from_bytes(bits or b"", "little").bit_count()
+    return unfinished - processing, processing, dead
+
+
+def _sum(counts: Counter[Event], events: Iterable[Event]) -> int:
+    return sum(counts[event] for event in events)
