@@ -1,4 +1,4 @@
-"""python -m bench: what Holdfast does per second, beside the smallest raw queue on the same database or beside peers."""
+"""python -m bench: what Holdfast does per second, beside the smallest raw queue on the same driver, or beside peers."""
 
 from __future__ import annotations
 

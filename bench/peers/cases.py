@@ -93,7 +93,7 @@ def _backlog(sizes: Sizes, programs: Sequence[Program]) -> Iterator[Case]:
     rows = [
         Row(f"drain, {sizes.backlogs[0]:,} waiting", "short"),
         Row(f"drain, {sizes.backlogs[1]:,} waiting", "long"),
-        Row("the second against the first", "kept", "×"),
+        Row(f"{sizes.backlogs[1]:,} against {sizes.backlogs[0]:,}", "kept", "×"),
     ]
     yield _case("w5", rows, {"holdfast": own, "ref": own}, programs, sizes, workloads.backlog)
 

@@ -9,7 +9,7 @@ POSTGRES_ON = "synchronous_commit on"
 
 @dataclass(frozen=True)
 class Peer:
-    """`bulk`, `worker` and `wake` say how it enqueues many, how it drains or idles, and how it notices a message."""
+    """`bulk`, `worker` and `wake` say how it enqueues many, how it drains, and how it waits for a message."""
 
     name: str
     driver: str
@@ -22,7 +22,7 @@ class Peer:
     """Stores nothing in the databases of the run, and is held against Holdfast on each of them."""
 
     def how(self, workload: str) -> str:
-        return {"w1": "", "w2": self.bulk, "w4": self.wake}.get(workload, self.worker)
+        return {"w1": "", "w2": self.bulk, "w4": self.wake, "w7": self.wake}.get(workload, self.worker)
 
 
 PEERS = {
@@ -125,10 +125,7 @@ def terms(store: str, contender: str, workload: str, version: str = "") -> Terms
         return Terms(version, peer.durability, peer.how(workload))
     is_ref = contender == "ref"
     claim = "100" if workload == "w5" or contender.endswith("claim 100") else "1,000"
-    how = {
-        "w2": "INSERTs in one transaction" if is_ref else "enqueue_many",
-        "w3": f"claim {claim}, {FUSED}",
-        "w4": "polls every 1 ms" if is_ref else OWN_WAKE[store],
-        "w5": f"claim {claim}, {FUSED}",
-    }.get(workload, "")
+    drain, wake = f"claim {claim}, {FUSED}", "polls every 1 ms" if is_ref else OWN_WAKE[store]
+    bulk = "a transaction a call" if is_ref else "enqueue_many"
+    how = {"w2": bulk, "w3": drain, "w4": wake, "w5": drain, "w7": wake}.get(workload, "")
     return Terms("" if is_ref else installed_version("holdfast"), OWN_DURABILITY[store], how)

@@ -44,7 +44,7 @@ def serve(driver: Driver) -> None:
 async def _serve(driver: Driver) -> None:
     # What a peer prints must not be taken for an answer.
     answers, sys.stdout = sys.stdout, sys.stderr
-    await driver.open(sys.argv[1])
+    await driver.open(sys.argv[-1])
     for line in sys.stdin:
         command = json.loads(line)
         try:
