@@ -79,7 +79,7 @@ PEERS = {
             ("postgres",),
             POSTGRES_ON,
             bulk="addJobs",
-            worker="localQueue 2,000, 24 at once, completions batched",
+            worker="localQueue 2,000, 4 at once, completions batched",
             wake="NOTIFY, localQueue 2,000",
         ),
         Peer(
@@ -88,7 +88,7 @@ PEERS = {
             ("postgres",),
             POSTGRES_ON,
             bulk="insert",
-            worker="batchSize 1,000, burstWhenBatchFull",
+            worker="batchSize 1,000, localConcurrency 4, burstWhenBatchFull",
             wake="NOTIFY",
         ),
         Peer(

@@ -52,7 +52,7 @@ def read_pins(path: Path = VERSIONS) -> dict[str, Pins]:
 def prepare(peer: Peer, pins: Pins, tell: Callable[[str], None]) -> Program:
     """Ready at once if it was installed before with the same versions."""
     version = _redis_version() if peer.own_server else pins.version
-    install, command = _KINDS[pins.kind]
+    install, command = KINDS[pins.kind]
     folder, stamp = FOLDER / peer.name, FOLDER / peer.name / "installed"
     wanted = "\n".join([*pins.packages, sys.version])
     if not stamp.exists() or stamp.read_text() != wanted:
@@ -67,8 +67,8 @@ def prepare(peer: Peer, pins: Pins, tell: Callable[[str], None]) -> Program:
 
 
 def _install_python(folder: Path, packages: Sequence[str]) -> None:
-    _run(folder, sys.executable, "-m", "venv", folder / "venv")
-    _run(folder, folder / "venv/bin/python", "-m", "pip", "install", "--disable-pip-version-check", *packages)
+    run(folder, sys.executable, "-m", "venv", folder / "venv")
+    run(folder, folder / "venv/bin/python", "-m", "pip", "install", "--disable-pip-version-check", *packages)
 
 
 def _python_command(folder: Path, driver: str) -> tuple[str, ...]:
@@ -77,7 +77,7 @@ def _python_command(folder: Path, driver: str) -> tuple[str, ...]:
 
 def _install_node(folder: Path, packages: Sequence[str]) -> None:
     (folder / "package.json").write_text('{"private": true, "type": "module"}\n')
-    _run(folder, _installed("npm"), "install", "--no-audit", "--no-fund", "--save-exact", *packages)
+    run(folder, _installed("npm"), "install", "--no-audit", "--no-fund", "--save-exact", *packages)
 
 
 def _node_command(folder: Path, driver: str) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ def _node_command(folder: Path, driver: str) -> tuple[str, ...]:
     return _installed("node"), str(folder / driver)
 
 
-_KINDS = {"python": (_install_python, _python_command), "node": (_install_node, _node_command)}
+KINDS = {"python": (_install_python, _python_command), "node": (_install_node, _node_command)}
 
 
 def _installed(name: str) -> str:
@@ -103,7 +103,7 @@ def _redis_version() -> str:
     return found[1] if found else "unknown"
 
 
-def _run(folder: Path, *command: str | Path) -> None:
+def run(folder: Path, *command: str | Path) -> None:
     log = folder / "install.log"
     with log.open("a") as output:
         try:

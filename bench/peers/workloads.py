@@ -1,5 +1,6 @@
 """What the drivers are asked to do, workload by workload; every run checks itself, as Holdfast's own do."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,8 +16,13 @@ from bench.queues import Target
 from bench.sizes import Sizes
 from bench.workloads.w4 import PATIENCE, percentiles
 
-QUIET_SECONDS = 0.5
-FIRST_MESSAGE_SECONDS = 5.0
+DRAINING = {"patience": 5.0, "quiet": 0.5, "loaded": True}
+"""Over when nothing came for so long: one of two processes cannot know how much the other one took."""
+
+WAITING = {"seconds": 600.0, "patience": PATIENCE, "quiet": PATIENCE, "loaded": False}
+SETTLE_SECONDS = 0.5
+"""A worker has this long to get to its waiting before the first message is sent."""
+
 CALL = 1_000
 
 Measure = Callable[[Place, Target], Outcome]
@@ -48,7 +54,8 @@ def wake(program: Program, sizes: Sizes, place: Place, target: Target) -> Outcom
     count = sizes.latency_messages
     with _created(program, target) as url:
         with drivers(program.command, url, 2) as (producer, consumer):
-            consumer.tell("work", expected=count, seconds=600, patience=PATIENCE, quiet=PATIENCE)
+            consumer.tell("work", expected=count, **WAITING)
+            time.sleep(SETTLE_SECONDS)
             producer.ask("produce", count=count, rate=sizes.latency_rate)
             answer = consumer.answer()
         _check_left(program, url, 0)
@@ -122,7 +129,7 @@ def _drain(program: Program, url: str, loaded: int, seconds: float, processes: i
     """Stopped after so many seconds; then what came out and what is left must make up what went in."""
     with drivers(program.command, url, processes) as workers:
         for worker in workers:
-            worker.tell("work", expected=loaded, seconds=seconds, patience=FIRST_MESSAGE_SECONDS, quiet=QUIET_SECONDS)
+            worker.tell("work", expected=loaded, seconds=seconds, **DRAINING)
         answers = [worker.answer() for worker in workers]
     numbers = [number for answer in answers for number in answer["numbers"]]
     if len(numbers) != len(set(numbers)):

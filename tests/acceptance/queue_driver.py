@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import sys
+import time
 from typing import Any
 
 from bench.peers.drivers.meter import Meter
@@ -42,6 +43,8 @@ class TableQueue:
                 bodies += bodies[:1]
             for body in bodies:
                 meter.handle(body)
+            if not bodies:
+                time.sleep(0.002)
 
     async def left(self) -> int:
         return int(self.file.execute("SELECT count(*) FROM job").fetchone()[0])

@@ -8,7 +8,7 @@ import pg from "pg";
 import { serve } from "./serving.mjs";
 
 const TASK = "bench";
-const CONCURRENT = 24;
+const CONCURRENT = 4;
 const LOCAL_QUEUE = 2000;
 const logger = new Logger(() => () => {});
 

@@ -15,7 +15,7 @@ class Huey:
     async def open(self, url: str) -> None:
         logging.disable(logging.ERROR)
         self.huey = SqliteHuey(filename=url.removeprefix("sqlite:///"), fsync=True, results=False)
-        self.meter = Meter(0, 0, 0)
+        self.meter = Meter()
         self.send = self.huey.task()(self.receive)
 
     def receive(self, body: dict[str, Any]) -> None:

@@ -11,8 +11,9 @@ export class Meter {
   started = 0;
   ended = 0;
 
-  constructor({ expected, seconds, patience, quiet }) {
-    Object.assign(this, { expected, seconds, quiet });
+  // `loaded`: the queue is full already, for a peer that should then be set up otherwise.
+  constructor({ expected, seconds, patience, quiet, loaded }) {
+    Object.assign(this, { expected, seconds, quiet, loaded });
     this.patientUntil = monotonic() + patience;
   }
 

@@ -6,12 +6,12 @@ import threading
 import time
 from typing import Any
 
-QUIET = 0.5
-"""A drain is over when nothing came for so long: one of two processes cannot know how much the other one took."""
-
 
 class Meter:
-    """Every message passes through `handle`; the clock runs from `start`, just before the first is fetched.
+    """Over after `expected` messages, after so many `seconds`, or when nothing came for `quiet` seconds; if nothing comes
+    at all, after `patience`. `loaded`: the queue is full already, for a peer that should then be set up otherwise.
+
+    Every message passes through `handle`; the clock runs from `start`, just before the first is fetched.
 
     A peer whose acks can be seen calls `settled` after each; otherwise the clock stops at the last message, so that
     what cannot be seen counts for the peer.
@@ -19,11 +19,14 @@ class Meter:
 
     pause = 0.01
 
-    def __init__(self, expected: int, seconds: float, patience: float, quiet: float = QUIET) -> None:
+    def __init__(
+        self, expected: int = 0, seconds: float = 0, patience: float = 0, quiet: float = 0, loaded: bool = False
+    ) -> None:
         self.numbers: list[int] = []
         self.waits: list[float] = []
         self.started = 0.0
         self.ended = 0.0
+        self.loaded = loaded
         self._expected = expected
         self._seconds = seconds
         self._quiet = quiet
@@ -63,7 +66,7 @@ class Watch(Meter):
     """Waits beside a worker that has nothing to do, without costing anything itself; then says what that took."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(1, seconds, seconds)
+        super().__init__()
         self.pause = min(1.0, seconds) + seconds + 0.05
         self._cost: dict[str, float] = {}
         self._thread = threading.Thread(target=self._look, args=(min(1.0, seconds), seconds))

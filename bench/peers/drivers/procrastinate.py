@@ -17,7 +17,7 @@ class Procrastinate:
     async def open(self, url: str) -> None:
         logging.disable(logging.ERROR)
         self.app = App(connector=PsycopgConnector(conninfo=url))
-        self.meter = Meter(0, 0, 0)
+        self.meter = Meter()
         self.task = self.app.task(name="bench")(self.receive)
         await self.app.open_async()
 

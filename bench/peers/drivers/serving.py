@@ -94,7 +94,7 @@ async def _produce(driver: Driver, command: Command) -> Answer:
 
 
 async def _work(driver: Driver, command: Command) -> Answer:
-    meter = Meter(command["expected"], command["seconds"], command["patience"], command["quiet"])
+    meter = Meter(**{name: value for name, value in command.items() if name != "do"})
     await driver.work(meter)
     return meter.answer()
 
