@@ -8,8 +8,8 @@ from typing import Any
 
 
 class Meter:
-    """Over after `expected` messages, after so many `seconds`, or when nothing came for `quiet` seconds; if nothing comes
-    at all, after `patience`. `loaded`: the queue is full already, for a peer that should then be set up otherwise.
+    """Done after `expected` messages, after so many `seconds`, or when nothing came for `quiet` seconds; if nothing
+    came at all, after `patience`. `loaded`: the queue is full already, for a peer that should then be set up otherwise.
 
     Every message passes through `handle`; the clock runs from `start`, just before the first is fetched.
 
