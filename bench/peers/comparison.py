@@ -74,18 +74,18 @@ def standings(results: Sequence[Result], versions: Mapping[str, str], absent: Ma
 
 def _measured(group: Sequence[Result], row: Row, versions: Mapping[str, str]) -> Iterator[Standing]:
     own = next(result for result in group if result.contender == "holdfast")
-    ours = [outcome[row.metric] for outcome in own.outcomes]
+    ours = [] if own.failures else [outcome[row.metric] for outcome in own.outcomes]
     for result in group:
         name, workload = result.contender, result.case.workload
         standing = Standing(
             result.store, workload, row, name, terms(result.store, name, workload, versions.get(name, ""))
         )
         if result.failures:
-            standing.problem = result.failures[0]
+            standing.problem = " ".join(result.failures[0].split())
         else:
             theirs = [outcome[row.metric] for outcome in result.outcomes]
             standing.value = statistics.median(theirs)
-            standing.messages = _messages(result.outcomes[0], row)
+            standing.messages = _messages(result.outcomes, row)
             if ours and name != "holdfast" and standing.value:
                 standing.ratio = statistics.median(ours) / standing.value
                 standing.ratio_by_round = [one / other for one, other in zip(ours, theirs, strict=False) if other]
@@ -98,9 +98,12 @@ def _absent(store: str, case: Case, row: Row, absent: Mapping[str, str]) -> Iter
             yield Standing(store, case.workload, row, name, terms(store, name, case.workload), problem=reason)
 
 
-def _messages(outcome: Outcome, row: Row) -> float | None:
-    """With how many messages: said for the row, for the whole outcome, or not at all."""
-    return next((outcome[key] for key in (f"{row.metric}_messages", "messages", "count") if key in outcome), None)
+def _messages(outcomes: Sequence[Outcome], row: Row) -> float | None:
+    """With how many messages it was measured: said for the row, for the whole outcome, or not at all."""
+    for key in (f"{row.metric}_messages", "messages", "count"):
+        if key in outcomes[0]:
+            return statistics.median(outcome[key] for outcome in outcomes)
+    return None
 
 
 def show(console: Console, found: Sequence[Standing], machine: str) -> None:

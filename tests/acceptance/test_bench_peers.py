@@ -12,14 +12,16 @@ import pytest
 
 from bench import payload
 from bench.__main__ import main
-from bench.peers import catalog, environment, running, workloads
-from bench.peers.cases import GOALS, WORKLOADS, cases
+from bench.cases import Case, Row
+from bench.peers import catalog, comparison, environment, running, workloads
+from bench.peers.cases import GOALS, ONE_PROCESS, WORKLOADS, cases
 from bench.peers.catalog import PEERS, Peer
 from bench.peers.environment import DRIVERS, Pins, Program, Unavailable, read_pins
 from bench.peers.running import Choice
 from bench.places import SqlitePlace
 from bench.processes import Failed
 from bench.queues import Target
+from bench.runner import Result
 from bench.sizes import QUICK
 
 PEER = Peer("table", "", ("sqlite",), "FULL", bulk="one transaction", worker="takes 50", wake="polls every 2 ms")
@@ -74,6 +76,28 @@ def test_holdfast_and_a_peer_are_held_side_by_side(tmp_path: Path, monkeypatch: 
     assert peer["holdfast_ratio"] == pytest.approx(own["value"] / peer["value"])
     assert (peer["version"], peer["durability"], peer["how"], peer["messages"]) == ("1.0", "FULL", "takes 50", 2_000)
     assert "| table | 1.0 | FULL | takes 50 | 2,000 |" in page
+
+
+@pytest.mark.parametrize(("peer", "verdict"), [(4.0, "✓ ≥ 20 ×"), (10.0, "✗ ≥ 20 ×")])
+def test_a_goal_is_judged_by_the_ratio(peer: float, verdict: str) -> None:
+    own, other = comparison.standings([result("holdfast", 100.0), result("huey", peer)], {"huey": "3"}, {})
+    assert (own.ratio, list(own.verdicts())) == (None, [])
+    assert other.ratio == 100 / peer
+    assert [text for text, _ in other.verdicts()] == [verdict]
+
+
+def test_a_peer_that_fails_is_a_line_of_its_own() -> None:
+    failed = result("huey", problem="lost:\n one")
+    own, other = comparison.standings([result("holdfast", 100.0), failed], {}, {})
+    assert (other.value, other.ratio, other.problem) == (None, None, "lost: one")
+    assert not own.is_own_failure
+    assert not other.is_own_failure
+
+
+def test_without_a_number_of_our_own_there_is_no_ratio() -> None:
+    own, other = comparison.standings([result("holdfast", problem="lost one"), result("huey", 4.0)], {}, {})
+    assert own.is_own_failure
+    assert (other.value, other.ratio) == (4.0, None)
 
 
 def test_a_peer_that_cannot_be_installed_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,6 +161,14 @@ def test_what_makes_no_sense_is_refused(options: list[str], capsys: pytest.Captu
     with pytest.raises(SystemExit):
         main(options)
     assert re.search("add --peers|no peer takes part in churn|'x' is none of huey", capsys.readouterr().err)
+
+
+CASE = Case("w3", ONE_PROCESS, lambda place, target: {}, [Row(ONE_PROCESS)])
+
+
+def result(contender: str, rate: float = 0.0, problem: str = "") -> Result:
+    outcomes, failures = ([], [problem]) if problem else ([{"rate": rate}], [])
+    return Result("sqlite", CASE, contender, outcomes, failures)
 
 
 def measured(folder: Path, measure: Callable[..., dict[str, float]]) -> dict[str, float]:
