@@ -70,12 +70,7 @@ def _drain(sizes: Sizes, programs: Sequence[Program]) -> Iterator[Case]:
             for claim in (CLAIM, SMALL_CLAIM)
         )
         own = {"holdfast": large, SMALL: small, "ref": large}
-        theirs = partial(_drained_by, processes)
-        yield _case("w3", [Row(name)], own, programs, sizes, theirs)
-
-
-def _drained_by(processes: int, program: Program, sizes: Sizes, place: Place, target: Target) -> Outcome:
-    return workloads.drain(program, sizes, processes, place, target)
+        yield _case("w3", [Row(name)], own, programs, sizes, partial(workloads.drain, processes))
 
 
 def _wake(sizes: Sizes, programs: Sequence[Program]) -> Iterator[Case]:

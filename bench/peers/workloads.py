@@ -7,7 +7,7 @@ from functools import partial
 
 from bench import payload
 from bench.cases import Outcome
-from bench.peers.driving import Driver, driver, drivers
+from bench.peers.driving import driver, drivers
 from bench.peers.environment import Program
 from bench.peers.redis_server import redis_server
 from bench.places import Place
@@ -44,7 +44,7 @@ def bulk(program: Program, sizes: Sizes, place: Place, target: Target) -> Outcom
     return {"rate": answer["count"] / answer["took"], "messages": answer["count"]}
 
 
-def drain(program: Program, sizes: Sizes, processes: int, place: Place, target: Target) -> Outcome:
+def drain(processes: int, program: Program, sizes: Sizes, place: Place, target: Target) -> Outcome:
     with _created(program, target) as url:
         loaded = _load(program, place, target, url, sizes.bulk, sizes.bulk_seconds)
         return _drain(program, url, loaded, sizes.drain_seconds, processes)
@@ -144,11 +144,6 @@ def _drain(program: Program, url: str, loaded: int, seconds: float, processes: i
 
 def _check_left(program: Program, url: str, expected: int) -> None:
     with driver(program.command, url) as fresh:
-        left = _left(fresh)
+        left = fresh.ask("left")["left"]
     if left != expected:
         raise Failed(f"{left} messages are in the queue, it should be {expected}")
-
-
-def _left(fresh: Driver) -> int:
-    left: int = fresh.ask("left")["left"]
-    return left

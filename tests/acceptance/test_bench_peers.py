@@ -16,6 +16,7 @@ from bench.cases import Case, Row
 from bench.peers import catalog, comparison, environment, running, workloads
 from bench.peers.cases import GOALS, ONE_PROCESS, WORKLOADS, cases
 from bench.peers.catalog import PEERS, Peer
+from bench.peers.driving import driver
 from bench.peers.environment import DRIVERS, Pins, Program, Unavailable, read_pins
 from bench.peers.running import Choice
 from bench.places import SqlitePlace
@@ -36,8 +37,8 @@ def program(*faults: str) -> Program:
     [
         (workloads.one_by_one, "rate"),
         (workloads.bulk, "rate"),
-        (lambda program, sizes, place, target: workloads.drain(program, sizes, 1, place, target), "rate"),
-        (lambda program, sizes, place, target: workloads.drain(program, sizes, 2, place, target), "rate"),
+        (partial(workloads.drain, 1), "rate"),
+        (partial(workloads.drain, 2), "rate"),
         (workloads.wake, "p50"),
         (workloads.backlog, "kept"),
         (workloads.idle, "rss"),
@@ -59,12 +60,12 @@ def test_a_driver_is_measured(measure: Callable[..., dict[str, float]], metric: 
 )
 def test_a_driver_that_misbehaves_does_not_count(fault: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(Failed, match=re.escape(told)):
-        measured(tmp_path, partial(workloads.drain, program(fault), QUICK, 1))
+        measured(tmp_path, partial(workloads.drain, 1, program(fault), QUICK))
 
 
 def test_a_driver_that_hangs_is_given_up(tmp_path: Path) -> None:
     late = pytest.raises(Failed, match="not finished in time")
-    with SqlitePlace(tmp_path).fresh() as url, late, workloads.driver(program().command, url) as waiting:
+    with SqlitePlace(tmp_path).fresh() as url, late, driver(program().command, url) as waiting:
         waiting.answer(limit=0.1)
 
 

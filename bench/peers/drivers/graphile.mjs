@@ -14,7 +14,6 @@ const logger = new Logger(() => () => {});
 
 await serve({
   async open(url) {
-    this.url = url;
     this.pool = new pg.Pool({ connectionString: url, max: 10 });
     this.utils = await makeWorkerUtils({ pgPool: this.pool, logger });
   },
