@@ -4,7 +4,7 @@
     python3 dev.py demo  [args]   see Holdfast work, on one SQLite file
     python3 dev.py test  [args]   every test, with a real PostgreSQL; args go to pytest
     python3 dev.py check          format, lint, types, architecture and unit tests: under a minute
-    python3 dev.py bench [args]   the benchmarks
+    python3 dev.py bench [args]   the benchmarks; --peers: beside other queues
     python3 dev.py lock           refresh requirements/*.txt from pyproject.toml
 
 The first run sets up .venv beside this file; later runs find it ready.

@@ -1,4 +1,4 @@
-"""python -m bench: what Holdfast does per second, beside the smallest raw queue on the same database."""
+"""python -m bench: what Holdfast does per second, beside the smallest raw queue on the same driver, or beside peers."""
 
 from __future__ import annotations
 
@@ -8,30 +8,40 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.sizes import FULL, QUICK, Sizes
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from bench.cases import Case
-    from bench.places import Place
-    from bench.runner import Result
+# Imports are in the functions: every measuring process imports this module too, and should carry nothing of the report.
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    # Imported here: every measuring process imports this module too, and should carry nothing of the report.
+    from bench.peers.cases import WORKLOADS as WITH_PEERS
+    from bench.peers.catalog import PEERS
+    from bench.places import PLACES
+    from bench.workloads import WORKLOADS
+
+    parser = _arguments(list(WORKLOADS), list(PLACES), list(PEERS))
+    chosen = parser.parse_args(arguments)
+    chosen.workloads = chosen.workloads or list(WITH_PEERS if chosen.peers else WORKLOADS)
+    chosen.rounds = chosen.rounds or (1 if chosen.quick else 3)
+    if chosen.markdown and not chosen.peers:
+        parser.error("--markdown is the comparison with peers as a page: add --peers")
+    if chosen.peers and (alone := set(chosen.workloads) - set(WITH_PEERS)):
+        parser.error(
+            f"no peer takes part in {', '.join(sorted(alone))}; with --peers there are {', '.join(WITH_PEERS)}"
+        )
+    return _compare(chosen) if chosen.peers else _measure(chosen)
+
+
+def _measure(chosen: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from bench import machine, report
+    from bench import machine, progress, report
     from bench.places import PLACES, run_folder
     from bench.workloads import WORKLOADS
 
-    chosen = _arguments(list(WORKLOADS), list(PLACES)).parse_args(arguments)
     sizes = _sizes(chosen)
     cases = [case for name in chosen.workloads for case in WORKLOADS[name](sizes)]
-    rounds = chosen.rounds or (1 if chosen.quick else 3)
     console = Console()
     if not console.is_terminal:
         console = Console(width=140)
@@ -39,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder = closing.enter_context(run_folder())
         places = [closing.enter_context(PLACES[store](folder)) for store in chosen.stores]
         facts = machine.describe(folder, next((place.version for place in places if place.store == "postgres"), None))
-        results = _run(console, places, cases, rounds)
+        results = progress.run(console, [(place, cases) for place in places], chosen.rounds)
     found = report.lines(results)
     report.show(console, found, machine.line(facts))
     if chosen.json:
@@ -47,24 +57,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if any(line.failed for line in found) else 0
 
 
-def _run(console: Console, places: Sequence[Place], cases: Sequence[Case], rounds: int) -> list[Result]:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+def _compare(chosen: argparse.Namespace) -> int:
+    from bench.peers.running import Choice, compare
 
-    from bench import runner
-
-    columns = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
-    results: list[Result] = []
-    # Drawn once a second: the machine is busy with something else.
-    with Progress(*columns, console=console, refresh_per_second=1, transient=True) as progress:
-        task = progress.add_task("", total=runner.steps(cases, rounds) * len(places))
-        progress.advance(task, -1)
-
-        def tell(what: str) -> None:
-            progress.update(task, description=what, advance=1)
-
-        for place in places:
-            results += runner.run(place, cases, rounds, tell)
-    return results
+    choice = Choice(chosen.peers, chosen.workloads, chosen.stores, chosen.rounds, chosen.json, chosen.markdown)
+    return compare(choice, _sizes(chosen))
 
 
 def _sizes(chosen: argparse.Namespace) -> Sizes:
@@ -75,12 +72,11 @@ def _sizes(chosen: argparse.Namespace) -> Sizes:
     return replace(sizes, churn_seconds=chosen.churn_seconds, churn_windows=windows)
 
 
-def _arguments(workloads: list[str], stores: list[str]) -> argparse.ArgumentParser:
+def _arguments(workloads: list[str], stores: list[str], peers: list[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
         "--workloads",
         type=lambda text: _some_of(workloads, text),
-        default=workloads,
         metavar="W,…",
         help=f"some of {', '.join(workloads)}; all by default",
     )
@@ -91,10 +87,19 @@ def _arguments(workloads: list[str], stores: list[str]) -> argparse.ArgumentPars
         metavar="S,…",
         help=f"some of {', '.join(stores)}; both by default",
     )
+    parser.add_argument(
+        "--peers",
+        type=lambda text: _some_of(peers, text),
+        nargs="?",
+        const=peers,
+        metavar="P,…",
+        help=f"beside other queues, installed on first use: some of {', '.join(peers)}; all if none is named",
+    )
     parser.add_argument("--rounds", type=int, help="how often each contender is measured; 3 by default")
     parser.add_argument("--churn-seconds", type=float, help="how long the churn runs; 60 by default")
     parser.add_argument("--quick", action="store_true", help="everything tiny: shows that it runs, not how fast")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to write every number that was measured")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="where to write the tables with the peers")
     return parser
 
 

@@ -59,17 +59,6 @@ def show(console: Console, found: Sequence[Line], machine: str) -> None:
 
 
 def write_json(path: Path, results: Sequence[Result], found: Sequence[Line], machine: dict[str, Any]) -> None:
-    raw = [
-        {
-            "store": result.store,
-            "workload": result.case.workload,
-            "case": result.case.name,
-            "contender": result.contender,
-            "rounds": result.outcomes,
-            "failures": result.failures,
-        }
-        for result in results
-    ]
     summary = [
         {
             "store": line.store,
@@ -88,7 +77,22 @@ def write_json(path: Path, results: Sequence[Result], found: Sequence[Line], mac
         }
         for line in found
     ]
-    path.write_text(json.dumps({"machine": machine, "rows": summary, "raw": raw}, indent=1) + "\n")
+    path.write_text(json.dumps({"machine": machine, "rows": summary, "raw": raw(results)}, indent=1) + "\n")
+
+
+def raw(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Every number of every round."""
+    return [
+        {
+            "store": result.store,
+            "workload": result.case.workload,
+            "case": result.case.name,
+            "contender": result.contender,
+            "rounds": result.outcomes,
+            "failures": result.failures,
+        }
+        for result in results
+    ]
 
 
 def _by_case(results: Sequence[Result]) -> Iterator[dict[str, Result]]:
@@ -148,7 +152,7 @@ def _cells(line: Line) -> tuple[str, ...]:
 
 
 def _value(line: Line, contender: str, value: float | None) -> str:
-    return f"[bold red]{FAILED}" if line.failures.get(contender) else _number(value, line.row.unit)
+    return f"[bold red]{FAILED}" if line.failures.get(contender) else number(value, line.row.unit)
 
 
 def _compared(line: Line) -> str:
@@ -165,7 +169,7 @@ def _to_ref(line: Line) -> str:
     return f"{line.to_ref:.2f}" + (f" ({min(spread):.2f}…{max(spread):.2f})" if len(spread) > 1 else "")
 
 
-def _number(value: float | None, unit: str) -> str:
+def number(value: float | None, unit: str) -> str:
     if value is None:
         return ""
     return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.2f} {unit}"

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
-Contender = Literal["holdfast", "ref"]
+Contender = str
+"""holdfast, ref, or what a comparison with peers calls one of its lines."""
 
 
 class Queue(Protocol):

@@ -6,7 +6,7 @@ Both processes read the host's monotonic clock. `ref` cannot be woken: it looks 
 import random
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from bench import payload
@@ -31,7 +31,11 @@ def cases(sizes: Sizes) -> Iterator[Case]:
 def measure(count: int, rate: float, place: Place, target: Target) -> Outcome:
     _, waits = together([(produce, (target, count, rate)), (consume, (target, count))])
     check_drained(target, [number for number, _ in waits], count)
-    milliseconds = sorted(wait * 1000 for _, wait in waits)
+    return percentiles([wait for _, wait in waits])
+
+
+def percentiles(waits: Iterable[float]) -> Outcome:
+    milliseconds = sorted(wait * 1000 for wait in waits)
     p99 = statistics.quantiles(milliseconds, n=100, method="inclusive")[98]
     return {"p50": statistics.median(milliseconds), "p99": p99, "worst": milliseconds[-1]}
 

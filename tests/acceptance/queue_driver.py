@@ -1,0 +1,57 @@
+"""A driver for the benchmarks' tests: a table in the standard library's SQLite, honest unless told to misbehave."""
+
+import json
+import sqlite3
+import sys
+import time
+from typing import Any
+
+from bench.peers.drivers.meter import Meter
+from bench.peers.drivers.serving import serve
+
+BATCH = 50
+
+
+class TableQueue:
+    async def open(self, url: str) -> None:
+        self.fault = sys.argv[1] if len(sys.argv) > 2 else ""
+        self.file = sqlite3.connect(url.removeprefix("sqlite:///"), timeout=10, isolation_level=None)
+
+    async def create(self) -> None:
+        self.file.execute("CREATE TABLE job (id INTEGER PRIMARY KEY, body TEXT NOT NULL)")
+
+    async def enqueue(self, body: dict[str, Any]) -> None:
+        await self.enqueue_many([body])
+
+    async def enqueue_many(self, bodies: list[dict[str, Any]]) -> None:
+        self.file.execute("BEGIN IMMEDIATE")
+        self.file.executemany("INSERT INTO job (body) VALUES (?)", [(json.dumps(body),) for body in bodies])
+        self.file.execute("COMMIT")
+
+    async def work(self, meter: Meter) -> None:
+        if self.fault == "dies":
+            sys.exit("cannot go on")
+        if self.fault == "raises":
+            raise ValueError("no work today")
+        meter.start()
+        while not meter.is_done():
+            taken = self.file.execute(f"DELETE FROM job WHERE id IN (SELECT id FROM job LIMIT {BATCH}) RETURNING body")
+            bodies = [json.loads(body) for (body,) in taken.fetchall()]
+            if self.fault == "loses":
+                bodies = bodies[1:]
+            if self.fault == "doubles":
+                bodies += bodies[:1]
+            for body in bodies:
+                meter.handle(body)
+            if not bodies:
+                time.sleep(0.002)
+
+    async def left(self) -> int:
+        return int(self.file.execute("SELECT count(*) FROM job").fetchone()[0])
+
+    async def close(self) -> None:
+        self.file.close()
+
+
+if __name__ == "__main__":
+    serve(TableQueue())
