@@ -1,4 +1,5 @@
-"""W5: does a drain slow down when the queue is long? Claim 100 and ack, in chunks, with a short and a long queue.
+"""W5: does a drain slow down when the queue is long? Claim 100 and ack, in chunks, with a short and a long queue. And
+how long does it take to say how long it is?
 
 Each chunk that was drained is filled up again outside the clock, so the only difference is the standing backlog.
 """
@@ -8,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from bench import payload
-from bench.cases import Case, Goal, Outcome, rate_case
+from bench.cases import ONLY_HOLDFAST, Case, Goal, Outcome, Row, rate_case
 from bench.loading import count_left, load
 from bench.places import Place
 from bench.processes import Failed, Gate, alone
@@ -29,6 +30,13 @@ def cases(sizes: Sizes) -> Iterator[Case]:
         against=(_name(short), f"at {short:,}"),
         goals=(Goal("against", 0.9),),
     )
+    yield Case(
+        "w5",
+        f"stats, backlog {long:,}",
+        partial(measure_stats, long),
+        [Row(f"stats, backlog {long:,}", "slowest", "ms", goals=(Goal("value", 20, below=True),))],
+        ONLY_HOLDFAST,
+    )
 
 
 def measure(backlog: int, chunk: int, seconds: float, place: Place, target: Target) -> Outcome:
@@ -41,6 +49,27 @@ def measure(backlog: int, chunk: int, seconds: float, place: Place, target: Targ
     if len(numbers) + left != sent:
         raise Failed(f"{sent} went in, {len(numbers)} came out, {left} are left")
     return {"rate": len(numbers) / took, "drained": len(numbers)}
+
+
+def measure_stats(backlog: int, place: Place, target: Target) -> Outcome:
+    load(place, target, backlog)
+    return {"slowest": 1000 * max(alone(look, target, backlog))}
+
+
+def look(gate: Gate, target: Target, backlog: int) -> list[float]:
+    """The second hundred looks of a client, so that the first one's connection is not counted."""
+    from bench.queues.holdfast import QUEUE
+    from holdfast import Holdfast
+
+    took = []
+    with Holdfast(target.url) as hf:
+        for _ in range(200):
+            started = time.perf_counter()
+            depth = hf.stats(QUEUE).queue_depth
+            took.append(time.perf_counter() - started)
+            if depth != backlog:
+                raise Failed(f"{backlog} are in the queue, stats() says {depth}")
+    return took[100:]
 
 
 def drain_in_chunks(

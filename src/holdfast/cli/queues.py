@@ -21,8 +21,8 @@ COLUMNS = ("queue", *COUNTS, "consumers", "done/s", "failed/s", "oldest", "state
 def queues(url: str, tenant: str, as_json: bool) -> None:
     """List all queues of a tenant: how many messages are where.
 
-    `pending` can be claimed now, `waiting` is delayed or backing off, `processing` is in someone's hands. Rates are those
-    of the last minute, `oldest` is how many seconds the oldest pending message has waited. With --json, all ten metrics.
+    `pending` can be claimed now, `waiting` is delayed or backing off, `processing` is in someone's hands. Rates are
+    those of the last minute, `oldest` is for how many seconds a message has waited. With --json, all ten metrics.
     """
     with open_client(url, tenant) as hf:
         found = [_line(hf, name) for name in hf.queues()]

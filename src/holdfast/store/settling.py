@@ -32,14 +32,15 @@ def settle(tx: Transaction, insert: Insert, settlements: Sequence[Settlement]) -
             singles.append((index, settlement))
         else:
             runs[settlement.lease.token].append((index, settlement))
+    endings = tally.Endings()
     for token in sorted(runs):
-        for index in _settle_run(tx, insert, token, runs[token]):
+        for index in _settle_run(tx, insert, token, runs[token], endings):
             applied[index] = True
     for index in _settle_rows(tx, insert, singles):
         applied[index] = True
-    ended = [one for one, held in zip(settlements, applied, strict=True) if held]
-    _keep_results(tx, [one for one in ended if one.result is not None])
-    tally.add_settled(tx, ended)
+        endings.note(settlements[index].lease, settlements[index].event)
+    endings.add_to(tx)
+    _keep_results(tx, [one for one, held in zip(settlements, applied, strict=True) if held and one.result is not None])
     return applied
 
 
@@ -72,13 +73,17 @@ def drop(tx: Transaction, token: int) -> None:
     tx.run("runs.drop", token=token)
 
 
-def _settle_run(tx: Transaction, insert: Insert, token: int, settlements: list[Indexed]) -> list[int]:
+def _settle_run(
+    tx: Transaction, insert: Insert, token: int, settlements: list[Indexed], endings: tally.Endings
+) -> list[int]:
+    lease = settlements[0][1].lease
     found = tx.one("runs.lock", token=token)
     if found is None:
         return []
     size, settled, gone, history = found
     if settled is None and _is_whole_ack(settlements, size):
         close(tx, token, history)
+        endings.note(lease, Event.ACKED, size)
         return [index for index, _ in settlements]
     held = _first_of_each_member([pair for pair in settlements if not run.is_settled(settled, _member(pair))])
     if not held:
@@ -87,6 +92,8 @@ def _settle_run(tx: Transaction, insert: Insert, token: int, settlements: list[I
     _move_out(tx, insert, [settlement for _, settlement in leaving])
     settled = run.settle(settled, size, map(_member, held))
     split(tx, token, size, settled, run.settle(gone, size, map(_member, leaving)), history)
+    for event, count in Counter(settlement.event for _, settlement in held).items():
+        endings.note(lease, event, count)
     return [index for index, _ in held]
 
 

@@ -7,10 +7,9 @@ up into one. So a queue of any size is counted by adding a few numbers, and rate
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
 
 from holdfast.core.lifecycle import Event
-from holdfast.core.settlement import Settlement
+from holdfast.core.message import Lease
 from holdfast.store.transaction import Transaction
 
 _ENDS = {Event.ACKED, Event.DIED, Event.EXPIRED}
@@ -46,24 +45,27 @@ def add(
         )
 
 
-def add_settled(tx: Transaction, settlements: Sequence[Settlement]) -> None:
-    """Claims that have ended by their holders' word."""
-    events: dict[int, Counter[Event]] = {}
-    since: Counter[int] = Counter()
-    for one in settlements:
-        group = one.lease.group
-        events.setdefault(group, Counter())[one.event] += 1
-        if one.event is Event.ACKED:
-            since[group] += one.lease.since
-    for group, counts in sorted(events.items()):
-        add(
-            tx,
-            group,
-            ended=_sum(counts, _ENDS),
-            completed=counts[Event.ACKED],
-            failed=_sum(counts, _FAILS),
-            since=since[group],
-        )
+class Endings:
+    """Claims that end by their holders' word, added up before they are written down."""
+
+    def __init__(self) -> None:
+        self._groups: dict[int, Counter[str]] = {}
+
+    def note(self, lease: Lease, event: Event, count: int = 1) -> None:
+        """So many claims of a lease have ended this way."""
+        sums = self._groups.setdefault(lease.group, Counter())
+        if event in _ENDS:
+            sums["ended"] += count
+        if event in _FAILS:
+            sums["failed"] += count
+        if event is Event.ACKED:
+            sums["completed"] += count
+            sums["since"] += count * lease.since
+
+    def add_to(self, tx: Transaction) -> None:
+        """Writes it down, in the order in which everyone locks groups."""
+        for group, sums in sorted(self._groups.items()):
+            add(tx, group, **sums)
 
 
 def fold(tx: Transaction, group: int) -> None:
@@ -83,7 +85,3 @@ def depth(tx: Transaction, group: int) -> tuple[int, int, int]:
     for size, bits in tx.all("runs.open_runs", group=group):
         processing += size - int.from_bytes(bits or b"", "little").bit_count()
     return unfinished - processing, processing, dead
-
-
-def _sum(counts: Counter[Event], events: Iterable[Event]) -> int:
-    return sum(counts[event] for event in events)
