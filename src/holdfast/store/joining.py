@@ -13,7 +13,7 @@ from holdfast.core.message import Duplicate, NewMessage
 from holdfast.core.queue import QueueSpec
 from holdfast.core.settlement import Settlement
 from holdfast.errors import SchemaTooNew, StoreError
-from holdfast.store import arriving, channels
+from holdfast.store import arriving, channels, tally
 from holdfast.store.api import Channel
 from holdfast.store.transaction import Transaction
 
@@ -72,6 +72,7 @@ class JoinedTransaction:
 
     def _run(self, work: Callable[[Any], Result]) -> Result:
         result = work(self._tx)
+        tally.write(self._tx)
         if self._tx.rings:
             self._ring(self._tx)
             self._tx.rings.clear()

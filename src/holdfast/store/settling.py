@@ -32,14 +32,12 @@ def settle(tx: Transaction, insert: Insert, settlements: Sequence[Settlement]) -
             singles.append((index, settlement))
         else:
             runs[settlement.lease.token].append((index, settlement))
-    endings = tally.Endings()
     for token in sorted(runs):
-        for index in _settle_run(tx, insert, token, runs[token], endings):
+        for index in _settle_run(tx, insert, token, runs[token]):
             applied[index] = True
     for index in _settle_rows(tx, insert, singles):
         applied[index] = True
-        endings.note(settlements[index].lease, settlements[index].event)
-    endings.add_to(tx)
+        tally.settled(tx, settlements[index].lease, settlements[index].event)
     _keep_results(tx, [one for one, held in zip(settlements, applied, strict=True) if held and one.result is not None])
     return applied
 
@@ -73,9 +71,7 @@ def drop(tx: Transaction, token: int) -> None:
     tx.run("runs.drop", token=token)
 
 
-def _settle_run(
-    tx: Transaction, insert: Insert, token: int, settlements: list[Indexed], endings: tally.Endings
-) -> list[int]:
+def _settle_run(tx: Transaction, insert: Insert, token: int, settlements: list[Indexed]) -> list[int]:
     lease = settlements[0][1].lease
     found = tx.one("runs.lock", token=token)
     if found is None:
@@ -83,7 +79,7 @@ def _settle_run(
     size, settled, gone, history = found
     if settled is None and _is_whole_ack(settlements, size):
         close(tx, token, history)
-        endings.note(lease, Event.ACKED, size)
+        tally.settled(tx, lease, Event.ACKED, size)
         return [index for index, _ in settlements]
     held = _first_of_each_member([pair for pair in settlements if not run.is_settled(settled, _member(pair))])
     if not held:
@@ -93,7 +89,7 @@ def _settle_run(
     settled = run.settle(settled, size, map(_member, held))
     split(tx, token, size, settled, run.settle(gone, size, map(_member, leaving)), history)
     for event, count in Counter(settlement.event for _, settlement in held).items():
-        endings.note(lease, event, count)
+        tally.settled(tx, lease, event, count)
     return [index for index, _ in held]
 
 

@@ -6,66 +6,36 @@ up into one. So a queue of any size is counted by adding a few numbers, and rate
 
 from __future__ import annotations
 
-from collections import Counter
-
 from holdfast.core.lifecycle import Event
 from holdfast.core.message import Lease
 from holdfast.store.transaction import Transaction
 
 _ENDS = {Event.ACKED, Event.DIED, Event.EXPIRED}
 _FAILS = {Event.FAILED, Event.DIED}
+_NOTHING = {"arrived": 0, "ended": 0, "dead": 0, "claimed": 0, "completed": 0, "failed": 0, "lapsed": 0, "since": 0}
 
 
-def add(
-    tx: Transaction,
-    group: int,
-    *,
-    arrived: int = 0,
-    ended: int = 0,
-    dead: int = 0,
-    claimed: int = 0,
-    completed: int = 0,
-    failed: int = 0,
-    lapsed: int = 0,
-    since: int = 0,
-) -> None:
-    """`since` is the sum of the times at which the completed ones were claimed."""
-    if arrived or ended or dead or claimed or failed or lapsed:
-        tx.run(
-            "tally.add",
-            group=group,
-            arrived=arrived,
-            ended=ended,
-            dead=dead,
-            claimed=claimed,
-            completed=completed,
-            failed=failed,
-            lapsed=lapsed,
-            since=since,
-        )
+def add(tx: Transaction, group: int, **sums: int) -> None:
+    """To be written when the transaction ends."""
+    tally = tx.tallies.setdefault(group, dict(_NOTHING))
+    for name, count in sums.items():
+        tally[name] += count
 
 
-class Endings:
-    """Claims that end by their holders' word, added up before they are written down."""
+def settled(tx: Transaction, lease: Lease, event: Event, count: int = 1) -> None:
+    """So many claims of a lease have ended by their holder's word. `since` adds up when the acked ones were claimed."""
+    if event is Event.ACKED:
+        add(tx, lease.group, ended=count, completed=count, since=count * lease.since)
+    else:
+        add(tx, lease.group, ended=count if event in _ENDS else 0, failed=count if event in _FAILS else 0)
 
-    def __init__(self) -> None:
-        self._groups: dict[int, Counter[str]] = {}
 
-    def note(self, lease: Lease, event: Event, count: int = 1) -> None:
-        """So many claims of a lease have ended this way."""
-        sums = self._groups.setdefault(lease.group, Counter())
-        if event in _ENDS:
-            sums["ended"] += count
-        if event in _FAILS:
-            sums["failed"] += count
-        if event is Event.ACKED:
-            sums["completed"] += count
-            sums["since"] += count * lease.since
-
-    def add_to(self, tx: Transaction) -> None:
-        """Writes it down, in the order in which everyone locks groups."""
-        for group, sums in sorted(self._groups.items()):
-            add(tx, group, **sums)
+def write(tx: Transaction) -> None:
+    """The last thing that a transaction does."""
+    for group, sums in sorted(tx.tallies.items()):
+        if any(sums.values()):
+            tx.run("tally.add", group=group, **sums)
+    tx.tallies.clear()
 
 
 def fold(tx: Transaction, group: int) -> None:

@@ -12,6 +12,8 @@ class Transaction(Protocol):
     """A running transaction. The parameter `now` is filled in for every query that wants it."""
 
     rings: set[int]
+    tallies: dict[int, dict[str, int]]
+    """What to add to the tally of each group when the transaction ends."""
 
     @property
     def again(self) -> bool:

@@ -19,7 +19,7 @@ from psycopg.pq import Format
 from psycopg.types.numeric import Int8BinaryDumper
 
 from holdfast.core.message import MessageId
-from holdfast.store import forks
+from holdfast.store import forks, tally
 from holdfast.store.postgres.arrays import (
     ByteaArray,
     ByteaArrayDumper,
@@ -105,7 +105,7 @@ class Cursor(Protocol):
 class PostgresTransaction:
     """Named queries on a connection. `again` says that an earlier try of the same work had an unknown outcome."""
 
-    __slots__ = ("_clock", "_cursor", "_prepare", "again", "rings")
+    __slots__ = ("_clock", "_cursor", "_prepare", "again", "rings", "tallies")
 
     def __init__(self, cursor: Cursor, clock: Clock | None, again: bool = False, prepare: bool | None = True) -> None:
         self._cursor = cursor
@@ -113,6 +113,7 @@ class PostgresTransaction:
         self._prepare = prepare
         self.again = again
         self.rings: set[int] = set()
+        self.tallies: dict[int, dict[str, int]] = {}
 
     def all(self, query: str, **parameters: Any) -> list[Row]:
         self._execute(query, parameters)
@@ -263,6 +264,7 @@ def _within(begin: str, work: Callable[[PostgresTransaction], Result]) -> Callab
     def in_transaction(tx: PostgresTransaction) -> Result:
         tx.execute(begin)
         result = work(tx)
+        tally.write(tx)
         tx.execute("COMMIT")
         return result
 

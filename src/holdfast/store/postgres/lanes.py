@@ -36,8 +36,8 @@ def insert(tx: PostgresTransaction, new: Sequence[NewMessage]) -> None:
         channels = {priority.channel_of(message.lane) for message in singles}
         groups = {channel: _group_of(tx, channel) for channel in channels}
         rows.add(tx, [rows.from_new(groups[priority.channel_of(message.lane)], message) for message in singles])
-        for group, count in sorted(Counter(groups[priority.channel_of(message.lane)] for message in singles).items()):
-            tally.add(tx, group, arrived=count)
+        for message in singles:
+            tally.add(tx, groups[priority.channel_of(message.lane)], arrived=1)
 
 
 def _append(tx: PostgresTransaction, new: Sequence[NewMessage]) -> None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from holdfast.errors import StoreError, Unavailable
-from holdfast.store import forks
+from holdfast.store import forks, tally
 from holdfast.store.sqlite.engines import Connection, Row, connect
 from holdfast.store.sqlite.errors import DriverError, is_busy, translated
 from holdfast.store.sqlite.filesystem import refuse_network
@@ -38,7 +38,7 @@ _OF_A_CONNECTION = (
 class SqliteTransaction:
     """Named queries on an open transaction, with the clock read once at its start."""
 
-    __slots__ = ("_connection", "_now", "rings")
+    __slots__ = ("_connection", "_now", "rings", "tallies")
 
     again = False  # A commit to a file has happened or has not; there is no answer to get lost.
 
@@ -46,6 +46,7 @@ class SqliteTransaction:
         self._connection = connection
         self._now = now
         self.rings: set[int] = set()
+        self.tallies: dict[int, dict[str, int]] = {}
 
     def all(self, query: str, **parameters: Any) -> list[Row]:
         parameters["now"] = self._now
@@ -167,6 +168,7 @@ class Database(forks.Guarded):
         try:
             transaction = SqliteTransaction(connection, self.now(connection))
             result = work(transaction)
+            tally.write(transaction)
             connection.rows("COMMIT")
         except BaseException as problem:
             _roll_back(connection)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 
 from holdfast.core import priority
@@ -17,16 +17,16 @@ from holdfast.store.transaction import Row
 def insert(tx: SqliteTransaction, new: Sequence[NewMessage]) -> None:
     """Plain messages are appended to their lanes, the others become rows."""
     tx.rings.update({priority.channel_of(lane) for lane in {message.lane for message in new}})
-    for channel, count in Counter(priority.channel_of(message.lane) for message in new).items():
-        tx.run("tally.arrive", channel=channel, count=count)
     lanes: dict[int, list[NewMessage]] = defaultdict(list)
     for message in new:
         if message.plain:
             lanes[message.lane].append(message)
     for lane, messages in lanes.items():
         _append(tx, lane, messages)
-    singles = [message for message in new if not message.plain]
-    rows.add(tx, [rows.from_new(_group_of(tx, message.lane), message) for message in singles])
+    singles = [rows.from_new(_group_of(tx, message.lane), message) for message in new if not message.plain]
+    rows.add(tx, singles)
+    for row in singles:
+        tally.add(tx, row.group, arrived=1)
 
 
 def claim(tx: SqliteTransaction, request: ClaimRequest) -> Claimed:

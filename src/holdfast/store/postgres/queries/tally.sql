@@ -1,9 +1,3 @@
--- name: arrive
--- Messages of a queue that were put in just now.
-INSERT INTO holdfast_tally (group_id, second, slot, arrived)
-SELECT id, (SELECT holdfast_now(:now::bigint)) / 1000000, pg_backend_pid(), :count FROM holdfast_group WHERE channel_id = :channel AND name = ''
-ON CONFLICT (group_id, second, slot) DO UPDATE SET arrived = holdfast_tally.arrived + excluded.arrived
-
 -- name: add
 -- Each of :completed was held for as long as it is since it was claimed.
 SELECT holdfast_count(:group::bigint, holdfast_now(:now::bigint), :arrived::bigint, :ended::bigint, :dead::bigint, :claimed::bigint,

@@ -1,9 +1,3 @@
--- name: arrive
--- Messages of a queue that were put in just now.
-INSERT INTO holdfast_tally (group_id, second, slot, arrived)
-SELECT id, :now / 1000000, 0, :count FROM holdfast_group WHERE channel_id = :channel AND name = ''
-ON CONFLICT (group_id, second, slot) DO UPDATE SET arrived = holdfast_tally.arrived + excluded.arrived
-
 -- name: add
 -- Each of :completed was held for as long as it is since it was claimed.
 INSERT INTO holdfast_tally (group_id, second, slot, arrived, ended, dead, claimed, completed, failed, lapsed, busy)
@@ -42,7 +36,14 @@ DELETE FROM holdfast_tally WHERE group_id = :group AND second > 0 AND second < :
 SELECT 1 FROM holdfast_tally WHERE group_id = :group AND second > 0 AND second < :now / 1000000 - 120 LIMIT 1
 
 -- name: totals
-SELECT coalesce(sum(arrived) - sum(ended), 0), coalesce(sum(dead), 0) FROM holdfast_tally WHERE group_id = :group
+-- What came into the lanes is known from their tails.
+SELECT coalesce(sum(arrived) - sum(ended), 0)
+       + (SELECT coalesce(sum(l.tail - (l.lane << 40)), 0)
+          FROM holdfast_group g JOIN holdfast_lane l ON l.lane >= 4 * g.channel_id AND l.lane < 4 * g.channel_id + 4
+          WHERE g.id = :group),
+       coalesce(sum(dead), 0)
+FROM holdfast_tally
+WHERE group_id = :group
 
 -- name: recent
 -- The last minute, and how long the messages completed in it were worked on.
