@@ -150,6 +150,7 @@ class AsyncHoldfast(AsyncOperating):
         on_dead: str = "continue",
         dead_letter: str | None = None,
         history: Duration = "1h",
+        history_limit: int = 100_000,
         max_age: Duration | None = None,
         max_size: int = 1_048_576,
         max_depth: int | None = None,
@@ -169,6 +170,7 @@ class AsyncHoldfast(AsyncOperating):
             on_dead=on_dead,
             dead_letter=dead_letter,
             history=history,
+            history_limit=history_limit,
             max_age=max_age,
             max_size=max_size,
             max_depth=max_depth,
@@ -265,10 +267,6 @@ class AsyncHoldfast(AsyncOperating):
     async def extend(self, claims: AsyncClaims, duration: Duration | None = None) -> None:
         """Renews leases for `duration` from now."""
         await self._run(self._hf.extend, _plain(claims), duration)
-
-    async def sweep(self, queue: str) -> int:
-        """Takes back leases that ended in silence. See `Holdfast.sweep`."""
-        return await self._run(self._hf.sweep, queue)
 
     async def close(self) -> None:
         """Closes every connection."""

@@ -117,6 +117,20 @@ class AsyncOperating(AsyncEscalating):
         """Where a message is and how often it was tried."""
         return await self._run(self._hf.status, message_id)
 
+    async def search(
+        self,
+        queue: str | None = None,
+        *,
+        key: str | None = None,
+        correlation_id: str | None = None,
+        headers: dict[str, Any] | None = None,
+        n: int = 100,
+        after: str | None = None,
+    ) -> list[MessageStatus]:
+        """Messages with this key, correlation id and headers. See `Holdfast.search`."""
+        call = self._hf.search
+        return await self._run(call, queue, key=key, correlation_id=correlation_id, headers=headers, n=n, after=after)
+
     async def peek(self, queue: str, n: int = 10) -> list[Message]:
         """The next messages in the order of claiming, without claiming them."""
         return await self._run(self._hf.peek, queue, n)
@@ -200,6 +214,14 @@ class AsyncOperating(AsyncEscalating):
         """Removes every chosen dead letter for good; how many."""
         call = self._hf.delete_dead_letters
         return await self._run(call, queue, error=error, key=key, since=since, before=before, progress=progress)
+
+    async def sweep(self, queue: str) -> int:
+        """Takes back leases that ended in silence, and more. See `Holdfast.sweep`."""
+        return await self._run(self._hf.sweep, queue)
+
+    async def maintain(self) -> int:
+        """Sweeps all queues of this tenant once. See `Holdfast.maintain`."""
+        return await self._run(self._hf.maintain)
 
     async def audit(self, n: int = 100, *, before: int | None = None) -> list[AuditRecord]:
         """Who replayed or deleted dead letters, newest first."""

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from holdfast import endings
+from holdfast import endings, limits
 from holdfast.bells import Bells
 from holdfast.channels import ChannelBook
 from holdfast.claims import Claim, Claims, as_list
@@ -23,7 +23,6 @@ from holdfast.drafting import Key, Options, draft
 from holdfast.errors import InvalidInput
 from holdfast.gather import Gather
 from holdfast.joining import driver_connection
-from holdfast.limits import checked_count
 from holdfast.message_types import MessageTypes
 from holdfast.operating import Operating
 from holdfast.presence import Presence
@@ -40,7 +39,8 @@ SHORTEST_NAP = 0.002
 ALONE_EVERY = 4
 """One claim in so many begins with a message whose last holder went silent, whatever else is more urgent."""
 
-SWEEP_LIMIT = 100
+LONGEST_SWEEP = 0.05
+"""Seconds that a client spends on a sweep, turn by turn, when there is much to do."""
 
 
 class Holdfast(Operating):
@@ -94,6 +94,7 @@ class Holdfast(Operating):
         on_dead: str = "continue",
         dead_letter: str | None = None,
         history: Duration = "1h",
+        history_limit: int = 100_000,
         max_age: Duration | None = None,
         max_size: int = 1_048_576,
         max_depth: int | None = None,
@@ -107,11 +108,11 @@ class Holdfast(Operating):
         `backoff` is the wait after a failure: doubling ("1s..60s"), fixed (30), a list ([60, 300, 1800]) or None.
         `ordering` is "unordered", "fifo" or "per_key"; with `on_dead="block"` a death stops its key until someone
         replays the dead letter or calls `unblock`. `dead_letter` names a queue that is told of every death.
-        `history` is how long finished messages can be looked up. `max_age` is how long a message may wait; after that
-        it expires. `max_size` is how many bytes of JSON a message may have, headers included; `max_depth` how many
-        messages may wait, after which an enqueue raises `QueueFull`. `idempotency_window` is how long an idempotency
-        key is remembered, `dead_retention` how long a dead letter is kept (None: for ever), `owner` who
-        is told of it and has to answer (see `owner`).
+        `history` is how long finished messages can be looked up, `history_limit` how many. `max_age` is how long a
+        message may wait; after that it expires. `max_size` is how many bytes of JSON it may have, headers included;
+        `max_depth` how many messages may wait, after which an enqueue raises `QueueFull`. `idempotency_window` is how
+        long an idempotency key is remembered, `dead_retention` how long a dead letter is kept (None: for ever), `owner`
+        who is told of it and has to answer.
         With `message_type` (a dataclass, TypedDict, msgspec or plain type) this client refuses bodies that do not fit,
         and claims have bodies of that type.
         """
@@ -127,6 +128,7 @@ class Holdfast(Operating):
                     "on_dead": on_dead,
                     "dead_letter": dead_letter,
                     "history": history,
+                    "history_limit": history_limit,
                     "max_age": max_age,
                     "max_size": max_size,
                     "max_depth": max_depth,
@@ -202,7 +204,7 @@ class Holdfast(Operating):
         """
         if not queues:
             raise InvalidInput('claim() needs the name of a queue: hf.claim("emails", n=10)')
-        checked_count(n)
+        limits.checked_count(n)
         patience = seconds(wait, "wait")
         channels = [self._book.channel(name) for name in queues]
         term = None if lease is None else _positive(micros(lease, "lease"))
@@ -266,13 +268,6 @@ class Holdfast(Operating):
             endings.refuse(endings.renew(held, ends))
 
     # --- operating ----------------------------------------------------------------------------------------------------
-
-    def sweep(self, queue: str) -> int:
-        """Takes back leases that ended in silence and prunes history that is over; how much it found to do.
-
-        Every client that claims does this by itself, now and then; calling it is never needed and always safe.
-        """
-        return self.store.messages.sweep(self._book.channel(queue), SWEEP_LIMIT)
 
     def close(self) -> None:
         """Closes every connection. The client may be used again; it then reopens them."""
@@ -372,7 +367,11 @@ class Holdfast(Operating):
     def _sweep(self, channels: Sequence[Channel]) -> None:
         for channel in channels:
             self._swept[channel.id] = time.monotonic() + self.settings.sweep_every
-            self.store.messages.sweep(channel, SWEEP_LIMIT, self._presence.note(channel.id, self.worker))
+            worker, deadline = self._presence.note(channel.id, self.worker), time.monotonic() + LONGEST_SWEEP
+            while self.store.messages.sweep(channel, limits.SWEEP_LIMIT, worker) >= limits.SWEEP_LIMIT:
+                worker = None
+                if time.monotonic() > deadline:
+                    break
 
     def _settle(self, claims: list[Claim], settlements: list[Settlement]) -> None:
         if settlements:

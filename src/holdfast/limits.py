@@ -1,10 +1,13 @@
-"""How many a call may ask for."""
+"""How much at a time."""
 
 from __future__ import annotations
 
 from holdfast.errors import InvalidInput
 
 MOST_AT_ONCE = 100_000
+
+SWEEP_LIMIT = 100
+"""How many leases, messages or remains one turn of a sweep deals with, of each kind."""
 
 
 def checked_count(n: int) -> int:

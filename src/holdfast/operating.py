@@ -6,11 +6,12 @@ import getpass
 import socket
 from typing import Any
 
-from holdfast import letters
+from holdfast import letters, limits
 from holdfast.channels import ChannelBook
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord
 from holdfast.core.message import Message, MessageStatus, encode_json, id_bytes, plain_text
 from holdfast.core.queue import blocked_order_key
+from holdfast.core.search import wanted
 from holdfast.core.stats import Stats
 from holdfast.letters import Moment, Progress
 from holdfast.limits import checked_count
@@ -54,6 +55,26 @@ class Operating(Escalating):
         """Where a message is and how often it was tried; None if it is unknown, or its history is over."""
         self._book.open()
         return self.store.reads.status(self.settings.tenant, id_bytes(message_id))
+
+    def search(
+        self,
+        queue: str | None = None,
+        *,
+        key: str | None = None,
+        correlation_id: str | None = None,
+        headers: dict[str, Any] | None = None,
+        n: int = 100,
+        after: str | None = None,
+    ) -> list[MessageStatus]:
+        """Messages with this key, correlation id and headers, in whatever state, oldest first.
+
+        The next page is `after` the last id of this one. By headers alone, every message of the queue is read.
+        """
+        self._book.open()
+        chosen = wanted(queue, key, correlation_id, headers)
+        return self.store.reads.search(
+            self.settings.tenant, chosen, checked_count(n), id_bytes(after) if after else None
+        )
 
     def peek(self, queue: str, n: int = 10) -> list[Message]:
         """The next messages in the order of claiming, without claiming them."""
@@ -153,6 +174,23 @@ class Operating(Escalating):
         return letters.act_on_many(
             self.store.letters, self.settings.tenant, self.actor, "delete", chosen, None, progress
         )
+
+    def sweep(self, queue: str) -> int:
+        """Takes back leases that ended in silence, ends messages past their time, and removes what was kept long enough
+        (history, results, idempotency keys, dead letters); how much it found to do, a hundred of each kind at most.
+
+        Every client that claims does this by itself, now and then; calling it is never needed and always safe.
+        """
+        return self.store.messages.sweep(self._book.channel(queue), limits.SWEEP_LIMIT)
+
+    def maintain(self) -> int:
+        """Sweeps all queues of this tenant once, and looks after notices; how much it found to do.
+
+        For queues that nobody claims from, and for those who like to do it by hand: `while hf.maintain(): pass`.
+        """
+        self._book.open()
+        queues = self.store.channels.names(self.settings.tenant)
+        return sum(self.sweep(queue) for queue in queues) + self.escalate()
 
     def audit(self, n: int = 100, *, before: int | None = None) -> list[AuditRecord]:
         """Who replayed or deleted dead letters, newest first; the next page is `before` the last id of this one."""

@@ -71,7 +71,7 @@ def write_late(log: Log, hf: Holdfast, queue: str, name: str, rounds: int) -> No
                     connection.execute("SELECT pg_current_xact_id()")
                     time.sleep(chance.uniform(0, 0.05))
                 for message in new:
-                    insert(PostgresTransaction(connection, None, False), [message])
+                    insert(PostgresTransaction(connection.cursor(binary=True), None), [message])
                     time.sleep(chance.choice([0, 0, 0.02]))
                 time.sleep(chance.choice([0, chance.uniform(0, 0.1)]))
                 if chance.random() < 0.1:

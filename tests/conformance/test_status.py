@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast import Holdfast, InvalidInput, MessageStatus
+from holdfast import Holdfast, InvalidInput
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, claim_one
 
@@ -79,8 +79,10 @@ def test_a_status_names_queue_and_times(hf: Holdfast, clock: FakeClock) -> None:
     now = clock()
     lane, row = hf.enqueue("q", 1).id, hf.enqueue("q", 2, delay=5).id
     clock.advance(1)
-    assert hf.status(lane) == MessageStatus(lane, "q", "pending", 0, now, now)
-    assert hf.status(row) == MessageStatus(row, "q", "pending", 0, now, now + 5_000_000)
+    for message_id, due_at in ((lane, now), (row, now + 5_000_000)):
+        found = hf.status(message_id)
+        assert (found.queue, found.state, found.attempts, found.enqueued_at) == ("q", "pending", 0, now)
+        assert (found.due_at, found.finished_at, found.history) == (due_at, None, [])
 
 
 @pytest.mark.parametrize("delay", [0, 5])

@@ -354,6 +354,7 @@ class QueueMachine(RuleBasedStateMachine):
             tables = subject.database.tables()
             left = {name: tables[f"holdfast_{name}"] for name in ("message", "run", "row")}
             assert not any(left.values()), f"I15: history is over, and something is still stored: {left}"
+            assert [subject.kept(queue) for queue in QUEUES] == [0] * len(QUEUES), "what is kept was miscounted"
 
 
 def _outcome(call: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, HoldfastError | None]:

@@ -183,6 +183,12 @@ class Subject:
         self.client.stats(queue)
         self._assert_unchanged(before, "I22: looking changed something")
 
+    def kept(self, queue: str) -> int:
+        """How many finished messages the store thinks it keeps."""
+        group = self.client._book.channel(queue).group
+        found = self.client.store.database.read(lambda tx: tx.one("tally.kept", group=group))  # type: ignore[attr-defined]
+        return int(found[0])
+
     def close(self) -> None:
         for client in [*self._abandoned, self.client]:
             client.close()

@@ -17,6 +17,10 @@ COMMANDS = {
     "peek": ("holdfast.cli.peek", "Show the next messages of a queue in the order of claiming."),
     "dlq": ("holdfast.cli.dlq", "Look at dead letters, replay them, delete them; and see who did."),
     "doctor": ("holdfast.cli.doctor", "Look at a database and say what is wrong with it, and what to do."),
+    "maintain": (
+        "holdfast.cli.maintain",
+        "Take back ended leases, expire messages, prune what is over: once, until nothing is left.",
+    ),
     "migrate": ("holdfast.cli.migrate", "Bring a database up to date, or print the SQL for it."),
     "rebase": ("holdfast.cli.rebase", "Make a database usable that was restored from another server's dump."),
 }

@@ -123,6 +123,12 @@ class Message(msgspec.Struct, eq=False, gc=False):
                 "nack it with permanent=True"
             ) from None
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Message) and (self.raw_id, self.raw_body) == (other.raw_id, other.raw_body)
+
+    def __hash__(self) -> int:
+        return hash(self.raw_id)
+
     def __repr__(self) -> str:
         return f"Message(id={self.id!r}, priority={self.priority}, key={self.key!r}, {len(self.raw_body)} bytes)"
 
@@ -141,8 +147,21 @@ class Lease(msgspec.Struct, gc=False):
     since: int
 
 
+class Failure(msgspec.Struct, frozen=True):
+    """One line of a message's error history. `at` is filled in by the database's clock."""
+
+    attempt: int
+    worker: str
+    error: str
+    at: int = 0
+
+
 class MessageStatus(msgspec.Struct, frozen=True):
-    """What is known of a message now."""
+    """What is known of a message now.
+
+    `due_at` is when a pending one can be claimed, `worker` and `until` say who works on it and for how long,
+    `finished_at` is when it ended; `history` are the attempts that failed. `message` is the message itself.
+    """
 
     id: str
     queue: str
@@ -151,15 +170,11 @@ class MessageStatus(msgspec.Struct, frozen=True):
     enqueued_at: int
     due_at: int | None = None
     result: Any = None
-
-
-class Failure(msgspec.Struct, frozen=True):
-    """One line of a message's error history. `at` is filled in by the database's clock."""
-
-    attempt: int
-    worker: str
-    error: str
-    at: int = 0
+    worker: str | None = None
+    until: int | None = None
+    finished_at: int | None = None
+    history: list[Failure] = []
+    message: Message | None = None
 
 
 def encode_json(value: Any, what: str = "body") -> bytes:

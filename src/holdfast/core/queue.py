@@ -36,6 +36,7 @@ class QueueSpec(msgspec.Struct, frozen=True):
     on_dead: str = "continue"
     max_depth: int | None = None
     owner: str | None = None
+    history_limit: int = 100_000
 
     @property
     def ordered(self) -> bool:
@@ -90,6 +91,8 @@ def _read(name: str, value: Any) -> Any:
         raise InvalidInput(f"max_size must be a whole number of bytes from 1 to {LARGEST}, not {value!r}")
     if name == "max_depth" and value is not None and (type(value) is not int or not 1 <= value <= DEEPEST):
         raise InvalidInput(f"max_depth must be a whole number from 1 to {DEEPEST}, or None for no limit, not {value!r}")
+    if name == "history_limit" and (type(value) is not int or not 0 <= value <= DEEPEST):
+        raise InvalidInput(f"history_limit must be a whole number from 0 to {DEEPEST}, not {value!r}")
     if name == "on_dead" and value not in ON_DEAD:
         raise InvalidInput(f"on_dead must be one of {', '.join(ON_DEAD)}, not {value!r}")
     if name in ("dead_letter", "owner") and value is not None:

@@ -82,12 +82,12 @@ def _cancel_in_run(tx: Transaction, group: int, content: Content) -> bool:
     held = tx.one("runs.holding", group=group, id=content.id)
     if held is None:
         return False
-    token, size = held[:2]
+    token, size, *_, before = held
     locked = tx.one("runs.lock", token=token)
     if locked is None:
         return False
     _, settled, gone, history = locked
-    place = run.places_left(gone, size)[held[4]]
+    place = run.places_left(gone, size)[before]
     if run.is_settled(settled, place):
         return False
     rows.add(tx, [NewRow(group, content, state=State.CANCELED, attempts=1)])

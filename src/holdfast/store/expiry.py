@@ -10,12 +10,12 @@ from holdfast.core import run
 from holdfast.core.deadletter import add_to_history
 from holdfast.core.lifecycle import Event, after_lapse
 from holdfast.core.message import Failure
-from holdfast.store import ageing, depth, rows, tally
+from holdfast.store import ageing, depth, history, rows, tally
 from holdfast.store.api import Channel
 from holdfast.store.burial import bury
 from holdfast.store.posting import Insert
 from holdfast.store.rows import Content, HeldRow, NewRow
-from holdfast.store.settling import close, drop
+from holdfast.store.settling import close
 from holdfast.store.transaction import Transaction
 
 
@@ -32,14 +32,14 @@ def sweep(tx: Transaction, insert: Insert, channel: Channel, limit: int, worker:
     found += over
     if found:
         tx.rings.add(channel.id)
-    return found + _prune(tx, channel, limit)
+    return found + history.prune(tx, channel, limit)
 
 
 def _take_back_runs(tx: Transaction, insert: Insert, channel: Channel, limit: int) -> int:
     """A silent run comes back as rows that are claimed one by one, so that a poison message can only hurt itself."""
     lapsed = tx.all("runs.lapsed", group=channel.group, limit=limit)
     verdict = after_lapse(channel.spec, 1)
-    for token, size, settled, gone, history, worker in lapsed:
+    for token, size, settled, gone, kept_for, worker in lapsed:
         members = zip(run.places_left(gone, size), tx.all("runs.members", token=token), strict=True)
         left = [Content.of(row) for place, row in members if not run.is_settled(settled, place)]
         failure = _silence(1, worker)
@@ -52,7 +52,7 @@ def _take_back_runs(tx: Transaction, insert: Insert, channel: Channel, limit: in
             depth.grow(tx, channel.group, len(left))
         tx.each("lanes.remove", [{"id": content.id} for content in left])
         tally.add(tx, channel.group, lapsed=len(left), ended=len(left) if verdict.event is Event.DIED else 0)
-        close(tx, token, history)
+        close(tx, token, kept_for)
     return len(lapsed)
 
 
@@ -92,21 +92,3 @@ def _back(channel: Channel, row: HeldRow, failure: Failure, now: int) -> dict[st
 
 def _silence(attempt: int, worker: str) -> Failure:
     return Failure(attempt, worker, f"the lease of {worker} ended without an answer: killed, hung or cut off")
-
-
-def _prune(tx: Transaction, channel: Channel, limit: int) -> int:
-    tally.fold(tx, channel.group)
-    tx.run("consumers.outdated", group=channel.group)
-    outdated = tx.all("runs.outdated", group=channel.group, limit=limit)
-    for (token,) in outdated:
-        drop(tx, token)
-    gone = tx.run("rows.outdated", group=channel.group, limit=limit)
-    gone += tx.run("results.outdated", group=channel.group, limit=limit)
-    gone += tx.run("idempotency.outdated", channel=channel.id, limit=limit)
-    if channel.spec.dead_retention is not None:
-        retention = round(channel.spec.dead_retention * 1_000_000)
-        dead = tx.run("dead.outdated", channel=channel.id, retention=retention, limit=limit)
-        tally.add(tx, channel.group, dead=-dead)
-        gone += dead
-        tx.run("notices.outdated", channel=channel.id, retention=retention, limit=limit)
-    return len(outdated) + gone

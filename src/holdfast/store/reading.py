@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.core import priority, run
-from holdfast.core.deadletter import BlockedKey
+from holdfast.core.deadletter import BlockedKey, read_history
 from holdfast.core.lifecycle import State
 from holdfast.core.message import Message, MessageId, MessageStatus, id_text
 from holdfast.core.queue import user_key
+from holdfast.core.search import Wanted
 from holdfast.core.stats import WINDOW, Stats
 from holdfast.store import tally
 from holdfast.store.api import Channel
@@ -19,7 +20,7 @@ from holdfast.store.transaction import Row, Transaction
 
 
 def status(tx: Transaction, tenant: str, message_id: MessageId) -> MessageStatus | None:
-    """Where a message is, and its result if it succeeded with one."""
+    """Where a message is, what happened to it, and its result if it succeeded with one."""
     found = _place(tx, tenant, message_id)
     if found is not None and found.state is State.SUCCEEDED:
         kept = tx.one("results.find", id=message_id)
@@ -27,27 +28,68 @@ def status(tx: Transaction, tenant: str, message_id: MessageId) -> MessageStatus
     return found
 
 
+def search(tx: Transaction, tenant: str, wanted: Wanted, limit: int, after: MessageId | None) -> list[MessageStatus]:
+    """Every message that is still known and fits, in the order of ids, wherever it is kept."""
+    found: list[MessageStatus] = []
+    while len(found) < limit:
+        ids = _candidates(tx, tenant, wanted, limit, after)
+        if not ids:
+            break
+        places = [status(tx, tenant, message_id) for message_id in ids]
+        found += [place for place in places if place is not None and wanted.fits(place)]
+        after = ids[-1]
+    return found[:limit]
+
+
+def _candidates(tx: Transaction, tenant: str, wanted: Wanted, limit: int, after: MessageId | None) -> list[MessageId]:
+    queries = ("rows.search", "lanes.search", "dead.search")
+    found = [
+        tx.all(query, tenant=tenant, queue=wanted.queue, limit=limit, after=after, **wanted.leading)
+        for query in queries
+    ]
+    return sorted({row[0] for rows in found for row in rows})[:limit]
+
+
 def _place(tx: Transaction, tenant: str, message_id: MessageId) -> MessageStatus | None:
     """Among the rows, in its lane, or dead. A row speaks for the lane it came from."""
-    row = tx.one("rows.find", id=message_id, tenant=tenant)
-    if row is not None:
-        _, _, state, attempts, due_at, enqueued_at, queue, _, _ = row
-        due = due_at if state == State.PENDING else None
-        return MessageStatus(id_text(message_id), queue, State(state), attempts, enqueued_at, due)
-    dead = tx.one("dead.find", id=message_id, tenant=tenant)
-    if dead is not None:
-        queue, attempts, enqueued_at = dead
-        return MessageStatus(id_text(message_id), queue, State.DEAD, attempts, enqueued_at)
+    kept = tx.one("rows.look_up", id=message_id, tenant=tenant) or tx.one("dead.look_up", id=message_id, tenant=tenant)
+    if kept is not None:
+        return _told(kept)
     found = tx.one("lanes.find", id=message_id, tenant=tenant)
-    if found is None:
+    member = tx.one("lanes.member", id=message_id)
+    if found is None or member is None:
         return None
     group, _, enqueued_at, queue = found
+    message = Content.of(member).message()
+    known = MessageStatus(message.id, queue, State.PENDING, 0, enqueued_at, message=message)
     if tx.one("lanes.is_pending", group=group, id=message_id):
-        return MessageStatus(id_text(message_id), queue, State.PENDING, 0, enqueued_at, enqueued_at)
+        return msgspec.structs.replace(known, due_at=enqueued_at)
     held = tx.one("runs.holding", group=group, id=message_id)
-    working = held is not None and not run.is_settled(held[2], run.places_left(held[3], held[1])[held[4]])
-    state = State.PROCESSING if working else State.SUCCEEDED
-    return MessageStatus(id_text(message_id), queue, state, 1, enqueued_at)
+    if held is None:
+        return msgspec.structs.replace(known, state=State.SUCCEEDED, attempts=1)
+    _, size, settled, gone, worker, until, before = held
+    if run.is_settled(settled, run.places_left(gone, size)[before]):
+        return msgspec.structs.replace(known, state=State.SUCCEEDED, attempts=1)
+    return msgspec.structs.replace(known, state=State.PROCESSING, attempts=1, worker=worker, until=until)
+
+
+def _told(row: Row) -> MessageStatus:
+    """What a row or a dead letter tells."""
+    message = Content.of(row).message()
+    queue, state, attempts, due_at, worker, until, finished_at, errors = row[9:]
+    return MessageStatus(
+        message.id,
+        queue,
+        State(state),
+        attempts,
+        message.enqueued_at,
+        due_at if state == State.PENDING else None,
+        worker=worker if state == State.PROCESSING else None,
+        until=until,
+        finished_at=finished_at,
+        history=read_history(errors),
+        message=message,
+    )
 
 
 def peek(tx: Transaction, channel: Channel, limit: int) -> list[Message]:

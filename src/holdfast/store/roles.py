@@ -11,6 +11,7 @@ from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord, 
 from holdfast.core.message import Message, MessageId, MessageStatus
 from holdfast.core.notice import Notice, OwnerSpec
 from holdfast.core.queue import QueueSpec
+from holdfast.core.search import Wanted
 from holdfast.core.stats import Stats
 from holdfast.store import acts, channels, escalation, letters, reading
 from holdfast.store.api import Channel
@@ -73,6 +74,9 @@ class ReadsRole:
 
     def status(self, tenant: str, message_id: MessageId) -> MessageStatus | None:
         return self._database.read(lambda tx: reading.status(tx, tenant, message_id))
+
+    def search(self, tenant: str, wanted: Wanted, limit: int, after: MessageId | None) -> list[MessageStatus]:
+        return self._database.read(lambda tx: reading.search(tx, tenant, wanted, limit, after))
 
     def peek(self, channel: Channel, limit: int) -> list[Message]:
         return self._database.read(lambda tx: reading.peek(tx, channel, limit))

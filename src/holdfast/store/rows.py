@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from holdfast.core.lifecycle import State
+from holdfast.core.lifecycle import FINAL, State
 from holdfast.core.message import Message, MessageId, NewMessage
+from holdfast.store import tally
 from holdfast.store.transaction import Row, Transaction
 
 
@@ -80,6 +81,9 @@ class NewRow(msgspec.Struct):
 def add(tx: Transaction, new: Sequence[NewRow]) -> list[bool]:
     """Inserts rows; False where the id is already there."""
     hold_keys(tx, [(row.group, row.order_key) for row in new])
+    for row in new:
+        if row.state in FINAL:
+            tally.add(tx, row.group, kept=1)
     return [inserted is not None for inserted in tx.each("rows.insert", [_columns(row) for row in new])]
 
 
@@ -93,8 +97,10 @@ def end(
 ) -> Row | None:
     """Ends a row that has not ended: canceled or expired. Whether it was the head of its key; None if it is over."""
     ended = tx.one("rows.end", group=group, id=message_id, state=state.value, attempts=attempts)
-    if ended is not None and replay_of:
-        tx.one("dead.end_replay", id=replay_of, state=state.value)
+    if ended is not None:
+        tally.add(tx, group, kept=1)
+        if replay_of:
+            tx.one("dead.end_replay", id=replay_of, state=state.value)
     return ended
 
 

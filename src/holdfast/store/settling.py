@@ -60,15 +60,17 @@ def split(tx: Transaction, token: int, size: int, settled: run.Bits, gone: run.B
 def close(tx: Transaction, token: int, history: int) -> None:
     """A run is over: its range goes when the group's history is, and at once if there is none."""
     if history:
-        tx.run("runs.finish", token=token)
+        finished = tx.one("runs.finish", token=token)
+        assert finished is not None, "an open run is there until it is closed"
+        tally.add(tx, finished[0], kept=finished[1])
     else:
         drop(tx, token)
 
 
-def drop(tx: Transaction, token: int) -> None:
-    """A run leaves as one range."""
-    tx.run("runs.drop_messages", token=token)
-    tx.run("runs.drop", token=token)
+def drop(tx: Transaction, *tokens: int) -> None:
+    """Each run leaves as one range."""
+    tx.each("runs.drop_messages", [{"token": token} for token in tokens])
+    tx.each("runs.drop", [{"token": token} for token in tokens])
 
 
 def _settle_run(tx: Transaction, insert: Insert, token: int, settlements: list[Indexed]) -> list[int]:
@@ -172,6 +174,8 @@ def _succeed(tx: Transaction, chosen: list[tuple[Settlement, HeldRow]]) -> None:
             end_replay(tx, row.replay_of, State.SUCCEEDED)
         if result is not None and result[2] == 0:
             forgotten.append({"group": settlement.lease.group, "id": settlement.message_id})
+        else:
+            tally.add(tx, settlement.lease.group, kept=1)
     tx.each("rows.remove", forgotten)
 
 

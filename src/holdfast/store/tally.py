@@ -12,7 +12,17 @@ from holdfast.store.transaction import Transaction
 
 _ENDS = {Event.ACKED, Event.DIED, Event.EXPIRED}
 _FAILS = {Event.FAILED, Event.DIED}
-_NOTHING = {"arrived": 0, "ended": 0, "dead": 0, "claimed": 0, "completed": 0, "failed": 0, "lapsed": 0, "since": 0}
+_NOTHING = {
+    "arrived": 0,
+    "ended": 0,
+    "dead": 0,
+    "claimed": 0,
+    "completed": 0,
+    "failed": 0,
+    "lapsed": 0,
+    "since": 0,
+    "kept": 0,
+}
 
 
 def add(tx: Transaction, group: int, **sums: int) -> None:

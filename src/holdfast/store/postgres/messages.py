@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from holdfast.core.message import Duplicate, NewMessage
 from holdfast.core.settlement import Settlement
-from holdfast.store import arriving, expiry, extending
+from holdfast.store import arriving, expiry, extending, history
 from holdfast.store.api import Channel, Claimed, ClaimRequest
 from holdfast.store.postgres import lanes
 from holdfast.store.postgres.connection import Database
@@ -53,6 +53,8 @@ class PostgresMessages:
         return self._database.write(lambda tx: extending.extend(tx, settlements, micros))
 
     def sweep(self, channel: Channel, limit: int, worker: str | None = None) -> int:
+        if worker is None and not self._database.glance(lambda tx: history.is_due(tx, channel)):
+            return 0
         return self._database.write(lambda tx: expiry.sweep(tx, lanes.insert, channel, limit, worker))
 
     def _settle(self, settlements: Sequence[Settlement]) -> list[bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.store import tally
 from holdfast.store.channels import find
 from holdfast.store.expiry import sweep
 from holdfast.store.migrate import schema_version
@@ -55,9 +56,10 @@ def _rebase(tx: PostgresTransaction) -> None:
         channel = find(tx, tenant, name)
         while channel is not None and sweep(tx, lanes.insert, channel, limit=1_000):
             pass
-    for (token,) in tx.all("schema.finished_runs"):
+    for token, group, size in tx.all("schema.finished_runs"):
         tx.run("runs.drop_messages", token=token)
         tx.run("runs.drop", token=token)
+        tally.add(tx, group, kept=-size)
     tx.run("schema.renumber_messages")
     tx.run("schema.forget_cursors")
     tx.run("schema.restart_cursors")

@@ -49,6 +49,8 @@ CREATE TABLE holdfast_message (
 );
 
 CREATE UNIQUE INDEX holdfast_message_id ON holdfast_message (id);
+CREATE INDEX holdfast_message_key ON holdfast_message (key, id) WHERE key IS NOT NULL;
+CREATE INDEX holdfast_message_correlation ON holdfast_message (correlation_id, id) WHERE correlation_id IS NOT NULL;
 
 -- One row per group and lane, never updated: locking it makes claims of a lane take turns.
 CREATE TABLE holdfast_lane (
@@ -126,6 +128,8 @@ CREATE TABLE holdfast_row (
 );
 
 CREATE UNIQUE INDEX holdfast_row_id ON holdfast_row (id, group_id);
+CREATE INDEX holdfast_row_key ON holdfast_row (key, id) WHERE key IS NOT NULL;
+CREATE INDEX holdfast_row_correlation ON holdfast_row (correlation_id, id) WHERE correlation_id IS NOT NULL;
 CREATE INDEX holdfast_row_due ON holdfast_row (group_id, lane, due_at, seq) WHERE state = 'pending' AND head;
 CREATE INDEX holdfast_row_alone ON holdfast_row (group_id, due_at, seq) WHERE state = 'pending' AND head AND alone;
 CREATE INDEX holdfast_row_leased ON holdfast_row (group_id, until, seq) WHERE state = 'processing';
@@ -200,6 +204,8 @@ CREATE TABLE holdfast_dead (
 CREATE INDEX holdfast_dead_channel ON holdfast_dead (channel_id, id);
 CREATE INDEX holdfast_dead_age ON holdfast_dead (channel_id, failed_at);
 CREATE INDEX holdfast_dead_message ON holdfast_dead (message_id);
+CREATE INDEX holdfast_dead_key ON holdfast_dead (key, message_id) WHERE key IS NOT NULL;
+CREATE INDEX holdfast_dead_correlation ON holdfast_dead (correlation_id, message_id) WHERE correlation_id IS NOT NULL;
 
 -- Who did what to dead letters, and to how many.
 CREATE TABLE holdfast_audit (
@@ -251,8 +257,8 @@ CREATE INDEX holdfast_notice_tenant ON holdfast_notice (tenant, id);
 CREATE INDEX holdfast_notice_dead ON holdfast_notice (dead_id);
 CREATE INDEX holdfast_notice_age ON holdfast_notice (channel_id, created_at);
 
--- How many messages came, ended, died (less those whose dead letters were removed), were claimed, acked, failed and lost by silence, and for
--- how long the acked ones were worked on: per second and session. Second 0 has what is long ago.
+-- How many messages came, ended, died (less those whose dead letters were removed), were claimed, acked, failed and lost by silence, for
+-- how long the acked ones were worked on, and how many are kept as history: per second and session. Second 0 has what is long ago.
 CREATE TABLE holdfast_tally (
     group_id  bigint NOT NULL REFERENCES holdfast_group (id),
     second    bigint NOT NULL,
@@ -265,6 +271,7 @@ CREATE TABLE holdfast_tally (
     failed    bigint NOT NULL DEFAULT 0,
     lapsed    bigint NOT NULL DEFAULT 0,
     busy      bigint NOT NULL DEFAULT 0,
+    kept      bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (group_id, second, slot)
 );
 

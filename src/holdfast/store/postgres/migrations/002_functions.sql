@@ -199,17 +199,18 @@ $$;
 -- Adds to what a group has done this second. Every session has a row of its own, so that nobody waits.
 CREATE FUNCTION holdfast_count(
     reader bigint, moment bigint, new_arrived bigint, new_ended bigint, new_dead bigint, new_claimed bigint, new_completed bigint,
-    new_failed bigint, new_lapsed bigint, since bigint
+    new_failed bigint, new_lapsed bigint, since bigint, new_kept bigint
 ) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     INSERT INTO holdfast_tally AS t
-        (group_id, second, slot, arrived, ended, dead, claimed, completed, failed, lapsed, busy)
+        (group_id, second, slot, arrived, ended, dead, claimed, completed, failed, lapsed, busy, kept)
     VALUES (reader, moment / 1000000, pg_backend_pid(), new_arrived, new_ended, new_dead, new_claimed, new_completed, new_failed,
-            new_lapsed, new_completed * moment - since)
+            new_lapsed, new_completed * moment - since, new_kept)
     ON CONFLICT (group_id, second, slot) DO UPDATE SET
         arrived = t.arrived + excluded.arrived, ended = t.ended + excluded.ended, dead = t.dead + excluded.dead,
         claimed = t.claimed + excluded.claimed, completed = t.completed + excluded.completed,
-        failed = t.failed + excluded.failed, lapsed = t.lapsed + excluded.lapsed, busy = t.busy + excluded.busy;
+        failed = t.failed + excluded.failed, lapsed = t.lapsed + excluded.lapsed, busy = t.busy + excluded.busy,
+        kept = t.kept + excluded.kept;
 END
 $$;
 
@@ -245,7 +246,8 @@ BEGIN
         ELSE
             PERFORM holdfast_drop(mine);
         END IF;
-        PERFORM holdfast_count(mine.group_id, moment, 0, mine.size, 0, 0, mine.size, 0, 0, mine.size * sinces[place]);
+        PERFORM holdfast_count(mine.group_id, moment, 0, mine.size, 0, 0, mine.size, 0, 0, mine.size * sinces[place],
+                               CASE WHEN kept_for > 0 THEN mine.size ELSE 0 END);
         RETURN NEXT mine.token;
     END LOOP;
 END
@@ -309,8 +311,9 @@ BEGIN
     channel := reader.channel_id;
     RETURN NEXT;
     done := done - returned;
-    IF done > 0 OR failed > 0 THEN
-        PERFORM holdfast_count(reader.id, moment, 0, done, 0, 0, done, failed, 0, done * since);
+    IF done > 0 OR failed > 0 OR changed AND finished THEN
+        PERFORM holdfast_count(reader.id, moment, 0, done, 0, 0, done, failed, 0, done * since,
+                               CASE WHEN changed AND finished AND reader.history > 0 THEN mine.size ELSE 0 END);
     END IF;
     IF NOT changed THEN
         RETURN;
@@ -344,7 +347,7 @@ BEGIN
             FOR found_row IN SELECT * FROM holdfast_claim_rows(readers[place], NULL, 1, moment,
                                      moment + terms[place], new_worker, true)
             LOOP
-                PERFORM holdfast_count(readers[place], moment, 0, 0, 0, 1, 0, 0, 0, 0);
+                PERFORM holdfast_count(readers[place], moment, 0, 0, 0, 1, 0, 0, 0, 0, 0);
                 RETURN NEXT found_row.granted;
                 RETURN;
             END LOOP;
@@ -361,7 +364,7 @@ BEGIN
                     taken := taken + 1;
                     RETURN NEXT found_row.granted;
                     IF found_row.alone THEN
-                        PERFORM holdfast_count(readers[place], moment, 0, 0, 0, 1, 0, 0, 0, 0);
+                        PERFORM holdfast_count(readers[place], moment, 0, 0, 0, 1, 0, 0, 0, 0, 0);
                         RETURN;
                     END IF;
                 END LOOP;
@@ -375,7 +378,7 @@ BEGIN
             END IF;
         END LOOP;
         IF taken > before THEN
-            PERFORM holdfast_count(readers[place], moment, 0, 0, 0, taken - before, 0, 0, 0, 0);
+            PERFORM holdfast_count(readers[place], moment, 0, 0, 0, taken - before, 0, 0, 0, 0, 0);
         END IF;
         EXIT WHEN taken >= wanted;
     END LOOP;

@@ -44,14 +44,36 @@ WHERE id = ANY (ARRAY(
     LIMIT :limit
 ))
 
--- name: find
+-- name: look_up
 -- The last death of a message.
-SELECT c.name, d.attempts, d.enqueued_at
+SELECT d.message_id, d.lane, d.body, d.headers, d.key, d.correlation_id, d.reply_to, NULL::bigint, d.enqueued_at,
+       c.name, 'dead', d.attempts, NULL::bigint, NULL, NULL::bigint, d.failed_at, d.errors
 FROM holdfast_dead d
 JOIN holdfast_channel c ON c.id = d.channel_id
 WHERE d.message_id = :id::uuid AND d.tenant = :tenant
 ORDER BY d.id DESC
 LIMIT 1
+
+-- name: search
+-- By one of the three; each has an index but the last.
+SELECT DISTINCT message_id FROM (
+    SELECT m.message_id FROM holdfast_dead m
+    JOIN holdfast_channel c ON c.id = m.channel_id
+    WHERE m.key = :key::text AND c.tenant = :tenant AND (:queue::text IS NULL OR c.name = :queue)
+      AND (:after::uuid IS NULL OR m.message_id > :after::uuid)
+    UNION ALL
+    SELECT m.message_id FROM holdfast_dead m
+    JOIN holdfast_channel c ON c.id = m.channel_id
+    WHERE m.correlation_id = :correlation_id::text AND c.tenant = :tenant AND (:queue::text IS NULL OR c.name = :queue)
+      AND (:after::uuid IS NULL OR m.message_id > :after::uuid)
+    UNION ALL
+    SELECT m.message_id FROM holdfast_dead m
+    JOIN holdfast_channel c ON c.id = m.channel_id
+    WHERE :header::bytea IS NOT NULL AND position(:header::bytea IN m.headers) > 0 AND c.tenant = :tenant AND (:queue::text IS NULL OR c.name = :queue)
+      AND (:after::uuid IS NULL OR m.message_id > :after::uuid)
+) AS found
+ORDER BY message_id
+LIMIT :limit
 
 -- name: begin_replay
 UPDATE holdfast_dead SET replayed_as = :new_id::uuid, replay_state = 'pending'

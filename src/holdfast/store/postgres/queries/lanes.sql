@@ -89,6 +89,27 @@ JOIN holdfast_channel c ON c.id = m.lane / 4
 JOIN holdfast_group g ON g.channel_id = c.id AND g.name = ''
 WHERE m.id = :id::uuid AND c.tenant = :tenant
 
+-- name: search
+-- By one of the three; each has an index but the last.
+SELECT DISTINCT id FROM (
+    SELECT m.id FROM holdfast_message m
+    JOIN holdfast_channel c ON c.id = m.lane / 4
+    WHERE m.key = :key::text AND c.tenant = :tenant AND (:queue::text IS NULL OR c.name = :queue)
+      AND (:after::uuid IS NULL OR m.id > :after::uuid)
+    UNION ALL
+    SELECT m.id FROM holdfast_message m
+    JOIN holdfast_channel c ON c.id = m.lane / 4
+    WHERE m.correlation_id = :correlation_id::text AND c.tenant = :tenant AND (:queue::text IS NULL OR c.name = :queue)
+      AND (:after::uuid IS NULL OR m.id > :after::uuid)
+    UNION ALL
+    SELECT m.id FROM holdfast_message m
+    JOIN holdfast_channel c ON c.id = m.lane / 4
+    WHERE :header::bytea IS NOT NULL AND position(:header::bytea IN m.headers) > 0 AND c.tenant = :tenant AND (:queue::text IS NULL OR c.name = :queue)
+      AND (:after::uuid IS NULL OR m.id > :after::uuid)
+) AS found
+ORDER BY id
+LIMIT :limit
+
 -- name: is_known
 -- Whether an insert whose answer got lost did store this message.
 SELECT 1 FROM holdfast_message WHERE id = :id::uuid

@@ -17,6 +17,7 @@ UPDATE holdfast_run SET settled = :settled, gone = :gone WHERE token = :token
 
 -- name: finish
 UPDATE holdfast_run SET finished_at = (SELECT holdfast_now(:now::bigint)) WHERE token = :token
+RETURNING group_id, size
 
 -- name: extend
 UPDATE holdfast_run SET until = (SELECT holdfast_now(:now::bigint)) + :micros
@@ -42,7 +43,7 @@ ORDER BY m.xid, m.seq
 
 -- name: holding
 -- The open run that a claimed message of a lane is in, and how many of that run are before it. A group has few open runs.
-SELECT r.token, r.size, r.settled, r.gone,
+SELECT r.token, r.size, r.settled, r.gone, r.worker, r.until,
        (SELECT count(*) FROM holdfast_message n
         WHERE n.lane = r.lane AND (n.xid, n.seq) > (r.after_xid, r.after_seq) AND (n.xid, n.seq) < (m.xid, m.seq)
           AND pg_visible_in_snapshot(n.xid, r.hi) AND NOT pg_visible_in_snapshot(n.xid, r.lo))
@@ -53,10 +54,18 @@ JOIN holdfast_run r ON r.group_id = :group AND r.finished_at IS NULL AND r.lane 
 WHERE m.id = :id::uuid
 
 -- name: outdated
-SELECT r.token
+SELECT r.token, r.size
 FROM holdfast_run r
 JOIN holdfast_group g ON g.id = r.group_id
 WHERE r.group_id = :group AND r.finished_at <= (SELECT holdfast_now(:now::bigint)) - g.history
+ORDER BY r.finished_at
+LIMIT :limit
+FOR UPDATE OF r SKIP LOCKED
+
+-- name: oldest_finished
+SELECT r.token, r.size, r.finished_at
+FROM holdfast_run r
+WHERE r.group_id = :group AND r.finished_at IS NOT NULL
 ORDER BY r.finished_at
 LIMIT :limit
 FOR UPDATE OF r SKIP LOCKED
@@ -67,9 +76,10 @@ USING holdfast_run r
 WHERE r.token = :token AND m.lane = r.lane
   AND (m.xid, m.seq) > (r.after_xid, r.after_seq) AND (m.xid, m.seq) <= (r.last_xid, r.last_seq)
   AND pg_visible_in_snapshot(m.xid, r.hi) AND NOT pg_visible_in_snapshot(m.xid, r.lo)
+RETURNING 1
 
 -- name: drop
-DELETE FROM holdfast_run WHERE token = :token
+DELETE FROM holdfast_run WHERE token = :token RETURNING 1
 
 -- name: open_runs
 SELECT size, settled FROM holdfast_run WHERE group_id = :group AND finished_at IS NULL

@@ -42,7 +42,7 @@ UPDATE holdfast_run SET until = 0 WHERE finished_at IS NULL
 SELECT tenant, name FROM holdfast_channel
 
 -- name: finished_runs
-SELECT token FROM holdfast_run
+SELECT token, group_id, size FROM holdfast_run
 
 -- name: renumber_messages
 UPDATE holdfast_message SET xid = pg_current_xact_id()

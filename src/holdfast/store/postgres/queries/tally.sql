@@ -1,7 +1,7 @@
 -- name: add
 -- Each of :completed was held for as long as it is since it was claimed.
 SELECT holdfast_count(:group::bigint, holdfast_now(:now::bigint), :arrived::bigint, :ended::bigint, :dead::bigint, :claimed::bigint,
-                      :completed::bigint, :failed::bigint, :lapsed::bigint, :since::bigint)
+                      :completed::bigint, :failed::bigint, :lapsed::bigint, :since::bigint, :kept::bigint)
 
 -- name: fold
 -- What is older than two minutes becomes one row.
@@ -9,8 +9,8 @@ WITH old AS (
     DELETE FROM holdfast_tally WHERE group_id = :group AND second > 0 AND second < (SELECT holdfast_now(:now::bigint)) / 1000000 - 120
     RETURNING *
 )
-INSERT INTO holdfast_tally (group_id, second, slot, arrived, ended, dead, claimed, completed, failed, lapsed, busy)
-SELECT group_id, 0, 0, sum(arrived), sum(ended), sum(dead), sum(claimed), sum(completed), sum(failed), sum(lapsed), sum(busy)
+INSERT INTO holdfast_tally (group_id, second, slot, arrived, ended, dead, claimed, completed, failed, lapsed, busy, kept)
+SELECT group_id, 0, 0, sum(arrived), sum(ended), sum(dead), sum(claimed), sum(completed), sum(failed), sum(lapsed), sum(busy), sum(kept)
 FROM old
 GROUP BY group_id
 ON CONFLICT (group_id, second, slot) DO UPDATE SET
@@ -21,7 +21,8 @@ ON CONFLICT (group_id, second, slot) DO UPDATE SET
     completed = holdfast_tally.completed + excluded.completed,
     failed = holdfast_tally.failed + excluded.failed,
     lapsed = holdfast_tally.lapsed + excluded.lapsed,
-    busy = holdfast_tally.busy + excluded.busy
+    busy = holdfast_tally.busy + excluded.busy,
+    kept = holdfast_tally.kept + excluded.kept
 
 -- name: forget
 -- SQLite needs this; here the fold has removed them.
@@ -39,3 +40,6 @@ SELECT coalesce(sum(claimed), 0)::bigint, coalesce(sum(completed), 0)::bigint, c
        coalesce(sum(lapsed), 0)::bigint, coalesce(sum(busy), 0)::bigint
 FROM holdfast_tally
 WHERE group_id = :group AND second > (SELECT holdfast_now(:now::bigint)) / 1000000 - :window AND second > 0
+
+-- name: kept
+SELECT coalesce(sum(kept), 0)::bigint FROM holdfast_tally WHERE group_id = :group

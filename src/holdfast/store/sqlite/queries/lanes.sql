@@ -69,6 +69,27 @@ JOIN holdfast_channel c ON c.id = (m.position >> 40) / 4
 JOIN holdfast_group g ON g.channel_id = c.id AND g.name = ''
 WHERE m.id = :id AND c.tenant = :tenant
 
+-- name: search
+-- By one of the three; each has an index but the last.
+SELECT DISTINCT id FROM (
+    SELECT m.id FROM holdfast_message m
+    JOIN holdfast_channel c ON c.id = (m.position >> 40) / 4
+    WHERE m.key = :key AND c.tenant = :tenant AND (:queue IS NULL OR c.name = :queue)
+      AND (:after IS NULL OR m.id > :after)
+    UNION ALL
+    SELECT m.id FROM holdfast_message m
+    JOIN holdfast_channel c ON c.id = (m.position >> 40) / 4
+    WHERE m.correlation_id = :correlation_id AND c.tenant = :tenant AND (:queue IS NULL OR c.name = :queue)
+      AND (:after IS NULL OR m.id > :after)
+    UNION ALL
+    SELECT m.id FROM holdfast_message m
+    JOIN holdfast_channel c ON c.id = (m.position >> 40) / 4
+    WHERE :header IS NOT NULL AND instr(m.headers, :header) > 0 AND c.tenant = :tenant AND (:queue IS NULL OR c.name = :queue)
+      AND (:after IS NULL OR m.id > :after)
+) AS found
+ORDER BY id
+LIMIT :limit
+
 -- name: is_known
 -- Whether an insert whose answer got lost did store this message.
 SELECT 1 FROM holdfast_message WHERE id = :id

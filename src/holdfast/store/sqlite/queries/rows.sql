@@ -128,6 +128,38 @@ JOIN holdfast_group g ON g.id = r.group_id
 JOIN holdfast_channel c ON c.id = g.channel_id
 WHERE r.id = :id AND c.tenant = :tenant
 
+-- name: look_up
+SELECT r.id, r.lane, r.body, r.headers, r.key, r.correlation_id, r.reply_to, r.expires_at, r.enqueued_at,
+       c.name, r.state, r.attempts, r.due_at, r.worker, r.until, r.finished_at, r.errors
+FROM holdfast_row r
+JOIN holdfast_group g ON g.id = r.group_id
+JOIN holdfast_channel c ON c.id = g.channel_id
+WHERE r.id = :id AND c.tenant = :tenant
+
+-- name: search
+-- By one of the three; each has an index but the last.
+SELECT DISTINCT id FROM (
+    SELECT m.id FROM holdfast_row m
+    JOIN holdfast_group g ON g.id = m.group_id
+    JOIN holdfast_channel c ON c.id = g.channel_id
+    WHERE m.key = :key AND c.tenant = :tenant AND (:queue IS NULL OR c.name = :queue)
+      AND (:after IS NULL OR m.id > :after)
+    UNION ALL
+    SELECT m.id FROM holdfast_row m
+    JOIN holdfast_group g ON g.id = m.group_id
+    JOIN holdfast_channel c ON c.id = g.channel_id
+    WHERE m.correlation_id = :correlation_id AND c.tenant = :tenant AND (:queue IS NULL OR c.name = :queue)
+      AND (:after IS NULL OR m.id > :after)
+    UNION ALL
+    SELECT m.id FROM holdfast_row m
+    JOIN holdfast_group g ON g.id = m.group_id
+    JOIN holdfast_channel c ON c.id = g.channel_id
+    WHERE :header IS NOT NULL AND instr(m.headers, :header) > 0 AND c.tenant = :tenant AND (:queue IS NULL OR c.name = :queue)
+      AND (:after IS NULL OR m.id > :after)
+) AS found
+ORDER BY id
+LIMIT :limit
+
 -- name: held
 SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'processing'
 
@@ -136,3 +168,10 @@ SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'pending' 
 
 -- name: oldest
 SELECT enqueued_at FROM holdfast_row WHERE group_id = :group AND state = 'pending' ORDER BY enqueued_at, seq LIMIT 1
+
+-- name: oldest_finished
+SELECT r.id, r.finished_at
+FROM holdfast_row r
+WHERE r.group_id = :group AND r.finished_at IS NOT NULL
+ORDER BY r.finished_at
+LIMIT :limit

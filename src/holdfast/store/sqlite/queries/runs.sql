@@ -15,6 +15,7 @@ UPDATE holdfast_run SET settled = :settled, gone = :gone WHERE token = :token
 
 -- name: finish
 UPDATE holdfast_run SET finished_at = :now WHERE token = :token
+RETURNING group_id, size
 
 -- name: extend
 UPDATE holdfast_run SET until = :now + :micros
@@ -37,17 +38,24 @@ ORDER BY m.position
 
 -- name: holding
 -- The open run that a claimed message of a lane is in, and how many of that run are before it. A group has few open runs.
-SELECT r.token, r.size, r.settled, r.gone,
+SELECT r.token, r.size, r.settled, r.gone, r.worker, r.until,
        (SELECT count(*) FROM holdfast_message n WHERE n.position >= r.first AND n.position < m.position)
 FROM holdfast_message m
 JOIN holdfast_run r ON r.group_id = :group AND r.finished_at IS NULL AND r.first <= m.position AND r.last >= m.position
 WHERE m.id = :id
 
 -- name: outdated
-SELECT r.token
+SELECT r.token, r.size
 FROM holdfast_run r
 JOIN holdfast_group g ON g.id = r.group_id
 WHERE r.group_id = :group AND r.finished_at <= :now - g.history
+ORDER BY r.finished_at
+LIMIT :limit
+
+-- name: oldest_finished
+SELECT r.token, r.size, r.finished_at
+FROM holdfast_run r
+WHERE r.group_id = :group AND r.finished_at IS NOT NULL
 ORDER BY r.finished_at
 LIMIT :limit
 
@@ -55,9 +63,10 @@ LIMIT :limit
 DELETE FROM holdfast_message
 WHERE position >= (SELECT first FROM holdfast_run WHERE token = :token)
   AND position <= (SELECT last FROM holdfast_run WHERE token = :token)
+RETURNING 1
 
 -- name: drop
-DELETE FROM holdfast_run WHERE token = :token
+DELETE FROM holdfast_run WHERE token = :token RETURNING 1
 
 -- name: open_runs
 SELECT size, settled FROM holdfast_run WHERE group_id = :group AND finished_at IS NULL

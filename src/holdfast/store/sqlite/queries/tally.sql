@@ -1,7 +1,7 @@
 -- name: add
 -- Each of :completed was held for as long as it is since it was claimed.
-INSERT INTO holdfast_tally (group_id, second, slot, arrived, ended, dead, claimed, completed, failed, lapsed, busy)
-VALUES (:group, :now / 1000000, 0, :arrived, :ended, :dead, :claimed, :completed, :failed, :lapsed, :completed * :now - :since)
+INSERT INTO holdfast_tally (group_id, second, slot, arrived, ended, dead, claimed, completed, failed, lapsed, busy, kept)
+VALUES (:group, :now / 1000000, 0, :arrived, :ended, :dead, :claimed, :completed, :failed, :lapsed, :completed * :now - :since, :kept)
 ON CONFLICT (group_id, second, slot) DO UPDATE SET
     arrived = holdfast_tally.arrived + excluded.arrived,
     ended = holdfast_tally.ended + excluded.ended,
@@ -10,12 +10,13 @@ ON CONFLICT (group_id, second, slot) DO UPDATE SET
     completed = holdfast_tally.completed + excluded.completed,
     failed = holdfast_tally.failed + excluded.failed,
     lapsed = holdfast_tally.lapsed + excluded.lapsed,
-    busy = holdfast_tally.busy + excluded.busy
+    busy = holdfast_tally.busy + excluded.busy,
+    kept = holdfast_tally.kept + excluded.kept
 
 -- name: fold
 -- What is older than two minutes becomes one row.
-INSERT INTO holdfast_tally (group_id, second, slot, arrived, ended, dead, claimed, completed, failed, lapsed, busy)
-SELECT group_id, 0, 0, sum(arrived), sum(ended), sum(dead), sum(claimed), sum(completed), sum(failed), sum(lapsed), sum(busy)
+INSERT INTO holdfast_tally (group_id, second, slot, arrived, ended, dead, claimed, completed, failed, lapsed, busy, kept)
+SELECT group_id, 0, 0, sum(arrived), sum(ended), sum(dead), sum(claimed), sum(completed), sum(failed), sum(lapsed), sum(busy), sum(kept)
 FROM holdfast_tally
 WHERE group_id = :group AND second > 0 AND second < :now / 1000000 - 120
 GROUP BY group_id
@@ -27,7 +28,8 @@ ON CONFLICT (group_id, second, slot) DO UPDATE SET
     completed = holdfast_tally.completed + excluded.completed,
     failed = holdfast_tally.failed + excluded.failed,
     lapsed = holdfast_tally.lapsed + excluded.lapsed,
-    busy = holdfast_tally.busy + excluded.busy
+    busy = holdfast_tally.busy + excluded.busy,
+    kept = holdfast_tally.kept + excluded.kept
 
 -- name: forget
 DELETE FROM holdfast_tally WHERE group_id = :group AND second > 0 AND second < :now / 1000000 - 120
@@ -50,3 +52,6 @@ WHERE group_id = :group
 SELECT coalesce(sum(claimed), 0), coalesce(sum(completed), 0), coalesce(sum(failed), 0), coalesce(sum(lapsed), 0), coalesce(sum(busy), 0)
 FROM holdfast_tally
 WHERE group_id = :group AND second > :now / 1000000 - :window AND second > 0
+
+-- name: kept
+SELECT coalesce(sum(kept), 0) FROM holdfast_tally WHERE group_id = :group

@@ -1,0 +1,80 @@
+"""What has ended is kept for a while, and not too much of it. Shared by both stores."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+
+from holdfast.store import tally
+from holdfast.store.api import Channel
+from holdfast.store.settling import drop
+from holdfast.store.transaction import Transaction
+
+
+def prune(tx: Transaction, channel: Channel, limit: int) -> int:
+    """Removes what was kept long enough, up to `limit` of each kind; how much."""
+    gone = _outdated(tx, channel, limit) + _surplus(tx, channel, limit)
+    gone += tx.run("results.outdated", group=channel.group, limit=limit)
+    gone += tx.run("idempotency.outdated", channel=channel.id, limit=limit)
+    if channel.spec.dead_retention is not None:
+        retention = round(channel.spec.dead_retention * 1_000_000)
+        dead = tx.run("dead.outdated", channel=channel.id, retention=retention, limit=limit)
+        tx.run("notices.outdated", channel=channel.id, retention=retention, limit=limit)
+        tally.add(tx, channel.group, dead=-dead)
+        gone += dead
+    tally.fold(tx, channel.group)
+    tx.run("consumers.outdated", group=channel.group)
+    return gone
+
+
+def _outdated(tx: Transaction, channel: Channel, limit: int) -> int:
+    """Longer ago than the queue's history."""
+    runs = tx.all("runs.outdated", group=channel.group, limit=limit)
+    drop(tx, *(token for token, _ in runs))
+    gone = tx.run("rows.outdated", group=channel.group, limit=limit)
+    tally.add(tx, channel.group, kept=-gone - sum(size for _, size in runs))
+    return len(runs) + gone
+
+
+def _surplus(tx: Transaction, channel: Channel, limit: int) -> int:
+    """More than the queue keeps: the oldest go, runs and rows as they ended."""
+    excess = surplus(tx, channel)
+    if excess <= 0:
+        return 0
+    runs = tx.all("runs.oldest_finished", group=channel.group, limit=limit)
+    rows = tx.all("rows.oldest_finished", group=channel.group, limit=limit)
+    oldest = [(at, size, "run", token) for token, size, at in runs] + [(at, 1, "row", one) for one, at in rows]
+    gone = []
+    for one in sorted(oldest, key=itemgetter(0)):
+        if excess <= 0:
+            break
+        gone.append(one)
+        excess -= one[1]
+    drop(tx, *(token for _, _, kind, token in gone if kind == "run"))
+    tx.each("rows.remove", [{"group": channel.group, "id": one} for _, _, kind, one in gone if kind == "row"])
+    tally.add(tx, channel.group, kept=-sum(size for _, size, _, _ in gone))
+    return len(gone)
+
+
+def surplus(tx: Transaction, channel: Channel) -> int:
+    """How many finished messages are kept beyond the queue's limit."""
+    kept = tx.one("tally.kept", group=channel.group)
+    assert kept is not None, "a sum is always one row"
+    return kept[0] - channel.spec.history_limit  # type: ignore[no-any-return]
+
+
+def is_due(tx: Transaction, channel: Channel) -> bool:
+    """Whether a sweep would find anything to do: one look instead of a dozen."""
+    spec = channel.spec
+    found = tx.one(
+        "channels.is_due",
+        group=channel.group,
+        channel=channel.id,
+        max_age=_micros(spec.max_age),
+        history=_micros(spec.history),
+        retention=_micros(spec.dead_retention),
+    )
+    return found is not None or spec.max_age is not None or surplus(tx, channel) > 0
+
+
+def _micros(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1_000_000)

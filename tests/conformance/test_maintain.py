@@ -1,0 +1,116 @@
+"""What time does to a queue, done by anyone who asks, in bounded turns, and for nothing when there is nothing to do."""
+
+import pytest
+
+from holdfast import Claim, Holdfast, InvalidInput, State, endings
+from holdfast.core.settlement import Settlement
+from holdfast.store.api import ClaimRequest
+from tests.clock import FakeClock
+from tests.conformance.steps import OpenClient, counts, kill, state
+
+
+def test_one_call_does_every_duty_of_every_queue(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("leases", lease=5)
+    hf.queue("ages", max_age=5)
+    hf.queue("done", history=5)
+    hf.queue("graves", dead_retention=5, owner="mia")
+    hf.queue("keys", idempotency_window=5, history=5)
+    hf.owner("mia", escalate_after=5, owner="boss")
+    hf.enqueue_many("leases", range(3))
+    hf.claim("leases", n=3)
+    old = hf.enqueue("ages", 1).id
+    short = hf.enqueue("leases", 1, ttl=3).id
+    done = hf.enqueue("done", 1).id
+    hf.claim("done")[0].ack({"result": 1})
+    kill(hf, queue="graves")
+    first = hf.enqueue("keys", 1, idempotency_key="k")
+    clock.advance(5)
+    assert hf.maintain() > 0
+    assert counts(hf, "leases").pending == 3
+    assert (state(hf, old), state(hf, short), state(hf, done)) == (State.EXPIRED, State.EXPIRED, None)
+    assert hf.dead_letters("graves") == []
+    assert hf.enqueue("keys", 1, idempotency_key="k").id != first.id
+    assert hf.maintain() == 0
+
+
+def test_nobody_has_to_claim(client: OpenClient, hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", max_age=5)
+    lost = hf.enqueue("q", 1).id
+    clock.advance(5)
+    assert client(worker="cron").maintain() == 1
+    assert state(hf, lost) is State.EXPIRED
+
+
+def test_a_turn_is_bounded(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", history=1)
+    for _ in range(150):
+        hf.enqueue("q", 1)
+        hf.ack(hf.claim("q"))
+    clock.advance(1)
+    turns = []
+    while done := hf.sweep("q"):
+        turns.append(done)
+    assert turns == [100, 50]
+
+
+def test_a_busy_consumer_keeps_pace(hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends more messages between two sweeps than one turn removes."""
+    monkeypatch.setattr("holdfast.client.LONGEST_SWEEP", 60)
+    hf.queue("q", history=1)
+    for _ in range(3):
+        for number in range(130):
+            hf.enqueue("q", number)
+        for _ in range(130):
+            hf.store.messages.settle(acks(hf))
+        clock.advance(2)
+    hf.claim("q")
+    assert hf.sweep("q") == 0
+
+
+def acks(hf: Holdfast) -> list[Settlement]:
+    """Claims one without the sweep that a client does first."""
+    channel = hf._book.channel("q")
+    grants = hf.store.messages.claim(ClaimRequest([channel], 1, "anna")).grants
+    return endings.acked([Claim(one.message, one.attempt, one.lease, one.member, channel, hf) for one in grants])
+
+
+@pytest.mark.parametrize("delay", [0, 1], ids=["in a lane", "as rows"])
+def test_history_is_capped_by_count(hf: Holdfast, clock: FakeClock, delay: int) -> None:
+    hf.queue("q", history_limit=10)
+    ids = [receipt.id for receipt in hf.enqueue_many("q", range(30), delay=delay)]
+    clock.advance(delay)
+    while claims := hf.claim("q", n=5):
+        clock.advance(1)
+        hf.ack(claims)
+    hf.sweep("q")
+    known = [one for one in ids if hf.status(one)]
+    assert known == ids[-10:]
+    assert hf.sweep("q") == 0
+
+
+def test_what_ended_otherwise_counts_too(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", history_limit=2, max_age=50)
+    ids = [hf.enqueue("q", n).id for n in range(4)]
+    hf.cancel(ids[0])
+    clock.advance(1)
+    hf.cancel(ids[1])
+    clock.advance(1)
+    hf.ack(hf.claim("q"))
+    clock.advance(48)
+    hf.sweep("q")
+    hf.sweep("q")
+    assert [state(hf, one) for one in ids] == [None, None, State.SUCCEEDED, State.EXPIRED]
+
+
+def test_without_history_nothing_is_kept(hf: Holdfast) -> None:
+    hf.queue("q", history_limit=0)
+    done = hf.enqueue("q", 1).id
+    hf.ack(hf.claim("q"))
+    hf.sweep("q")
+    assert hf.status(done) is None
+
+
+@pytest.mark.parametrize("limit", [-1, 1.5, "3", True, None])
+def test_a_limit_that_makes_no_sense_is_refused(hf: Holdfast, limit: object) -> None:
+    with pytest.raises(InvalidInput, match="history_limit"):
+        hf.queue("q", history_limit=limit)  # type: ignore[arg-type]
