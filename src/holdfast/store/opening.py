@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from holdfast.errors import InvalidInput
+from holdfast.core.message import clean_text
+from holdfast.errors import InvalidInput, shown
 from holdfast.settings import Settings
 from holdfast.store.api import Store
 from holdfast.store.migrate import script
@@ -19,21 +20,24 @@ def open_store(settings: Settings) -> Store:
         return _open_sqlite(settings)
     if kind in ("postgresql", "postgres"):
         return _open_postgres(settings)
-    raise InvalidInput(f"{_without_password(settings.url)!r} is not a database URL; write {_FORMS}")
+    raise InvalidInput(f"{shown(_without_password(settings.url))} is not a database URL; write {_FORMS}")
 
 
 def migration_script(url: str) -> str:
     """The SQL that creates everything Holdfast needs, for the kind of database that the URL names."""
     folder = {"sqlite": "sqlite", "postgresql": "postgres", "postgres": "postgres"}.get(url.partition(":")[0])
     if folder is None:
-        raise InvalidInput(f"{_without_password(url)!r} is not a database URL; write {_FORMS}")
+        raise InvalidInput(f"{shown(_without_password(url))} is not a database URL; write {_FORMS}")
     return script(f"holdfast.store.{folder}")
 
 
 def _open_sqlite(settings: Settings) -> Store:
     from holdfast.store.sqlite import SqliteStore
 
-    parts = urlsplit(settings.url)
+    try:
+        parts = urlsplit(settings.url)
+    except ValueError as problem:
+        raise InvalidInput(f"the url cannot be read ({problem}); write {_FORMS}") from None
     options = dict(parse_qsl(parts.query))
     engine = options.pop("engine", "apsw")
     if options:
@@ -41,6 +45,8 @@ def _open_sqlite(settings: Settings) -> Store:
     path = unquote(parts.path[1:])
     if parts.netloc or not path or path == ":memory:":
         raise InvalidInput("a sqlite URL names a file: sqlite:///relative.db or sqlite:////absolute.db")
+    if clean_text(path) != path:
+        raise InvalidInput(f"the path in the url may not hold NUL or lone surrogates: {shown(path)}")
     return SqliteStore(path, engine=engine, clock=settings.clock, patience=settings.patience)
 
 
@@ -53,5 +59,8 @@ def _open_postgres(settings: Settings) -> Store:
 
 
 def _without_password(url: object) -> str:
-    parts = urlsplit(str(url))
+    try:
+        parts = urlsplit(str(url))
+    except ValueError:
+        return "…"
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
