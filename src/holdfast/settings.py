@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.core.discretion import without_password
 from holdfast.core.duration import seconds
 from holdfast.core.message import plain_text
 from holdfast.core.queue import channel_name
@@ -41,6 +42,10 @@ class Settings(msgspec.Struct, frozen=True):
         _number(self.sweep_every, "sweep_every")
         if self.clock is not None and not callable(self.clock):
             raise InvalidInput("clock must be a function that returns microseconds since 1970")
+
+    def __repr__(self) -> str:
+        """Without a password: settings end up in logs."""
+        return f"Settings(url={without_password(self.url)!r}, tenant={self.tenant!r}, worker={self.worker!r})"
 
 
 def _named(value: str | None, what: str) -> None:

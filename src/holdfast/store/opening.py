@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from holdfast.core.discretion import without_password
 from holdfast.core.message import clean_text
 from holdfast.errors import InvalidInput, shown
 from holdfast.settings import Settings
@@ -20,14 +21,14 @@ def open_store(settings: Settings) -> Store:
         return _open_sqlite(settings)
     if kind in ("postgresql", "postgres"):
         return _open_postgres(settings)
-    raise InvalidInput(f"{shown(_without_password(settings.url))} is not a database URL; write {_FORMS}")
+    raise _no_url(settings.url)
 
 
 def migration_script(url: str) -> str:
     """The SQL that creates everything Holdfast needs, for the kind of database that the URL names."""
     folder = {"sqlite": "sqlite", "postgresql": "postgres", "postgres": "postgres"}.get(url.partition(":")[0])
     if folder is None:
-        raise InvalidInput(f"{shown(_without_password(url))} is not a database URL; write {_FORMS}")
+        raise _no_url(url)
     return script(f"holdfast.store.{folder}")
 
 
@@ -51,6 +52,8 @@ def _open_sqlite(settings: Settings) -> Store:
 
 
 def _open_postgres(settings: Settings) -> Store:
+    if not settings.url.partition(":")[2].startswith("//"):
+        raise _no_url(settings.url)
     try:
         from holdfast.store.postgres import PostgresStore
     except ImportError as problem:
@@ -58,9 +61,5 @@ def _open_postgres(settings: Settings) -> Store:
     return PostgresStore(settings.url, clock=settings.clock, patience=settings.patience)
 
 
-def _without_password(url: object) -> str:
-    try:
-        parts = urlsplit(str(url))
-    except ValueError:
-        return "…"
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+def _no_url(url: object) -> InvalidInput:
+    return InvalidInput(f"{shown(without_password(url))} is not a database URL; write {_FORMS}")
