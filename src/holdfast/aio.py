@@ -20,7 +20,7 @@ from holdfast.core.duration import Duration
 from holdfast.core.message import Lease, Message
 from holdfast.core.retry import Backoff
 from holdfast.core.settlement import Settlement
-from holdfast.drafting import Key, Options
+from holdfast.drafting import Key, Options, listed
 from holdfast.errors import InvalidInput
 from holdfast.gather import Gather
 from holdfast.joining import async_driver_connection, is_awaited
@@ -283,8 +283,9 @@ class AsyncHoldfast(AsyncOperating):
         if conn is not None:
             return await self._within(conn, partial(self._hf._put, queue, bodies, options))
         book = self._hf._book
-        channel = book.channel(queue) if book.knows(queue) else await self._run(book.channel, queue)
-        new = self._hf._draft(channel, bodies, options)
+        known = book.knows(queue)
+        trial = partial(self._hf._draft, bodies=bodies if known else listed(bodies), options=options)
+        new = trial(book.channel(queue) if known else await self._run(book.channel, queue, trial))
         return receipts(new, await self._inserts.call(new)) if new else []
 
     async def _within(self, conn: Any, call: Callable[..., Result]) -> Result:
@@ -347,7 +348,7 @@ def _tell(answer: asyncio.Future[list[Answer]], outcome: list[Answer] | BaseExce
 
 
 def _plain(claims: AsyncClaims) -> list[Claim]:
-    held = [claims] if isinstance(claims, AsyncClaim) else list(claims)
+    held = list(claims) if isinstance(claims, Iterable) else [claims]
     if not all(isinstance(claim, AsyncClaim) for claim in held):
         raise InvalidInput("expected claims, as hf.claim() returns them")
     return [claim.claim for claim in held]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Sequence
 
 from holdfast.core.queue import QueueSpec, channel_name
 from holdfast.errors import InvalidInput, SchemaTooNew, StoreError, UnknownQueue
 from holdfast.settings import Settings
 from holdfast.store import forks
 from holdfast.store.api import Channel, Joined, Store
+
+Trial = Callable[[Channel], object]
 
 FRESH = 1.0
 """Seconds for which a queue's settings are trusted; a change elsewhere is seen after that."""
@@ -41,7 +44,7 @@ class ChannelBook(forks.Guarded):
 
     def knows(self, name: str) -> bool:
         """Whether `channel(name)` would answer without asking the database."""
-        found = self._known.get(name)
+        found = self._known.get(name) if isinstance(name, str) else None
         return found is not None and time.monotonic() < found[0]
 
     def declare(self, name: str, spec: QueueSpec) -> Channel:
@@ -51,8 +54,11 @@ class ChannelBook(forks.Guarded):
         self.open()
         return self._remember(self._store.channels.declare(self._settings.tenant, name, spec))
 
-    def channel(self, name: str) -> Channel:
-        """The queue of this name; one that was never declared comes to life with the defaults, unless strict."""
+    def channel(self, name: str, trial: Trial | None = None) -> Channel:
+        """The queue of this name; one that was never declared comes to life with the defaults, unless strict.
+
+        Before it does, what it is wanted for has its `trial`: what is refused leaves no queue behind.
+        """
         found = self._known.get(name) if isinstance(name, str) else None
         if found is not None and time.monotonic() < found[0]:
             return found[1]
@@ -61,18 +67,30 @@ class ChannelBook(forks.Guarded):
         channel = self._store.channels.find(self._settings.tenant, name)
         if channel is not None:
             return self._remember(channel)
-        if self._settings.strict:
-            raise _undeclared(name)
+        self._try_out(name, trial)
         return self.declare(name, QueueSpec())
 
-    def channel_within(self, joined: Joined, name: str) -> Channel:
+    def channels(self, names: Sequence[str]) -> list[Channel]:
+        """The queues of these names; if one cannot be a name, none comes to life."""
+        for name in names:
+            if not self.knows(name):
+                channel_name(name)
+        return [self.channel(name) for name in names]
+
+    def channel_within(self, joined: Joined, name: str, trial: Trial | None = None) -> Channel:
         """The same, seen from a caller's transaction: one that it brings to life is gone if it is rolled back."""
         if self.knows(channel_name(name)):
             return self._known[name][1]
         found = joined.find(self._settings.tenant, name)
-        if found is None and self._settings.strict:
-            raise _undeclared(name)
+        if found is None:
+            self._try_out(name, trial)
         return found or joined.declare(self._settings.tenant, name, QueueSpec())
+
+    def _try_out(self, name: str, trial: Trial | None) -> None:
+        if self._settings.strict:
+            raise _undeclared(name)
+        if trial is not None:
+            trial(Channel(0, 0, self._settings.tenant, name, QueueSpec()))
 
     def _remember(self, channel: Channel) -> Channel:
         self._known[channel.name] = (time.monotonic() + FRESH, channel)

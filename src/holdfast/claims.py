@@ -78,7 +78,7 @@ Claims = Claim | Iterable[Claim]
 
 def as_list(claims: Claims) -> list[Claim]:
     """One claim or many, as a list."""
-    held = [claims] if isinstance(claims, Claim) else list(claims)
+    held = list(claims) if isinstance(claims, Iterable) else [claims]
     if not set(map(type, held)) <= {Claim}:
         raise InvalidInput("expected claims, as hf.claim() returns them")
     return held

@@ -7,6 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from holdfast import endings, limits
@@ -14,15 +15,16 @@ from holdfast.bells import Bells
 from holdfast.channels import ChannelBook
 from holdfast.claims import Claim, Claims, as_list
 from holdfast.core import priority as priorities
-from holdfast.core.duration import Duration, micros, seconds
+from holdfast.core.duration import Duration, seconds
 from holdfast.core.message import Duplicate, NewMessage
 from holdfast.core.queue import queue_spec
 from holdfast.core.retry import Backoff
 from holdfast.core.settlement import Settlement
-from holdfast.drafting import Key, Options, draft
+from holdfast.drafting import Key, Options, draft, listed
 from holdfast.errors import InvalidInput
 from holdfast.gather import Gather
 from holdfast.joining import driver_connection
+from holdfast.limits import checked_count, checked_term
 from holdfast.message_types import MessageTypes
 from holdfast.operating import Operating
 from holdfast.presence import Presence
@@ -116,7 +118,7 @@ class Holdfast(Operating):
         With `message_type` (a dataclass, TypedDict, msgspec or plain type) this client refuses bodies that do not fit,
         and claims have bodies of that type.
         """
-        self._types.set(name, message_type)
+        reader = self._types.reader(message_type)
         self._book.declare(
             name,
             queue_spec(
@@ -138,6 +140,7 @@ class Holdfast(Operating):
                 }
             ),
         )
+        self._types.set(name, reader)
 
     def queues(self) -> list[str]:
         """The names of all declared queues of this tenant."""
@@ -204,11 +207,11 @@ class Holdfast(Operating):
         """
         if not queues:
             raise InvalidInput('claim() needs the name of a queue: hf.claim("emails", n=10)')
-        limits.checked_count(n)
+        checked_count(n)
         patience = seconds(wait, "wait")
-        channels = [self._book.channel(name) for name in queues]
-        term = None if lease is None else _positive(micros(lease, "lease"))
+        term = None if lease is None else checked_term(lease, "lease")
         finished = as_list(ack)
+        channels = self._book.channels(queues)
         request = ClaimRequest(channels, n, self.worker, term, endings.acked(finished), self._is_turn_of_the_alone())
         self._sweep_now_and_then(channels)
         self._escalate_now_and_then()
@@ -264,7 +267,7 @@ class Holdfast(Operating):
         held = as_list(claims)
         if held:
             term = max(claim.channel.spec.lease for claim in held) if duration is None else duration
-            ends = self.store.messages.extend(endings.acked(held), _positive(micros(term, "duration")))
+            ends = self.store.messages.extend(endings.acked(held), checked_term(term, "duration"))
             endings.refuse(endings.renew(held, ends))
 
     # --- operating ----------------------------------------------------------------------------------------------------
@@ -292,11 +295,13 @@ class Holdfast(Operating):
     # --- the ladder below ---------------------------------------------------------------------------------------------
 
     def _put(self, queue: str, bodies: Iterable[Any], options: Options, conn: Any) -> list[Receipt]:
+        bodies = listed(bodies) if not self._book.knows(queue) else bodies
+        trial = partial(self._draft, bodies=bodies, options=options)
         if conn is None:
-            new = self._draft(self._book.channel(queue), bodies, options)
+            new = trial(self._book.channel(queue, trial))
             return receipts(new, self._inserts.call(new)) if new else []
         joined = self.store.join(driver_connection(conn))
-        new = self._draft(self._book.channel_within(joined, queue), bodies, options)
+        new = trial(self._book.channel_within(joined, queue, trial))
         return receipts(new, joined.insert(new)) if new else []
 
     def _draft(self, channel: Channel, bodies: Iterable[Any], options: Options) -> list[NewMessage]:
@@ -384,9 +389,3 @@ def _is_over(claim: Claim, request: ClaimRequest) -> bool:
     if max_age is None and claim.message.expires_at is None:
         return False
     return claim.message.outlived(max_age, claim.lease.until - request.term(claim.channel))
-
-
-def _positive(term: int) -> int:
-    if term <= 0:
-        raise InvalidInput("a lease must be longer than 0 seconds")
-    return term

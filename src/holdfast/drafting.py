@@ -11,7 +11,7 @@ from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration, micros
 from holdfast.core.lifecycle import must_be_alone
 from holdfast.core.message import NewMessage, Once, encode_json, plain_text
-from holdfast.errors import InvalidInput, TooLarge
+from holdfast.errors import InvalidInput, TooLarge, shown
 from holdfast.store.api import Channel
 from holdfast.store.ids import new_id
 
@@ -42,8 +42,8 @@ def draft(
     room = channel.spec.max_size - len(raw_headers or b"")
     plain, alone = wait == 0 and life is None and not channel.spec.ordered, must_be_alone(channel.spec, 0)
     keys: Iterable[str | None] = repeat(None)
-    if callable(key) or idempotency_key is not None:
-        bodies = list(bodies)
+    if callable(key) or idempotency_key is not None or not isinstance(bodies, Iterable):
+        bodies = listed(bodies)
     if callable(key):
         keys = [plain_text(key(body), "key") for body in bodies]
     elif key is not None:
@@ -80,6 +80,13 @@ def draft(
     return new
 
 
+def listed(bodies: Iterable[Any]) -> list[Any]:
+    """Bodies that can be gone through more than once."""
+    if not isinstance(bodies, Iterable):
+        raise InvalidInput(f"bodies must be a list, or something else to go through, not {shown(bodies)}")
+    return bodies if isinstance(bodies, list) else list(bodies)
+
+
 def _make_unique(channel: Channel, new: list[NewMessage], bodies: Iterable[Any], key: Key) -> None:
     """Gives each message its idempotency key."""
     window = micros(channel.spec.idempotency_window)
@@ -97,5 +104,5 @@ def _life(life: int, wait: int) -> int:
 
 def _checked(headers: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(headers, dict) or not all(isinstance(name, str) for name in headers):
-        raise InvalidInput("headers must be a dict with text as keys")
+        raise InvalidInput(f"headers must be a dict with text as keys, not {shown(headers)}")
     return headers

@@ -22,6 +22,19 @@ HoldfastError
 
 from __future__ import annotations
 
+import reprlib
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = _short.maxlong = 80
+
+
+def shown(value: object) -> str:
+    """A refused value as an error quotes it: recognisable, and never a page long."""
+    try:
+        return _short.repr(value)
+    except Exception:
+        return f"a value of the type {type(value).__name__}"
+
 
 class HoldfastError(Exception):
     """Something went wrong in Holdfast."""

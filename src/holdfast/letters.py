@@ -10,11 +10,14 @@ from typing import Any
 from holdfast.core.deadletter import Selection
 from holdfast.core.message import plain_text
 from holdfast.core.queue import channel_name
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, shown
 from holdfast.store.api import Letters
 
 PAGE = 100
 """How many letters one transaction deals with."""
+
+SLOWEST, FASTEST = 0.001, 1_000_000
+"""Letters per second: below, a pause would last longer than anyone waits; above, there is no pause."""
 
 Moment = datetime | int
 Progress = Callable[[int, int], object]
@@ -26,7 +29,7 @@ def selection(
 ) -> Selection:
     """Checks what a user asked for."""
     return Selection(
-        queue=None if queue is None else channel_name(queue),
+        queue=None if queue is None else channel_name(queue, "queue"),
         error=plain_text(error, "error"),
         key=plain_text(key, "key"),
         since=moment(since, "since"),
@@ -42,7 +45,14 @@ def moment(value: Moment | None, what: str) -> int | None:
             raise InvalidInput(f"{what} needs a time zone: datetime.now(timezone.utc)")
         return round(value.timestamp() * 1_000_000)
     if value is not None and (type(value) is not int or not 0 <= value < 2**62):
-        raise InvalidInput(f"{what} must be a datetime or microseconds since 1970, not {value!r}")
+        raise InvalidInput(f"{what} must be a datetime or microseconds since 1970, not {shown(value)}")
+    return value
+
+
+def record(value: int | None, what: str) -> int | None:
+    """The number of a record of the audit."""
+    if value is not None and (type(value) is not int or not 0 <= value < 2**62):
+        raise InvalidInput(f"{what} must be the id of a record, as hf.audit() lists them, not {shown(value)}")
     return value
 
 
@@ -57,6 +67,8 @@ def act_on_many(
 ) -> int:
     """Replays or deletes all that are chosen now; how many. What dies while it runs is not meant."""
     pause, size = _pace(rate)
+    if progress is not None and not callable(progress):
+        raise InvalidInput(f"progress must be a function of two numbers, done and total, not {shown(progress)}")
     total, last = letters.matching(tenant, chosen)
     if last is None:
         return 0
@@ -76,7 +88,7 @@ def _pace(rate: Any) -> tuple[float, int]:
     """The pause between pages, and their size: ten pages a second, or one letter at a time below that."""
     if rate is None:
         return 0.0, PAGE
-    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate < float("inf"):
-        raise InvalidInput(f"rate must be messages per second, above 0, not {rate!r}")
+    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not SLOWEST <= rate <= FASTEST:
+        raise InvalidInput(f"rate must be messages per second, from {SLOWEST} to {FASTEST}, not {shown(rate)}")
     size = max(1, min(PAGE, round(rate / 10)))
     return size / rate, size

@@ -12,8 +12,7 @@ import msgspec
 
 from holdfast.claims import Claim
 from holdfast.core.message import Message, NewMessage
-from holdfast.core.queue import channel_name
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, shown
 
 
 class MessageTypes:
@@ -22,16 +21,22 @@ class MessageTypes:
     def __init__(self) -> None:
         self._decoders: dict[str, msgspec.json.Decoder[Any]] = {}
 
-    def set(self, queue: str, message_type: Any) -> None:
-        """From now on bodies of this queue have this type; None forgets it."""
-        channel_name(queue)
+    @staticmethod
+    def reader(message_type: Any) -> msgspec.json.Decoder[Any] | None:
+        """What reads bodies of this type; None if they have none."""
         if message_type is None:
-            self._decoders.pop(queue, None)
-            return
+            return None
         try:
-            self._decoders[queue] = msgspec.json.Decoder(message_type)
-        except TypeError as problem:
-            raise InvalidInput(f"message_type {message_type!r} cannot be read from JSON: {problem}") from None
+            return msgspec.json.Decoder(message_type)
+        except (TypeError, NameError) as problem:
+            raise InvalidInput(f"message_type {shown(message_type)} cannot be read from JSON: {problem}") from None
+
+    def set(self, queue: str, reader: msgspec.json.Decoder[Any] | None) -> None:
+        """From now on bodies of this queue are read by this one; None forgets it."""
+        if reader is None:
+            self._decoders.pop(queue, None)
+        else:
+            self._decoders[queue] = reader
 
     def check(self, queue: str, new: Sequence[NewMessage]) -> None:
         """Refuses bodies that a consumer could not read."""

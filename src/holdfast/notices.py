@@ -84,10 +84,10 @@ class Escalating:
         return self.store.notices.find(
             self.settings.tenant,
             plain_text(owner, "owner"),
-            None if queue is None else channel_name(queue),
+            None if queue is None else channel_name(queue, "queue"),
             not acknowledged,
             checked_count(n),
-            id_bytes(after) if after else None,
+            None if after is None else id_bytes(after),
         )
 
     def acknowledge(self, *notice_ids: str, remark: str | None = None) -> int:
@@ -109,7 +109,7 @@ class Escalating:
         """
         if not callable(callback):
             raise InvalidInput("on_notice() needs a function that takes a list of notices")
-        self._callbacks[None if owner is None else channel_name(owner)] = callback
+        self._callbacks[None if owner is None else channel_name(owner, "owner")] = callback
 
     def escalate(self) -> int:
         """Passes on notices that nobody answered in time, sends digests, tells callbacks; how many notices it moved.

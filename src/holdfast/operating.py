@@ -73,12 +73,13 @@ class Operating(Escalating):
         self._book.open()
         chosen = wanted(queue, key, correlation_id, headers)
         return self.store.reads.search(
-            self.settings.tenant, chosen, checked_count(n), id_bytes(after) if after else None
+            self.settings.tenant, chosen, checked_count(n), id_bytes(after) if after is not None else None
         )
 
     def peek(self, queue: str, n: int = 10) -> list[Message]:
         """The next messages in the order of claiming, without claiming them."""
-        return self._types.dress_messages(queue, self.store.reads.peek(self._book.channel(queue), checked_count(n)))
+        limit = checked_count(n)
+        return self._types.dress_messages(queue, self.store.reads.peek(self._book.channel(queue), limit))
 
     def stats(self, queue: str) -> Stats:
         """How many messages are pending, waiting for their time, being worked on, dead."""
@@ -90,7 +91,8 @@ class Operating(Escalating):
 
     def blocked_keys(self, queue: str, n: int = 100) -> list[BlockedKey]:
         """The keys of an `on_dead="block"` queue that wait for a decision, longest first."""
-        return self.store.reads.blocked(self._book.channel(queue), checked_count(n))
+        limit = checked_count(n)
+        return self.store.reads.blocked(self._book.channel(queue), limit)
 
     def unblock(self, queue: str, key: str | None = None) -> bool:
         """Lets a blocked key go on without the one that died; False if it was not blocked. (Replaying unblocks too.)"""
@@ -115,7 +117,7 @@ class Operating(Escalating):
         self._book.open()
         chosen = letters.selection(queue, error, key, since, before, fresh=False)
         return self.store.letters.find(
-            self.settings.tenant, chosen, checked_count(n), id_bytes(after) if after else None
+            self.settings.tenant, chosen, checked_count(n), None if after is None else id_bytes(after)
         )
 
     def count_dead_letters(
@@ -195,7 +197,7 @@ class Operating(Escalating):
     def audit(self, n: int = 100, *, before: int | None = None) -> list[AuditRecord]:
         """Who replayed or deleted dead letters, newest first; the next page is `before` the last id of this one."""
         self._book.open()
-        return self.store.letters.audit(self.settings.tenant, checked_count(n), letters.moment(before, "before"))
+        return self.store.letters.audit(self.settings.tenant, checked_count(n), letters.record(before, "before"))
 
     @property
     def actor(self) -> str:

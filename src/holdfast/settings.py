@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
+from holdfast.core.discretion import without_password
+from holdfast.core.duration import seconds
 from holdfast.core.message import plain_text
 from holdfast.core.queue import channel_name
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, shown
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -31,8 +34,27 @@ class Settings(msgspec.Struct, frozen=True):
     actor: str | None = None
 
     def __post_init__(self) -> None:
-        channel_name(self.tenant)
-        plain_text(self.worker, "worker")
-        plain_text(self.actor, "actor")
-        if not self.patience > 0:
+        channel_name(self.tenant, "tenant")
+        _named(self.worker, "worker")
+        _named(self.actor, "actor")
+        if _number(self.patience, "patience") == 0:
             raise InvalidInput("patience must be longer than 0 seconds")
+        _number(self.sweep_every, "sweep_every")
+        if self.clock is not None and not callable(self.clock):
+            raise InvalidInput("clock must be a function that returns microseconds since 1970")
+
+    def __repr__(self) -> str:
+        """Without a password: settings end up in logs."""
+        return f"Settings(url={without_password(self.url)!r}, tenant={self.tenant!r}, worker={self.worker!r})"
+
+
+def _named(value: str | None, what: str) -> None:
+    if plain_text(value, what) == "":
+        raise InvalidInput(f"{what} must not be empty; leave it out, and a name is made")
+
+
+def _number(value: Any, what: str) -> float:
+    """These are seconds only: they are compared with the computer's own clock as they are."""
+    if isinstance(value, str):
+        raise InvalidInput(f"{what} must be a number of seconds, not {shown(value)}")
+    return seconds(value, what)

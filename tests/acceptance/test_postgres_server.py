@@ -11,6 +11,8 @@ import pytest
 
 from tests.servers import PostgresAddress, PostgresServer, StopMode
 
+TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+
 
 def test_a_started_server_takes_connections(postgres_server: PostgresAddress) -> None:
     with psycopg.connect(postgres_server.url()) as connection:
@@ -22,12 +24,24 @@ def test_a_started_server_takes_connections(postgres_server: PostgresAddress) ->
 @pytest.mark.parametrize("turn", ["first", "second"])
 def test_every_test_finds_an_empty_database(postgres_url: str, turn: str) -> None:
     with psycopg.connect(postgres_url) as connection:
+        assert connection.execute(TABLES).fetchall() == []
         connection.execute("CREATE TABLE holdfast_probe (turn text)")
 
 
-def test_an_abandoned_transaction_does_not_hold_up_the_next_test(postgres_database: str) -> None:
+def test_an_abandoned_transaction_does_not_hold_up_the_next_test(
+    postgres_database: str, request: pytest.FixtureRequest
+) -> None:
     abandoned = psycopg.connect(postgres_database)
-    abandoned.execute("CREATE TABLE IF NOT EXISTS holdfast_held (id int); LOCK TABLE holdfast_held")
+    abandoned.execute("CREATE TABLE holdfast_held (id int)")
+    abandoned.commit()
+    abandoned.execute("LOCK TABLE holdfast_held")
+
+    url = request.getfixturevalue("postgres_url")  # As the next test would get it.
+
+    with psycopg.connect(url) as connection:
+        assert connection.execute(TABLES).fetchall() == []
+    with pytest.raises(psycopg.OperationalError):
+        abandoned.execute("SELECT 1")
 
 
 @pytest.mark.parametrize("private_postgres", [{"fsync": "on"}], indirect=True)

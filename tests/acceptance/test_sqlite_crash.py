@@ -302,6 +302,7 @@ def test_a_new_file_may_use_the_other_library_than_a_deleted_one(tmp_path: Path)
     for number in range(20):
         path = tmp_path / f"{number}.db"
         with Holdfast(f"sqlite:///{path}?engine={ENGINES[number % 2]}") as hf:
-            hf.enqueue("q", 1)
+            hf.enqueue("q", number)
+            assert [claim.message.body for claim in hf.claim("q", n=10)] == [number]
         for file in tmp_path.glob(f"{number}.db*"):
             file.unlink() if file.is_file() else file.rmdir()

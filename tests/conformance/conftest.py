@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
+from holdfast import Claim, Holdfast
 from tests.clock import FakeClock
-from tests.conformance.steps import OpenClient
+from tests.conformance.steps import OpenClient, row, run_of
 
 
 @pytest.fixture
@@ -36,3 +36,9 @@ def hf(client: OpenClient) -> Holdfast:
 def rival(client: OpenClient) -> Holdfast:
     """A second client of the same database, as another process would be."""
     return client(worker="ben")
+
+
+@pytest.fixture(params=["lane", "row"])
+def claim(hf: Holdfast, request: pytest.FixtureRequest) -> Claim:
+    """One claim, from the lane and as a row."""
+    return row(hf) if request.param == "row" else run_of(hf, 1)[0]

@@ -50,6 +50,26 @@ def state(hf: Holdfast, message_id: str) -> State | None:
     return found and found.state
 
 
+def states(hf: Holdfast, claims: Iterable[Claim]) -> list[str]:
+    """Where the messages of claims are."""
+    return [hf.status(claim.message.id).state.value for claim in claims]
+
+
+def run_of(hf: Holdfast, size: int) -> list[Claim]:
+    """A run of numbered messages under one lease."""
+    hf.enqueue_many("q", range(size))
+    claims = hf.claim("q", n=size)
+    assert len({claim.lease.token for claim in claims}) == 1
+    return claims
+
+
+def row(hf: Holdfast, body: object = "row") -> Claim:
+    """A claim of a message that has a state of its own."""
+    hf.enqueue("q", body)
+    hf.release(hf.claim("q"))
+    return claim_one(hf)
+
+
 def kill(hf: Holdfast, body: Any = "doomed", queue: str = "q", **options: Any) -> str:
     """Enqueues a message and lets its first attempt be its last; the id of the dead letter."""
     hf.enqueue(queue, body, **options)

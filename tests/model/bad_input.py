@@ -1,71 +1,391 @@
-"""I23: what a user may hand over by mistake. Each must be refused with an error of Holdfast's own."""
+"""I23: what a user may hand over by mistake, for every argument of every method. One list for all stores.
+
+Each must be refused with an error of Holdfast's own that names what is wrong, or says what is allowed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any, NamedTuple
 
-from holdfast import Holdfast
+from holdfast import Backoff, Holdfast, InvalidInput, NotFound
+from holdfast.core.message import DEEPEST
 
 NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
+NAN, ENDLESS = float("nan"), float("inf")
+MANY_DIGITS = 10**5_000
+"""More than Python turns into text, and so more than JSON can carry."""
+
+Values = dict[str, Any]
 
 
-def _deep() -> list[Any]:
-    nested: list[Any] = []
-    for _ in range(10_000):
-        nested = [nested]
-    return nested
+class Bad(NamedTuple):
+    """One mistake. `says` is what the error's text must match."""
+
+    call: Callable[[Any], object]
+    says: str
+    error: type[Exception] = InvalidInput
 
 
-BAD_INPUT: dict[str, Callable[[Holdfast], object]] = {
-    "empty name": lambda hf: hf.enqueue("", 1),
-    "name with a slash": lambda hf: hf.enqueue("a/b", 1),
-    "name with a surrogate": lambda hf: hf.enqueue("\ud800", 1),
-    "long name": lambda hf: hf.claim("x" * 201),
-    "names as a list": lambda hf: hf.claim(["plain"]),  # type: ignore[arg-type]
-    "name of another type": lambda hf: hf.stats(7),  # type: ignore[arg-type]
-    "no queue": lambda hf: hf.claim(),
-    "object as body": lambda hf: hf.enqueue("plain", object()),
-    "one bad body of three": lambda hf: hf.enqueue_many("plain", [1, object(), 3]),
-    "surrogate in a body": lambda hf: hf.enqueue("plain", "\ud800"),
-    "NaN as body": lambda hf: hf.enqueue("plain", float("nan")),
-    "infinity in a body": lambda hf: hf.enqueue("plain", [float("inf")]),
-    "endless body": lambda hf: hf.enqueue("plain", _deep()),
-    "headers as a list": lambda hf: hf.enqueue("plain", 1, headers=[1]),  # type: ignore[arg-type]
-    "header without a name": lambda hf: hf.enqueue("plain", 1, headers={1: 1}),  # type: ignore[dict-item]
-    "surrogate in a header": lambda hf: hf.enqueue("plain", 1, headers={"a": "\ud800"}),
-    "number as key": lambda hf: hf.enqueue("keyed", 1, key=7),  # type: ignore[arg-type]
-    "surrogate in a key": lambda hf: hf.enqueue("keyed", 1, key="\ud800"),
-    "NUL in a key": lambda hf: hf.enqueue("keyed", 1, key="a\0b"),
-    "surrogate in a correlation id": lambda hf: hf.enqueue("plain", 1, correlation_id="\ud800"),
-    "NUL in a correlation id": lambda hf: hf.enqueue("plain", 1, correlation_id="a\0b"),
-    "priority out of range": lambda hf: hf.enqueue("plain", 1, priority=4),
-    "priority as a fraction": lambda hf: hf.enqueue("plain", 1, priority=1.0),  # type: ignore[arg-type]
-    "unknown priority": lambda hf: hf.enqueue("plain", 1, priority="soon"),
-    "negative delay": lambda hf: hf.enqueue("plain", 1, delay=-1),
-    "delay that is no number": lambda hf: hf.enqueue("plain", 1, delay=float("nan")),
-    "delay for ever": lambda hf: hf.enqueue("plain", 1, delay=1e300),
-    "unreadable delay": lambda hf: hf.enqueue("plain", 1, delay="soon"),
-    "claim of nothing": lambda hf: hf.claim("plain", n=0),
-    "claim of a fraction": lambda hf: hf.claim("plain", n=1.5),  # type: ignore[arg-type]
-    "claim of far too many": lambda hf: hf.claim("plain", n=10**9),
-    "lease of no time": lambda hf: hf.claim("plain", lease=0),
-    "queue with a lease below a microsecond": lambda hf: hf.queue("plain", lease=1e-9),
-    "ack of an id": lambda hf: hf.ack(NOBODY),  # type: ignore[arg-type]
-    "a queue as its own dead letters": lambda hf: hf.queue("plain", dead_letter="plain"),
-    "no attempts": lambda hf: hf.queue("plain", max_attempts=0),
-    "empty backoff": lambda hf: hf.queue("plain", backoff=[]),
-    "backwards backoff": lambda hf: hf.queue("plain", backoff="9s..1s"),
-    "unknown ordering": lambda hf: hf.queue("plain", ordering="random"),
-    "no id": lambda hf: hf.status("m1"),
-    "id of another type": lambda hf: hf.cancel(7),  # type: ignore[arg-type]
-    "replay of nobody": lambda hf: hf.replay(NOBODY),
-    "peek of a fraction": lambda hf: hf.peek("plain", 1.5),  # type: ignore[arg-type]
-    "peek of text": lambda hf: hf.peek("plain", "x"),  # type: ignore[arg-type]
-    "peek below nothing": lambda hf: hf.peek("plain", -1),
-    "peek beyond numbers": lambda hf: hf.peek("plain", 2**70),
-    "dead letters below nothing": lambda hf: hf.dead_letters("plain", n=-1),
-    "dead letters by text": lambda hf: hf.dead_letters("plain", n="x"),  # type: ignore[arg-type]
-    "dead letters beyond numbers": lambda hf: hf.dead_letters("plain", n=2**70),
-    "dead letters after no id": lambda hf: hf.dead_letters("plain", after="m1"),
+class Argument(NamedTuple):
+    """An argument that takes a user's input: how it is handed over, and what it must not be."""
+
+    name: str
+    hand: Callable[[Any, Any], object]
+    values: Values
+    says: str
+
+
+def nested(levels: int) -> list[Any]:
+    """Lists inside each other."""
+    value: list[Any] = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+def _endless() -> list[Any]:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+ODD = {"a number": 7, "bytes": b"q", "a list": ["q"], "a surrogate": "\ud800", "NUL": "a\0b"}
+TEXTS = {**ODD, "10,000 letters": "x" * 10_000}
+NAMES = {
+    **TEXTS,
+    "nothing": "",
+    "None": None,
+    "a slash": "a/b",
+    "two dots and a slash": "../q",
+    "an outer space": " q",
+    "a line break": "a\nb",
+    "201 letters": "x" * 201,
+}
+NAMES_OR_NONE = {what: name for what, name in NAMES.items() if name is not None}
+IDS = {**TEXTS, "nothing": "", "a name": "m1", "too few digits": NOBODY[:-1], "a letter too many": NOBODY[:-1] + "x"}
+COUNTS = {
+    "0": 0,
+    "-1": -1,
+    "a fraction": 1.5,
+    "text": "5",
+    "True": True,
+    "None": None,
+    "2**70": 2**70,
+    "too many": 10**9,
+}
+MOMENTS_OR_NONE = {"text": "yesterday", "-1": -1, "a fraction": 1.5, "2**70": 2**70, "no zone": datetime(2026, 1, 1)}
+LENGTHS_OR_NONE = {
+    "negative": -1,
+    "infinite": ENDLESS,
+    "NaN": NAN,
+    "beyond numbers": 1e300,
+    "beyond text": MANY_DIGITS,
+    "an unknown word": "soon",
+    "a negative word": "-5s",
+    "a long word": "9" * 10_000 + "s",
+    "True": True,
+    "a list": [1],
+    "bytes": b"5s",
+}
+LENGTHS = {**LENGTHS_OR_NONE, "None": None}
+VALUES = {
+    "an object": object(),
+    "a function": len,
+    "a surrogate": "\ud800",
+    "a surrogate as key": {"\ud800": 1},
+    "a tuple as key": {(1, 2): 3},
+    "NaN": NAN,
+    "infinity inside": {"a": [ENDLESS]},
+    "2**64": 2**64,
+    "-2**63-1 inside": {"a": [-(2**63) - 1]},
+    "a number of 5,000 digits": [MANY_DIGITS],
+    "one level too many": nested(DEEPEST + 1),
+    "10,000 levels": nested(10_000),
+    "itself": _endless(),
+}
+HEADERS = {
+    **{what: {"a": value} for what, value in VALUES.items()},
+    "a list": [1],
+    "text": "a",
+    "a number as name": {1: 1},
+}
+WHOLE = {"0": 0, "a fraction": 1.5, "text": "5", "True": True, "2**70": 2**70}
+WORDS = {"an unknown word": "random", "a number": 7, "a list": [], "None": None}
+CONNS = {"text": "conn", "0": 0, "an object": object()}
+CLAIMS = {"an id": NOBODY, "None": None, "a number": 7, "a list of ids": [NOBODY]}
+
+NAME_SAYS = "must be a name|may not hold|at most 200"
+TEXT_SAYS = "must be text|at most 500"
+JSON_SAYS = "cannot be written as JSON|inside each other|more than 64 bits"
+COUNT_SAYS = "n must be a whole number from 1"
+ID_SAYS = "ids look like"
+
+
+def _named(argument: str, says: str) -> str:
+    """The text has to begin with the argument's name."""
+    return f"^{argument} (.* )?({says})"
+
+
+def _length(call: str, argument: str, hand: Callable[[Any, Any], object], values: Values = LENGTHS) -> Argument:
+    return Argument(f"{call}({argument}=)", hand, values, f"^{argument} ")
+
+
+def _of_enqueue() -> Iterator[Argument]:
+    """Both methods take the same options."""
+    for method, body in (("enqueue", 1), ("enqueue_many", [1, 2])):
+
+        def put(hf: Holdfast, method: str = method, body: Any = body, queue: Any = "plain", **options: Any) -> object:
+            return getattr(hf, method)(queue, body, **options)
+
+        yield Argument(f"{method}(queue)", lambda hf, bad, put=put: put(hf, queue=bad), NAMES, NAME_SAYS)
+        for name in ("key", "correlation_id", "reply_to"):
+            hand = lambda hf, bad, put=put, name=name: put(hf, queue="keyed", **{name: bad})  # noqa: E731
+            yield Argument(f"{method}({name}=)", hand, TEXTS, _named(name, TEXT_SAYS))
+        yield _length(method, "delay", lambda hf, bad, put=put: put(hf, delay=bad))
+        yield _length(method, "ttl", lambda hf, bad, put=put: put(hf, ttl=bad), {**LENGTHS_OR_NONE, "no time": 0})
+        yield _length(method, "ttl", lambda hf, bad, put=put: put(hf, delay=60, ttl=bad), {"below the delay": 60})
+        yield Argument(
+            f"{method}(headers=)",
+            lambda hf, bad, put=put: put(hf, headers=bad),
+            HEADERS,
+            _named("headers", JSON_SAYS + "|must be"),
+        )
+        levels = {"4": 4, "-1": -1, "a fraction": 1.0, "True": True, "a word": "soon", "None": None, "a list": []}
+        yield Argument(f"{method}(priority=)", lambda hf, bad, put=put: put(hf, priority=bad), levels, "^priority must")
+        yield Argument(f"{method}(conn=)", lambda hf, bad, put=put: put(hf, conn=bad), CONNS, "^conn= on .* takes")
+
+
+def _bodies() -> Iterator[Argument]:
+    yield Argument("enqueue(body)", lambda hf, bad: hf.enqueue("plain", bad), VALUES, _named("body", JSON_SAYS))
+    yield Argument(
+        "enqueue_many(bodies), one of three",
+        lambda hf, bad: hf.enqueue_many("plain", [1, bad, 3]),
+        VALUES,
+        _named("body", JSON_SAYS),
+    )
+    yield Argument(
+        "enqueue_many(bodies), the last of a thousand rows",
+        lambda hf, bad: hf.enqueue_many("plain", [*range(1000), bad], delay=1, idempotency_key=str),
+        {"NaN": NAN},
+        _named("body", JSON_SAYS),
+    )
+    yield Argument(
+        "enqueue_many(bodies)",
+        lambda hf, bad: hf.enqueue_many("plain", bad),
+        {"None": None, "a number": 7},
+        "^bodies must",
+    )
+    yield Argument(
+        "enqueue_many(key=function)",
+        lambda hf, bad: hf.enqueue_many("keyed", [1, 2], key=lambda body: bad if body == 2 else "k"),
+        TEXTS,
+        _named("key", TEXT_SAYS),
+    )
+    yield Argument(
+        "enqueue(idempotency_key=)",
+        lambda hf, bad: hf.enqueue("plain", 1, idempotency_key=bad),
+        TEXTS,
+        _named("idempotency_key", TEXT_SAYS),
+    )
+    yield Argument(
+        "enqueue_many(idempotency_key=function)",
+        lambda hf, bad: hf.enqueue_many("plain", [1, 2], idempotency_key=lambda body: bad if body == 2 else "k"),
+        TEXTS,
+        _named("idempotency_key", TEXT_SAYS),
+    )
+    yield Argument(
+        "enqueue_many(idempotency_key=)",
+        lambda hf, bad: hf.enqueue_many("plain", [1, 2], idempotency_key=bad),
+        {"one for all": "k", "a number": 7},
+        "needs a function .* idempotency_key=lambda body",
+    )
+
+
+def _of_queue() -> Iterator[Argument]:
+    def declare(name: str) -> Callable[[Holdfast, Any], object]:
+        return lambda hf, bad: hf.queue("plain", message_type=int, **{name: bad})
+
+    yield Argument("queue(name)", lambda hf, bad: hf.queue(bad), NAMES, NAME_SAYS)
+    for name in ("lease", "history", "idempotency_window"):
+        yield _length("queue", name, declare(name))
+    for name in ("max_age", "dead_retention"):
+        yield _length("queue", name, declare(name), {**LENGTHS_OR_NONE, "no time": 0})
+    yield _length("queue", "lease", declare("lease"), {"no time": 0, "less than a microsecond": 1e-9})
+    for name in ("max_attempts", "max_size", "max_depth"):
+        yield Argument(f"queue({name}=)", declare(name), WHOLE, f"^{name} must be a whole number")
+    whole_or_none = {what: value for what, value in WHOLE.items() if value != 0}
+    yield Argument("queue(history_limit=)", declare("history_limit"), whole_or_none, "^history_limit must be a whole")
+    for name in ("ordering", "on_dead"):
+        yield Argument(f"queue({name}=)", declare(name), WORDS, f"^{name} must be one of")
+    for name in ("dead_letter", "owner"):
+        yield Argument(f"queue({name}=)", declare(name), NAMES_OR_NONE, f"^{name} ")
+    backoffs = {
+        **LENGTHS_OR_NONE,
+        "an empty list": [],
+        "a list with a word": [1, "soon"],
+        "a list as step": [[1]],
+        "backwards": "9s..1s",
+        "half a range": "1s..",
+        "words": "a..b",
+    }
+    del backoffs["a list"]
+    yield Argument("queue(backoff=)", declare("backoff"), backoffs, "^backoff")
+    types = {"text": "int", "a number": 7, "an object": object()}
+    yield Argument("queue(message_type=)", lambda hf, bad: hf.queue("plain", message_type=bad), types, "^message_type")
+    yield Argument("queue(dead_letter=)", declare("dead_letter"), {"itself": "plain"}, "its own dead_letter queue")
+    steps: Values = {"text": {"initial": "5s"}, "jitter": {"jitter": 2}, "jitter as text": {"jitter": "x"}}
+    yield Argument("Backoff()", lambda hf, bad: hf.queue("plain", backoff=Backoff(**bad)), steps, "[bB]ackoff")
+
+
+def _of_claims() -> Iterator[Argument]:
+    yield Argument("claim(queue)", lambda hf, bad: hf.claim("plain", bad), NAMES, NAME_SAYS)
+    yield Argument("claim(n=)", lambda hf, bad: hf.claim("plain", n=bad), COUNTS, COUNT_SAYS)
+    yield _length("claim", "lease", lambda hf, bad: hf.claim("plain", lease=bad), {**LENGTHS_OR_NONE, "no time": 0})
+    yield _length("claim", "wait", lambda hf, bad: hf.claim("plain", wait=bad))
+    yield Argument("claim()", lambda hf, bad: hf.claim(*bad), {"no queue": ()}, "needs the name of a queue")
+    yield Argument("claim(ack=)", lambda hf, bad: hf.claim("plain", ack=bad), CLAIMS, "expected claims")
+    for verb in ("ack", "nack", "release", "extend"):
+        hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad)  # noqa: E731
+        yield Argument(f"{verb}(claims)", hand, CLAIMS, "expected claims")
+    yield Argument("snooze(claims)", lambda hf, bad: hf.snooze(bad, 1), CLAIMS, "expected claims")
+    yield Argument("dead_letter(claims)", lambda hf, bad: hf.dead_letter(bad, "no"), CLAIMS, "expected claims")
+
+
+def _of_operating() -> Iterator[Argument]:
+    for verb in ("sweep", "pause", "resume", "is_paused", "stats", "purge", "peek", "blocked_keys", "unblock"):
+        hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad)  # noqa: E731
+        yield Argument(f"{verb}(queue)", hand, NAMES, NAME_SAYS)
+    for verb in ("status", "cancel", "replay"):
+        hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad)  # noqa: E731
+        yield Argument(f"{verb}(id)", hand, {**IDS, "None": None}, ID_SAYS)
+    for verb in ("peek", "blocked_keys"):
+        hand = lambda hf, bad, verb=verb: getattr(hf, verb)("plain", bad)  # noqa: E731
+        yield Argument(f"{verb}(n)", hand, COUNTS, COUNT_SAYS)
+    for name in ("key", "correlation_id"):
+        hand = lambda hf, bad, name=name: hf.search(**{name: bad})  # noqa: E731
+        yield Argument(f"search({name}=)", hand, TEXTS, _named(name, TEXT_SAYS))
+    yield Argument("search(queue)", lambda hf, bad: hf.search(bad, key="k"), NAMES_OR_NONE, "^queue ")
+    yield Argument(
+        "search(headers=)",
+        lambda hf, bad: hf.search(headers=bad),
+        HEADERS,
+        _named("headers", JSON_SAYS + "|must be"),
+    )
+    yield Argument("search(n=)", lambda hf, bad: hf.search(key="k", n=bad), COUNTS, COUNT_SAYS)
+    yield Argument("search(after=)", lambda hf, bad: hf.search(key="k", after=bad), IDS, ID_SAYS)
+    yield Argument("search()", lambda hf, bad: hf.search(**bad), {"nothing": {}}, "needs a key")
+    yield Argument("unblock(key)", lambda hf, bad: hf.unblock("keyed", bad), TEXTS, _named("key", TEXT_SAYS))
+    yield Argument("replay(body=)", lambda hf, bad: hf.replay(NOBODY, body=bad), VALUES, _named("body", JSON_SAYS))
+    yield Argument("audit(n)", lambda hf, bad: hf.audit(bad), COUNTS, COUNT_SAYS)
+    yield Argument("audit(before=)", lambda hf, bad: hf.audit(before=bad), MOMENTS_OR_NONE, "^before must be the id")
+
+
+def _of_dead_letters() -> Iterator[Argument]:
+    for verb in ("dead_letters", "count_dead_letters", "replay_many", "delete_dead_letters"):
+
+        def find(name: str, verb: str = verb) -> Callable[[Holdfast, Any], object]:
+            return lambda hf, bad: getattr(hf, verb)(**{name: bad})
+
+        yield Argument(f"{verb}(queue)", find("queue"), NAMES_OR_NONE, "^queue ")
+        for name in ("error", "key"):
+            yield Argument(f"{verb}({name}=)", find(name), TEXTS, _named(name, TEXT_SAYS))
+        for name in ("since", "before"):
+            yield Argument(f"{verb}({name}=)", find(name), MOMENTS_OR_NONE, f"^{name} (must be|needs)")
+    yield Argument("dead_letters(n=)", lambda hf, bad: hf.dead_letters(n=bad), COUNTS, COUNT_SAYS)
+    yield Argument("dead_letters(after=)", lambda hf, bad: hf.dead_letters(after=bad), IDS, ID_SAYS)
+    rates = {"0": 0, "negative": -1, "infinite": ENDLESS, "NaN": NAN, "text": "5", "True": True, "tiny": 1e-300}
+    rates |= {"beyond text": MANY_DIGITS}
+    yield Argument("replay_many(rate=)", lambda hf, bad: hf.replay_many(rate=bad), rates, "^rate must")
+    for verb in ("replay_many", "delete_dead_letters"):
+        hand = lambda hf, bad, verb=verb: getattr(hf, verb)(progress=bad)  # noqa: E731
+        yield Argument(f"{verb}(progress=)", hand, {"a number": 7, "text": "x"}, "^progress must")
+
+
+def _of_owners() -> Iterator[Argument]:
+    def declare(name: str) -> Callable[[Holdfast, Any], object]:
+        return lambda hf, bad: hf.owner("team", **{name: bad})
+
+    yield Argument("owner(name)", lambda hf, bad: hf.owner(bad), NAMES, NAME_SAYS)
+    yield Argument("owner(inbox=)", declare("inbox"), NAMES_OR_NONE, "^inbox ")
+    yield Argument("owner(owner=)", declare("owner"), NAMES_OR_NONE, "^owner ")
+    yield Argument("owner(owner=)", declare("owner"), {"itself": "team"}, "its own owner")
+    yield _length("owner", "escalate_after", declare("escalate_after"), LENGTHS_OR_NONE)
+    yield _length("owner", "digest_every", declare("digest_every"))
+    yield Argument("owner(notify=)", declare("notify"), WORDS, "^notify must be one of")
+    yield Argument("notices(owner)", lambda hf, bad: hf.notices(bad), TEXTS, _named("owner", TEXT_SAYS))
+    yield Argument("notices(queue=)", lambda hf, bad: hf.notices(queue=bad), NAMES_OR_NONE, "^queue ")
+    yield Argument("notices(n=)", lambda hf, bad: hf.notices(n=bad), COUNTS, COUNT_SAYS)
+    yield Argument("notices(after=)", lambda hf, bad: hf.notices(after=bad), IDS, ID_SAYS)
+    yield Argument("acknowledge(id)", lambda hf, bad: hf.acknowledge(NOBODY, bad), {**IDS, "None": None}, ID_SAYS)
+    yield Argument("acknowledge()", lambda hf, bad: hf.acknowledge(*bad), {"no id": ()}, "needs the id of a notice")
+    yield Argument(
+        "acknowledge(remark=)", lambda hf, bad: hf.acknowledge(NOBODY, remark=bad), TEXTS, _named("remark", TEXT_SAYS)
+    )
+    yield Argument(
+        "on_notice(callback)", lambda hf, bad: hf.on_notice(bad), {"None": None, "text": "x"}, "needs a function"
+    )
+    yield Argument("on_notice(owner=)", lambda hf, bad: hf.on_notice(print, bad), NAMES_OR_NONE, "^owner ")
+
+
+ARGUMENTS = [
+    *_of_enqueue(),
+    *_bodies(),
+    *_of_queue(),
+    *_of_claims(),
+    *_of_operating(),
+    *_of_dead_letters(),
+    *_of_owners(),
+]
+"""Of a client. All but `conn` can be refused before anything is asked of the database."""
+
+ENDINGS = [
+    Argument("ack(conn=)", lambda claim, bad: claim.ack(conn=bad), CONNS, "^conn= on .* takes"),
+    Argument("ack(result=)", lambda claim, bad: claim.ack(bad), VALUES, _named("result", JSON_SAYS)),
+    Argument(
+        "nack(error)",
+        lambda claim, bad: claim.nack(bad),
+        {"a number": 404, "None": None, "bytes": b"x"},
+        "error must be",
+    ),
+    Argument(
+        "dead_letter(error)",
+        lambda claim, bad: claim.dead_letter(bad),
+        {"a number": 404, "None": None},
+        "error must be",
+    ),
+    _length("nack", "delay", lambda claim, bad: claim.nack("no", delay=bad), LENGTHS_OR_NONE),
+    _length("nack", "delay", lambda claim, bad: claim.nack("no", delay=bad, permanent=True), LENGTHS_OR_NONE),
+    _length("snooze", "delay", lambda claim, bad: claim.snooze(bad)),
+    _length("extend", "duration", lambda claim, bad: claim.extend(bad), {**LENGTHS_OR_NONE, "no time": 0}),
+]
+"""Of a claim that is held."""
+
+OPENING = [
+    Argument("Holdfast(tenant=)", lambda url, bad: Holdfast(url, tenant=bad), NAMES, "^tenant "),
+    Argument("Holdfast(worker=)", lambda url, bad: Holdfast(url, worker=bad), {**TEXTS, "nothing": ""}, "^worker "),
+    Argument("Holdfast(actor=)", lambda url, bad: Holdfast(url, actor=bad), {**TEXTS, "nothing": ""}, "^actor "),
+    _length(
+        "Holdfast", "patience", lambda url, bad: Holdfast(url, patience=bad), {**LENGTHS, "no time": 0, "5s": "5s"}
+    ),
+    _length("Holdfast", "sweep_every", lambda url, bad: Holdfast(url, sweep_every=bad), {**LENGTHS, "5s": "5s"}),
+    Argument(
+        "Holdfast(clock=)", lambda url, bad: Holdfast(url, clock=bad), {"a number": 7, "text": "x"}, "^clock must"
+    ),
+]
+"""Of the client's own settings."""
+
+
+def cases(argument: Argument) -> dict[str, Bad]:
+    """An argument's mistakes, by name."""
+    return {
+        f"{argument.name}: {what}": Bad(lambda given, bad=bad: argument.hand(given, bad), argument.says)
+        for what, bad in argument.values.items()
+    }
+
+
+BAD_INPUT: dict[str, Bad] = {
+    **{name: bad for argument in ARGUMENTS for name, bad in cases(argument).items()},
+    "replay(id): nobody's": Bad(lambda hf: hf.replay(NOBODY), NOBODY, NotFound),
 }

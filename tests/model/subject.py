@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,11 +20,13 @@ from holdfast.core.message import Message, MessageStatus, encode_json, id_text
 from holdfast.errors import HoldfastError, LeaseLost
 from tests.clock import FakeClock
 from tests.conformance.steps import Counts, counts
+from tests.model.bad_input import Bad
 from tests.model.databases import Database, Tables
 from tests.model.things import WORKER, Buried, Granted, Seen
 
 ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 MANY = 1_000
+LONGEST_TEXT = 500
 
 
 class Subject:
@@ -160,14 +162,15 @@ class Subject:
 
     # --- what the model has no word for -------------------------------------------------------------------------------
 
-    def refuses(self, call: Callable[[Holdfast], object]) -> str:
-        """I23: bad input gets an error of ours and changes nothing; the kind of error."""
+    def refuses(self, bad: Bad, given: Any = None) -> str:
+        """I23: bad input gets an error of ours that helps, and changes nothing; the kind of error."""
         before = self.database.tables()
         try:
             with no_process_clock():
-                answer = call(self.client)
+                answer = bad.call(self.client if given is None else given)
         except HoldfastError as error:
             self._assert_unchanged(before, f"I23: refused ({error}), and yet something changed")
+            assert_helps(error, bad)
             return type(error).__name__
         raise AssertionError(f"I23: bad input was accepted: {answer!r}")
 
@@ -268,6 +271,13 @@ class Subject:
             replayed_as,
             dead.replay_state,
         )
+
+
+def assert_helps(error: HoldfastError, bad: Bad) -> None:
+    """I23: the right kind of error, whose text says what is wrong or allowed, at a length that someone reads."""
+    assert type(error) is bad.error, f"I23: the wrong kind of error: {error!r}"
+    assert re.search(bad.says, str(error)), f"I23: {str(error)!r} does not say {bad.says!r}"
+    assert len(str(error)) < LONGEST_TEXT, f"I23: nobody reads {len(str(error))} letters"
 
 
 @contextmanager

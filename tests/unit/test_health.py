@@ -157,23 +157,3 @@ def test_versions_of_postgresql(number: int, state: str) -> None:
 )
 def test_durability_of_postgresql(settings: tuple[str, str, str, bool], state: str) -> None:
     assert postgres.durability_findings(*settings)[0].state == state
-
-
-@pytest.mark.parametrize(
-    ("url", "said"),
-    [
-        ("postgresql://u:secret@[::1/db", 'bad URI: "postgresql://u:secret@[::1/db"'),
-        ("postgresql://u:se%zzcret@h/db", 'invalid token: "se%zzcret"'),
-        ("postgresql://u:top@secret@h/db", "failed to resolve host 'secret@h'"),
-        ("postgresql://u:top/secret@h/db", 'invalid port: "top/secret"'),
-        ("postgresql://h/db?user=u&password=secret&x=1", "no password secret"),
-        ("postgresql://h/db?sslpassword=secret", "no password secret"),
-    ],
-)
-def test_no_password_is_repeated(url: str, said: str) -> None:
-    assert "cret" not in postgres.discreet(said, url)
-
-
-@pytest.mark.parametrize("url", ["postgresql://u@[::1]:5432/db", "postgresql://h:5432/db", "postgresql:"])
-def test_what_is_no_password_is_left_alone(url: str) -> None:
-    assert postgres.discreet(f"cannot reach {url}", url) == f"cannot reach {url}"

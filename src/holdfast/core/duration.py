@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, shown
 
 Duration = float | int | str
 
@@ -17,10 +17,10 @@ _LONGEST = 100 * 365 * 86400.0
 def seconds(value: Duration, what: str = "duration") -> float:
     """`seconds("1h30m")` is 5400.0; refuses what is negative, endless or unreadable."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise InvalidInput(f'{what} must be seconds or text such as "5m", not {value!r}')
+        raise InvalidInput(f'{what} must be seconds or text such as "5m", not {shown(value)}')
     number = _read(value, what) if isinstance(value, str) else value
     if not 0 <= number <= _LONGEST or math.isnan(number):
-        raise InvalidInput(f"{what} must be between 0 seconds and 100 years, not {value!r}")
+        raise InvalidInput(f"{what} must be between 0 seconds and 100 years, not {shown(value)}")
     return float(number)
 
 
@@ -32,5 +32,7 @@ def micros(value: Duration, what: str = "duration") -> int:
 def _read(text: str, what: str) -> float:
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text.replace(" ", ""):
-        raise InvalidInput(f'{what} {text!r} is not a duration: write seconds, or text such as "250ms", "5m", "1h30m"')
+        raise InvalidInput(
+            f'{what} {shown(text)} is not a duration: write seconds, or text such as "250ms", "5m", "1h30m"'
+        )
     return sum(float(number) * _UNITS[unit] for number, unit in parts)

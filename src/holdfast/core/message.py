@@ -9,13 +9,25 @@ import msgspec
 
 from holdfast.core.lifecycle import State
 from holdfast.core.priority import priority_of
-from holdfast.errors import InvalidBody, InvalidInput
+from holdfast.errors import InvalidBody, InvalidInput, shown
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 _UNREAD: Any = object()
 
 TEXT_LIMIT = 500
+
+_DIGITS = bytes(ord("0") if chr(byte).isascii() and chr(byte).isdigit() else 0 for byte in range(256))
+_TOO_LONG = b"0" * 19
+"""So many digits has an integer that 64 bits may not hold."""
+
+DEEPEST = 100
+"""How many lists and objects may stand inside each other. Readers count levels and their own calls together, and stop
+at a thousand: what is stored must leave a consumer room to be called from somewhere."""
+
+# Every bracket is as good as another, and nothing else counts but where strings end.
+_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_OTHERS = bytes(set(range(256)) - set(b'[]{}"'))
 
 
 class MessageId(bytes):
@@ -186,7 +198,33 @@ def encode_json(value: Any, what: str = "body") -> bytes:
             json.dumps(msgspec.to_builtins(value), allow_nan=False)
     except (TypeError, ValueError, OverflowError, RecursionError) as problem:
         raise InvalidInput(f"{what} cannot be written as JSON: {problem}") from None
+    if len(raw) > 2 * DEEPEST and _is_too_deep(raw):
+        raise InvalidInput(f"{what} has more than {DEEPEST} lists or objects inside each other: send it in a flat form")
+    if raw.translate(_DIGITS).find(_TOO_LONG) >= 0 and _has_large_integer(msgspec.to_builtins(value)):
+        raise InvalidInput(
+            f"{what} has an integer of more than 64 bits, which many readers of JSON spoil: send it as text"
+        )
     return raw
+
+
+def _has_large_integer(value: Any) -> bool:
+    if isinstance(value, int):
+        return not -(2**63) <= value < 2**64
+    if isinstance(value, dict):
+        return any(_has_large_integer(part) for pair in value.items() for part in pair)
+    return isinstance(value, (list, tuple)) and any(map(_has_large_integer, value))
+
+
+def _is_too_deep(raw: bytes) -> bool:
+    """Outside of strings, takes away the innermost brackets level by level."""
+    if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
+        return False
+    # Two quotes side by side are the ends of a string without brackets, or the border of two strings.
+    marks = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(_BRACKETS, _OTHERS).replace(b'""', b"")
+    brackets = b"".join(marks.split(b'"')[::2])
+    for _ in range(DEEPEST):
+        brackets = brackets.replace(b"[]", b"")
+    return bool(brackets)
 
 
 def clean_text(value: str) -> str:
@@ -197,7 +235,7 @@ def clean_text(value: str) -> str:
 def plain_text(value: str | None, what: str) -> str | None:
     """Checks a key or the like: text that every database keeps as it is, and can have in an index."""
     if value is not None and (not isinstance(value, str) or clean_text(value) != value):
-        raise InvalidInput(f"{what} must be text without NUL or lone surrogates, not {value!r}")
+        raise InvalidInput(f"{what} must be text without NUL or lone surrogates, not {shown(value)}")
     if value is not None and len(value) > TEXT_LIMIT:
         raise InvalidInput(f"{what} has {len(value)} characters; at most {TEXT_LIMIT} are allowed")
     return value
@@ -216,5 +254,5 @@ def id_bytes(text: str) -> MessageId:
     except (ValueError, AttributeError, TypeError):
         raw = MessageId()
     if len(raw) != 16:
-        raise InvalidInput(f"{text!r} is not a message id; ids look like 01890a5d-ac96-774b-bcce-b302099a8057")
+        raise InvalidInput(f"{shown(text)} is not a message id; ids look like 01890a5d-ac96-774b-bcce-b302099a8057")
     return raw

@@ -9,7 +9,7 @@ import msgspec
 from holdfast.core.duration import Duration, seconds
 from holdfast.core.message import encode_json
 from holdfast.core.queue import channel_name
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, shown
 
 NOTIFY = ("each", "digest")
 
@@ -61,12 +61,12 @@ def owner_spec(
     digest_every: Duration,
 ) -> OwnerSpec:
     """Checks what a user wrote in `hf.owner(name, …)`."""
-    if owner is not None and channel_name(owner) == channel_name(name):
+    if owner is not None and channel_name(owner, "owner") == channel_name(name):
         raise InvalidInput(f"the owner {name!r} cannot be its own owner: a notice could never climb")
     if notify not in NOTIFY:
-        raise InvalidInput(f"notify must be one of {', '.join(NOTIFY)}, not {notify!r}")
+        raise InvalidInput(f"notify must be one of {', '.join(NOTIFY)}, not {shown(notify)}")
     return OwnerSpec(
-        default_inbox(name) if inbox is None else channel_name(inbox),
+        default_inbox(name) if inbox is None else channel_name(inbox, "inbox"),
         owner,
         None if escalate_after is None else seconds(escalate_after, "escalate_after"),
         notify,

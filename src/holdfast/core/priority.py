@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, shown
 
 NAMES = {"urgent": 0, "high": 1, "normal": 2, "low": 3}
 NORMAL = NAMES["normal"]
@@ -16,7 +16,7 @@ def priority(value: int | str) -> int:
     """`priority("high")` is 1; lower goes first."""
     found = NAMES.get(value) if isinstance(value, str) else value
     if found not in ALL or type(found) is not int:
-        raise InvalidInput(f"priority must be 0 to 3 or one of {', '.join(NAMES)}, not {value!r}")
+        raise InvalidInput(f"priority must be 0 to 3 or one of {', '.join(NAMES)}, not {shown(value)}")
     return found
 
 

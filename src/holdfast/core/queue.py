@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.core.duration import micros, seconds
 from holdfast.core.retry import Backoff, backoff
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, shown
 
 ON_DEAD = ("continue", "block")
 ORDERINGS = ("unordered", "fifo", "per_key")
@@ -82,21 +82,23 @@ def _read(name: str, value: Any) -> Any:
     if name == "backoff":
         return value if isinstance(value, Backoff) else backoff(value)
     if name == "max_attempts" and (not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 10_000):
-        raise InvalidInput(f"max_attempts must be a whole number from 1 to 10000, not {value!r}")
+        raise InvalidInput(f"max_attempts must be a whole number from 1 to 10000, not {shown(value)}")
     if name == "ordering" and value not in ORDERINGS:
-        raise InvalidInput(f"ordering must be one of {', '.join(ORDERINGS)}, not {value!r}")
+        raise InvalidInput(f"ordering must be one of {', '.join(ORDERINGS)}, not {shown(value)}")
     if name in ("max_age", "dead_retention") and value is not None:
         return _lasting(name, seconds(value, name))
     if name == "max_size" and (type(value) is not int or not 1 <= value <= LARGEST):
-        raise InvalidInput(f"max_size must be a whole number of bytes from 1 to {LARGEST}, not {value!r}")
+        raise InvalidInput(f"max_size must be a whole number of bytes from 1 to {LARGEST}, not {shown(value)}")
     if name == "max_depth" and value is not None and (type(value) is not int or not 1 <= value <= DEEPEST):
-        raise InvalidInput(f"max_depth must be a whole number from 1 to {DEEPEST}, or None for no limit, not {value!r}")
+        raise InvalidInput(
+            f"max_depth must be a whole number from 1 to {DEEPEST}, or None for no limit, not {shown(value)}"
+        )
     if name == "history_limit" and (type(value) is not int or not 0 <= value <= DEEPEST):
-        raise InvalidInput(f"history_limit must be a whole number from 0 to {DEEPEST}, not {value!r}")
+        raise InvalidInput(f"history_limit must be a whole number from 0 to {DEEPEST}, not {shown(value)}")
     if name == "on_dead" and value not in ON_DEAD:
-        raise InvalidInput(f"on_dead must be one of {', '.join(ON_DEAD)}, not {value!r}")
+        raise InvalidInput(f"on_dead must be one of {', '.join(ON_DEAD)}, not {shown(value)}")
     if name in ("dead_letter", "owner") and value is not None:
-        return channel_name(value)
+        return channel_name(value, name)
     return value
 
 
@@ -106,16 +108,13 @@ def _lasting(name: str, time: float) -> float:
     return time
 
 
-def channel_name(name: str) -> str:
-    """Checks the name of a queue (or tenant): text that every store, URL and log can carry."""
+def channel_name(name: str, what: str = "name") -> str:
+    """Checks the name of a queue, tenant or owner: text that every store, URL and log can carry."""
     if not isinstance(name, str) or not name:
-        raise InvalidInput("a name must be text and not empty")
+        raise InvalidInput(f"{what} must be a name: text, and not empty, not {shown(name)}")
     if len(name) > NAME_LIMIT:
-        raise InvalidInput(f"the name {name[:40]!r}… has {len(name)} characters; at most {NAME_LIMIT} are allowed")
-    if not name.isprintable() or name != name.strip() or "/" in name or _surrogate(name):
-        raise InvalidInput(f"the name {name!r} may not hold slashes, control characters or outer spaces")
+        raise InvalidInput(f"{what} {shown(name)} has {len(name)} characters; at most {NAME_LIMIT} are allowed")
+    # Lone surrogates are not printable either.
+    if not name.isprintable() or name != name.strip() or "/" in name:
+        raise InvalidInput(f"{what} {shown(name)} may not hold slashes, control characters or outer spaces")
     return name
-
-
-def _surrogate(text: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in text)

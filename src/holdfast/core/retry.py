@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from holdfast.core.duration import Duration, seconds
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, shown
 
 JITTER = 0.1
 
@@ -21,9 +22,12 @@ class Backoff(msgspec.Struct, frozen=True):
     jitter: float = JITTER
 
     def __post_init__(self) -> None:
-        for step in (self.initial, self.longest, *self.steps):
-            seconds(step, "backoff")
-        if self.initial > self.longest or not 0 <= self.jitter <= 1:
+        numbers: tuple[Any, ...] = (self.initial, self.longest, *self.steps, self.jitter)
+        for number in numbers:
+            if isinstance(number, str):
+                raise InvalidInput(f"a Backoff has seconds as numbers, not {shown(number)}")
+            seconds(number, "backoff")
+        if self.initial > self.longest or self.jitter > 1:
             raise InvalidInput("a backoff starts at or below its longest wait, and its jitter is from 0 to 1")
 
     def base(self, attempt: int) -> float:

@@ -57,7 +57,7 @@ def wanted(queue: Any, key: Any, correlation_id: Any, headers: Any) -> Wanted:
         raise InvalidInput("headers must be a dict with text as keys")
     encode_json(headers, "headers")
     return Wanted(
-        None if queue is None else channel_name(queue),
+        None if queue is None else channel_name(queue, "queue"),
         plain_text(key, "key"),
         plain_text(correlation_id, "correlation_id"),
         headers,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from holdfast.errors import InvalidInput
+from holdfast.core.discretion import without_password
+from holdfast.core.message import clean_text
+from holdfast.errors import InvalidInput, shown
 from holdfast.settings import Settings
 from holdfast.store.api import Store
 from holdfast.store.migrate import script
@@ -19,21 +21,24 @@ def open_store(settings: Settings) -> Store:
         return _open_sqlite(settings)
     if kind in ("postgresql", "postgres"):
         return _open_postgres(settings)
-    raise InvalidInput(f"{_without_password(settings.url)!r} is not a database URL; write {_FORMS}")
+    raise _no_url(settings.url)
 
 
 def migration_script(url: str) -> str:
     """The SQL that creates everything Holdfast needs, for the kind of database that the URL names."""
     folder = {"sqlite": "sqlite", "postgresql": "postgres", "postgres": "postgres"}.get(url.partition(":")[0])
     if folder is None:
-        raise InvalidInput(f"{_without_password(url)!r} is not a database URL; write {_FORMS}")
+        raise _no_url(url)
     return script(f"holdfast.store.{folder}")
 
 
 def _open_sqlite(settings: Settings) -> Store:
     from holdfast.store.sqlite import SqliteStore
 
-    parts = urlsplit(settings.url)
+    try:
+        parts = urlsplit(settings.url)
+    except ValueError as problem:
+        raise InvalidInput(f"the url cannot be read ({problem}); write {_FORMS}") from None
     options = dict(parse_qsl(parts.query))
     engine = options.pop("engine", "apsw")
     if options:
@@ -41,10 +46,14 @@ def _open_sqlite(settings: Settings) -> Store:
     path = unquote(parts.path[1:])
     if parts.netloc or not path or path == ":memory:":
         raise InvalidInput("a sqlite URL names a file: sqlite:///relative.db or sqlite:////absolute.db")
+    if clean_text(path) != path:
+        raise InvalidInput(f"the path in the url may not hold NUL or lone surrogates: {shown(path)}")
     return SqliteStore(path, engine=engine, clock=settings.clock, patience=settings.patience)
 
 
 def _open_postgres(settings: Settings) -> Store:
+    if not settings.url.partition(":")[2].startswith("//"):
+        raise _no_url(settings.url)
     try:
         from holdfast.store.postgres import PostgresStore
     except ImportError as problem:
@@ -52,6 +61,5 @@ def _open_postgres(settings: Settings) -> Store:
     return PostgresStore(settings.url, clock=settings.clock, patience=settings.patience)
 
 
-def _without_password(url: object) -> str:
-    parts = urlsplit(str(url))
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+def _no_url(url: object) -> InvalidInput:
+    return InvalidInput(f"{shown(without_password(url))} is not a database URL; write {_FORMS}")

@@ -18,6 +18,7 @@ from psycopg.adapt import AdaptersMap, Dumper, Loader
 from psycopg.pq import Format
 from psycopg.types.numeric import Int8BinaryDumper
 
+from holdfast.core.discretion import discreet
 from holdfast.core.message import MessageId
 from holdfast.store import forks, tally
 from holdfast.store.postgres.arrays import (
@@ -211,11 +212,16 @@ class Database(forks.Guarded):
 
     def connect(self, **options: Any) -> Connection:
         """A new connection with our types on it."""
-        connection = psycopg.connect(self.url, autocommit=True, prepare_threshold=0, **{**_ENDINGS, **options})
-        for setting in _SESSION:
-            connection.execute(setting)
-        adapt(connection.adapters)
-        return connection
+        try:
+            connection = psycopg.connect(self.url, autocommit=True, prepare_threshold=0, **{**_ENDINGS, **options})
+            for setting in _SESSION:
+                connection.execute(setting)
+            adapt(connection.adapters)
+            return connection
+        except DriverError as problem:
+            refusal = type(problem)(discreet(str(problem), self.url))
+        # Not inside the except: the driver's own error, which may quote the password, must not come along.
+        raise refusal
 
     def close(self) -> None:
         """Closes every connection that is not in use; the next call opens new ones."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import time
 
-import msgspec
 import psycopg
 
 from holdfast.core.health import Finding, advise, ok, problem, size, skew_finding, span
@@ -21,8 +19,6 @@ MUCH_LOG = 1_000_000_000
 MOST_SLOTS = 20
 CROWDED = 0.8
 
-_PASSWORD = re.compile(r"//[^:/?#@]*:([^?]*)@|[?&](?:ssl)?password=([^&]*)")
-
 
 class PostgresHealth:
     """What could be wrong with the server and our tables."""
@@ -36,7 +32,7 @@ class PostgresHealth:
         advice = "Check that the server runs, and the URL: host, port, database, user, password."
         findings = attempted("server", lambda: self._database.read(_server), advice)
         if findings[0].check == "server":
-            return [msgspec.structs.replace(findings[0], found=discreet(findings[0].found, self._database.url))]
+            return findings
         advice = "Our role must be allowed to use the schema and to read all tables of Holdfast."
         return findings + attempted("tables", lambda: self._database.read(self._tables), advice)
 
@@ -140,13 +136,3 @@ def slot_findings(tx: PostgresTransaction) -> list[Finding]:
     return findings or [
         ok("WAL", f"{len(slots)} replication slots, none far behind" if slots else "no replication slots")
     ]
-
-
-def discreet(text: str, url: str) -> str:
-    """What a driver says about a URL that it cannot use, without the passwords in it."""
-    secrets = [secret for found in _PASSWORD.findall(url) for secret in found if secret]
-    if any("@" in secret or "/" in secret for secret in secrets):
-        return "the URL cannot be used: in a password, @ is written %40 and / is written %2F"
-    for secret in secrets:
-        text = text.replace(secret, "***")
-    return text

@@ -1,0 +1,188 @@
+"""The documented GRANTs, word by word, for a role that owns nothing: with them it can do everything."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from holdfast import Holdfast, QueueFull, StoreError
+from tests.conformance.steps import drain
+from tests.docs.pages import ROOT, blocks
+from tests.servers import PostgresServer
+
+PAGE = ROOT / "docs/howto/move-to-postgresql.md"
+USUAL, GUARDED = [block.text for block in blocks(PAGE.read_text()) if block.language == "sql"]
+"""What every server needs, and what one needs besides that lets nobody run functions."""
+
+RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
+ASK = "SELECT has_table_privilege('app', %s, %s)"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    """Roles belong to a whole server, so it is one of its own."""
+    with PostgresServer() as server:
+        with psycopg.connect(server.url(), autocommit=True) as owner:
+            owner.execute("CREATE ROLE app LOGIN")
+        yield server
+
+
+@pytest.fixture
+def owner(server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
+    """The one who migrates; everything is new for every test."""
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+        yield connection
+        connection.execute("ALTER DEFAULT PRIVILEGES GRANT EXECUTE ON FUNCTIONS TO PUBLIC")
+
+
+def migrate(server: PostgresServer) -> None:
+    with Holdfast(server.url()) as hf:
+        hf.queues()
+
+
+class Watched:
+    """A client that notes which of its methods were called."""
+
+    def __init__(self, hf: Holdfast) -> None:
+        self.hf = hf
+        self.called: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        self.called.add(name)
+        return getattr(self.hf, name)
+
+
+@pytest.fixture
+def app(server: PostgresServer, owner: psycopg.Connection[Any]) -> Iterator[Watched]:
+    with Holdfast(server.url().replace("postgres@", "app@"), migrate=False, sweep_every=0) as hf:
+        yield Watched(hf)
+
+
+def use_everything(hf: Watched, url: str) -> None:
+    put_everything(hf, url)
+    end_everything(hf)
+    operate(hf)
+    public = {name for name, _ in inspect.getmembers(Holdfast, inspect.isfunction) if not name.startswith("_")}
+    assert public - hf.called <= {"close"}
+
+
+def put_everything(hf: Watched, url: str) -> None:
+    """Every kind of message: in a lane, as a row, in order, once only, within a limit, in a caller's transaction."""
+    hf.owner("boss")
+    hf.owner("mia", owner="boss", escalate_after=0, inbox="inbox")
+    hf.owner("dora", notify="digest", digest_every=0)
+    hf.queue("q", max_attempts=2, backoff=None, owner="mia", dead_letter="graves", dead_retention="1h")
+    hf.queue("ordered", ordering="per_key", on_dead="block", owner="dora")
+    hf.queue("small", max_depth=2, max_age=1e-6, history=0)
+    hf.enqueue("q", "urgent", priority="urgent", headers={"a": 1}, correlation_id="c", reply_to="r")
+    hf.enqueue_many("q", range(20))
+    hf.enqueue("q", "later", delay=0.001, ttl=3600)
+    hf.enqueue_many("ordered", ["a1", "a2", "b1"], key=lambda body: body[0])
+    once = hf.enqueue("q", "once", idempotency_key="k")
+    assert hf.enqueue("q", "once", idempotency_key="k").id == once.id
+    hf.enqueue_many("small", [1, 2])
+    with pytest.raises(QueueFull):
+        hf.enqueue("small", 3)
+    assert hf.claim("small") == []
+    assert drain(hf, "small") == []
+    with psycopg.connect(url) as conn:
+        hf.enqueue("joined", "work", conn=conn)
+        hf.enqueue("q", "work", delay=0.001, idempotency_key="joined", conn=conn)
+
+
+def end_everything(hf: Watched) -> None:
+    """Every way for a claim to end, of runs and of rows."""
+    first, second, third, fourth, fifth, *others = hf.claim("q", n=10)
+    hf.extend([first, second])
+    hf.release(second)
+    hf.snooze(third, 0)
+    hf.nack(fourth, "no")
+    hf.dead_letter(fifth, "hopeless")
+    hf.ack(first, {"result": 1})
+    hf.ack(hf.claim("q", n=1, ack=others))
+    while claims := hf.claim("q", n=3):
+        hf.nack(claims, "no")
+    for body in ("silent", "waiting"):
+        hf.enqueue("q", body)
+    hf.claim("q", lease=0.001)
+    assert hf.claim("q", n=5, wait=1)
+    hf.dead_letter(hf.claim("ordered"), "boom")
+    assert hf.status(first.message.id).result == {"result": 1}
+
+
+def operate(hf: Watched) -> None:
+    """What an operator does."""
+    told: list[Any] = []
+    hf.on_notice(told.extend)
+    assert hf.escalate() > 0
+    assert told
+    assert hf.notices()
+    hf.acknowledge(hf.notices()[0].id, remark="on it")
+    assert {"boss", "mia"} <= set(hf.owners())
+    assert hf.blocked_keys("ordered")
+    assert hf.unblock("ordered", "a")
+    assert hf.stats("q").dead == hf.count_dead_letters("q") > 2
+    letters = hf.dead_letters("q")
+    hf.replay(letters[0].id, body="mended")
+    assert hf.replay_many("q", key=None, error="no")
+    assert hf.cancel(hf.enqueue("q", "cancel me").id)
+    assert hf.delete_dead_letters("q")
+    assert {record.act for record in hf.audit()} >= {"replay", "delete", "acknowledge"}
+    hf.pause("q")
+    assert hf.is_paused("q")
+    hf.resume("q")
+    assert hf.peek("q")
+    assert hf.purge("q") > 0
+    assert hf.search(correlation_id="c")
+    for queue in hf.queues():
+        hf.sweep(queue)
+    hf.maintain()
+    assert {finding.check: finding.state for finding in hf.store.health.look()}["schema"] == "ok"
+
+
+def test_with_the_documented_grants_a_role_can_do_everything(
+    server: PostgresServer, owner: psycopg.Connection[Any], app: Watched
+) -> None:
+    migrate(server)
+    owner.execute(USUAL.encode())
+    use_everything(app, app.settings.url)
+
+
+def test_a_server_that_lets_nobody_run_functions_needs_one_more(
+    server: PostgresServer, owner: psycopg.Connection[Any], app: Watched
+) -> None:
+    owner.execute("ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC")
+    migrate(server)
+    owner.execute(USUAL.encode())
+    with pytest.raises(StoreError, match="permission denied for function"):
+        app.enqueue("q", 1)
+    owner.execute(GUARDED.encode())
+    use_everything(app, app.settings.url)
+
+
+def test_the_list_is_complete_and_no_longer_than_needed(server: PostgresServer, owner: psycopg.Connection[Any]) -> None:
+    migrate(server)
+    owner.execute(USUAL.encode())
+    found = owner.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1").fetchall()
+    rights = {
+        table: {right for right in RIGHTS if owner.execute(ASK, (table, right)).fetchone() == (True,)}
+        for (table,) in found
+    }
+    assert rights.pop("holdfast_migration") == {"SELECT"}
+    assert rights == {table: {"SELECT", "INSERT", "UPDATE", "DELETE"} for table in rights}
+
+
+def test_without_them_a_role_can_do_nothing(
+    server: PostgresServer, owner: psycopg.Connection[Any], app: Watched
+) -> None:
+    migrate(server)
+    with pytest.raises(StoreError, match="run `holdfast migrate`"):
+        app.enqueue("q", 1)  # It cannot see that there is anything.
+    owner.execute("GRANT USAGE ON SCHEMA public TO app; GRANT SELECT ON holdfast_migration TO app")
+    with pytest.raises(StoreError, match="permission denied for table"):
+        app.enqueue("q", 1)

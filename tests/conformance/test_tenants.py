@@ -1,0 +1,226 @@
+"""Two tenants with the same names for everything: neither sees nor touches what is the other's, whatever it calls."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from holdfast import Claim, Holdfast, NotFound, Receipt
+from tests.clock import FakeClock
+from tests.conformance.steps import OpenClient, bodies, kill
+
+
+class Estate(NamedTuple):
+    """All that a tenant has. Both have the same, under the same names."""
+
+    hf: Holdfast
+    messages: list[str]
+    dead: list[str]
+    held: Claim
+    once: Receipt
+
+    def view(self) -> dict[str, Any]:
+        """Everything that can be seen of it."""
+        hf = self.hf
+        queues = hf.queues()
+        return {
+            "queues": queues,
+            "declared": [hf.store.channels.find(hf.settings.tenant, queue) for queue in queues],
+            "paused": [hf.is_paused(queue) for queue in queues],
+            "stats": [hf.stats(queue) for queue in queues],
+            "peek": [[(one.id, one.body) for one in hf.peek(queue)] for queue in queues],
+            "blocked": [hf.blocked_keys(queue) for queue in queues],
+            "status": [hf.status(message) for message in self.messages],
+            "dead": [(one.id, one.message.body, one.replayed_as, one.replay_state) for one in hf.dead_letters()],
+            "notices": hf.notices(acknowledged=True),
+            "owners": hf.owners(),
+            "audit": hf.audit(),
+        }
+
+    def ids(self) -> list[str]:
+        """Every id that it could hand to someone else by mistake."""
+        return [*self.messages, *self.dead, *(notice.id for notice in self.hf.notices(acknowledged=True))]
+
+
+def settle_in(hf: Holdfast, clock: FakeClock) -> Estate:
+    tenant = hf.settings.tenant
+    hf.owner("mia", inbox="inbox", escalate_after=60)
+    hf.queue("q", ordering="per_key", on_dead="block", owner="mia", dead_letter="graves", max_depth=10)
+    hf.queue("p", lease=30)
+    hf.queue(f"{tenant} alone has this")
+    hf.owner(f"{tenant} alone has this")
+    put = [hf.enqueue("q", f"{tenant} dead", key="k"), hf.enqueue("q", f"{tenant} replayed", key="j")]
+    hf.dead_letter(hf.claim("q", n=2), "boom")
+    dead = [letter.id for letter in hf.dead_letters()]
+    hf.replay(dead[1])
+    put += [hf.enqueue("q", f"{tenant} behind", key="k"), hf.enqueue("q", f"{tenant} late", delay=3600)]
+    once = hf.enqueue("p", "work", idempotency_key="once")
+    hf.ack(hf.claim("p"), result=tenant)
+    hf.owner("dora", inbox="inbox", notify="digest", digest_every=60, escalate_after=None)
+    hf.queue("d", owner="dora")
+    dead.append(kill(hf, f"{tenant} digested", "d"))
+    put += [once, *hf.enqueue_many("p", [f"{tenant} held", f"{tenant} lane"])]
+    [held] = hf.claim("p")
+    clock.advance(1)
+    return Estate(hf, [receipt.id for receipt in put], dead, held, once)
+
+
+@pytest.fixture
+def acme(client: OpenClient, clock: FakeClock) -> Estate:
+    return settle_in(client(tenant="acme", actor="anna"), clock)
+
+
+@pytest.fixture
+def other(client: OpenClient, clock: FakeClock, acme: Estate) -> Estate:
+    return settle_in(client(tenant="other", actor="ben"), clock)
+
+
+def refused(call: Callable[..., object], *args: Any, **kwargs: Any) -> str:
+    with pytest.raises(NotFound) as found:
+        call(*args, **kwargs)
+    return type(found.value).__name__
+
+
+def told(hf: Holdfast, owner: str | None) -> list[Any]:
+    """What a callback hears."""
+    heard: list[Any] = []
+    hf.on_notice(lambda notices: heard.extend(notices), owner)
+    hf.escalate()
+    return heard
+
+
+# Each is called by the other tenant, with a name that both have or with an id of acme's.
+Act = Callable[[Holdfast, Estate], object]
+
+FIND_NOTHING: dict[str, Act] = {
+    "status": lambda hf, acme: [hf.status(one) for one in acme.ids()],
+    "cancel": lambda hf, acme: [hf.cancel(one) for one in acme.ids()],
+    "acknowledge": lambda hf, acme: [hf.acknowledge(one, remark="seen") for one in acme.ids()],
+}
+"""All of them answer None, False or 0."""
+
+SEE_THEIR_OWN: dict[str, Act] = {
+    "queues": lambda hf, acme: hf.queues(),
+    "owners": lambda hf, acme: hf.owners(),
+    "peek": lambda hf, acme: [(one.id, one.body) for queue in ("q", "p", "inbox", "graves") for one in hf.peek(queue)],
+    "stats": lambda hf, acme: [hf.stats("q"), hf.stats("p")],
+    "is_paused": lambda hf, acme: hf.is_paused("q"),
+    "blocked_keys": lambda hf, acme: hf.blocked_keys("q"),
+    "search": lambda hf, acme: [
+        hf.search(key="k"),
+        hf.search("q", key="j"),
+        *(hf.search(key="k", after=one) for one in acme.messages),
+    ],
+    "dead_letters": lambda hf, acme: [
+        hf.dead_letters(),
+        hf.dead_letters("q", error="boom", key="k", since=0),
+        *(hf.dead_letters(after=one) for one in acme.dead),
+    ],
+    "count_dead_letters": lambda hf, acme: [hf.count_dead_letters(), hf.count_dead_letters("q", fresh=True)],
+    "notices": lambda hf, acme: [
+        hf.notices(acknowledged=True),
+        hf.notices("mia", queue="q"),
+        *(hf.notices(after=one.id, acknowledged=True) for one in acme.hf.notices(acknowledged=True)),
+    ],
+    "audit": lambda hf, acme: [hf.audit(), *(hf.audit(before=one.id) for one in acme.hf.audit())],
+    "claim": lambda hf, acme: [bodies(hf.claim(queue, n=10)) for queue in ("q", "p", "inbox", "graves")],
+    "on_notice": lambda hf, acme: [told(hf, "mia"), told(hf, None)],
+}
+"""What comes back speaks of the caller's own things only."""
+
+CHANGE_THEIR_OWN: dict[str, Act] = {
+    "pause": lambda hf, acme: (hf.pause("q"), hf.pause("p")),
+    "resume": lambda hf, acme: (acme.hf.pause("q"), hf.resume("q"), acme.hf.is_paused("q"), acme.hf.resume("q"))[2],
+    "purge": lambda hf, acme: [hf.purge("q"), hf.purge("p")],
+    "unblock": lambda hf, acme: hf.unblock("q", "k"),
+    "sweep": lambda hf, acme: [hf.sweep("q"), hf.sweep("p")],
+    "maintain": lambda hf, acme: hf.maintain(),
+    "escalate": lambda hf, acme: hf.escalate(),
+    "replay": lambda hf, acme: [refused(hf.replay, one) for one in acme.ids()],
+    "replay_many": lambda hf, acme: [hf.replay_many("q"), hf.replay_many()],
+    "delete_dead_letters": lambda hf, acme: [hf.delete_dead_letters("q"), hf.delete_dead_letters()],
+    "queue": lambda hf, acme: [hf.queue("q", lease=1, max_attempts=1), hf.queue("p", owner="nobody", history=0)],
+    "owner": lambda hf, acme: hf.owner("mia", inbox="elsewhere", escalate_after=None),
+    "enqueue": lambda hf, acme: [hf.enqueue("q", "new", key="k").id, hf.enqueue("p", "new").id],
+    "enqueue_many": lambda hf, acme: [one.id for one in hf.enqueue_many("q", ["new"] * 5, key="k")],
+}
+"""What they do, they do to the caller's own things only."""
+
+TAKE_CLAIMS = {"ack", "nack", "release", "snooze", "dead_letter", "extend"}
+"""Whoever was handed a claim holds it: it is no name that two tenants could share."""
+
+ACTS = {**FIND_NOTHING, **SEE_THEIR_OWN, **CHANGE_THEIR_OWN}
+
+
+def test_every_method_that_takes_a_name_or_an_id_is_tried() -> None:
+    public = {name for name, _ in inspect.getmembers(Holdfast, inspect.isfunction) if not name.startswith("_")}
+    assert public - TAKE_CLAIMS - {"close"} == set(ACTS)
+
+
+@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("later", [0, 120], ids=["now", "when leases and notices are over"])
+def test_whatever_one_tenant_does_the_other_is_as_before(
+    acme: Estate, other: Estate, clock: FakeClock, act: str, later: int
+) -> None:
+    clock.advance(later)
+    before, theirs = acme.view(), acme.ids()
+    answer = ACTS[act](other.hf, acme)
+    if act in FIND_NOTHING:
+        assert not any(answer), answer  # type: ignore[call-overload]
+    assert not [one for one in [*theirs, "acme"] if one in repr(answer)], answer
+    assert acme.view() == before
+
+
+@pytest.mark.parametrize("act", [name for name in CHANGE_THEIR_OWN if name not in ("resume", "replay")])
+def test_the_same_act_does_change_ones_own(acme: Estate, other: Estate, clock: FakeClock, act: str) -> None:
+    """Otherwise the test above would show nothing."""
+    clock.advance(120)
+    before = other.view()
+    CHANGE_THEIR_OWN[act](other.hf, acme)
+    assert other.view() != before
+
+
+def test_an_idempotency_key_of_two_tenants_is_two_keys(acme: Estate, other: Estate) -> None:
+    for estate in (acme, other):
+        again = estate.hf.enqueue("p", "work", idempotency_key="once")
+        assert (again.duplicate, again.id, again.result) == (True, estate.once.id, estate.hf.settings.tenant)
+
+
+def test_the_depth_of_a_queue_counts_ones_own(acme: Estate, other: Estate) -> None:
+    room = 10 - other.hf.stats("q").pending - other.hf.stats("q").waiting
+    assert len(other.hf.enqueue_many("q", range(room))) == room
+    acme.hf.enqueue("q", "still room")
+
+
+def test_a_lease_outlives_what_the_other_tenant_does_with_its_name(acme: Estate, other: Estate) -> None:
+    for act in CHANGE_THEIR_OWN.values():
+        act(other.hf, acme)
+    acme.held.ack("done")
+    assert acme.hf.status(acme.held.message.id).result == "done"
+
+
+def test_a_wake_up_is_for_ones_own(acme: Estate, other: Estate) -> None:
+    """Both queues are called p; a sleeper of one is not given what came into the other."""
+    acme.hf.purge("p")
+    other.hf.enqueue("p", "not for acme")
+    assert acme.hf.claim("p", wait=0.2) == []
+
+
+def test_what_is_counted_is_ones_own(acme: Estate, other: Estate) -> None:
+    hf = other.hf
+    assert (hf.count_dead_letters(), hf.count_dead_letters("q"), hf.count_dead_letters(fresh=True)) == (3, 2, 2)
+    assert (hf.stats("q").dead, hf.stats("p").processing, hf.stats("p").pending) == (2, 1, 1)
+    assert (hf.purge("p"), hf.replay_many(), hf.delete_dead_letters()) == (1, 2, 3)
+    assert acme.hf.count_dead_letters() == 3
+
+
+def test_an_owner_of_two_tenants_is_two_owners(acme: Estate, other: Estate) -> None:
+    for estate, inbox in ((acme, "north"), (other, "south")):
+        estate.hf.owner("mia", inbox=inbox)
+    for estate, inbox in ((other, "south"), (acme, "north")):
+        dead = kill(estate.hf, "more", key="z")
+        assert [message.body["dead_id"] for message in estate.hf.peek(inbox)] == [dead]
+    assert ("north" in other.hf.queues(), "south" in acme.hf.queues()) == (False, False)
