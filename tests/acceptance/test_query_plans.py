@@ -20,7 +20,8 @@ ROWS = 100_000
 BIG = ("holdfast_message", "holdfast_row", "holdfast_run")
 
 SCANS_BY_NATURE = {
-    "rows.count": "counts all rows of a queue, for those who ask for statistics",
+    "lanes.search": "by headers alone it reads all; by key or correlation id see below",
+    "rows.search": "…",
     "rows.purge": "removes all rows of a queue, on an operator's order",
     "dead.purge_replays": "looks at all rows of a queue, on an operator's order",
     "schema.stop_everything": "has no plan, it only locks",
@@ -231,6 +232,36 @@ def fill(hf: Holdfast) -> None:
         hf.enqueue_many("lane" if start else "a", range(start, start + 20_000))
     hf.enqueue("a", "row", delay=1000)
     hf.ack(hf.claim("a", n=10))
+
+
+@pytest.mark.parametrize("wanted", [{"key": "ada"}, {"correlation_id": "order-42"}], ids=str)
+def test_a_search_costs_the_same_whatever_is_there(url: str, wanted: dict[str, str]) -> None:
+    """L16: by key and by correlation id; among the lanes, the rows and the dead."""
+    carried = {"key": "ada", "correlation_id": "order-42"}
+    with Holdfast(url) as hf:
+        for delay in (0, 1000):
+            hf.enqueue_many("q", range(3), delay=delay, **carried)
+        hf.dead_letter(hf.claim("q"), "boom")
+        few = effort(url, hf, partial(hf.search, **wanted))
+        for delay in (0, 1000):
+            hf.enqueue_many("q", range(5_000), key="bob", correlation_id="order-43", delay=delay)
+        assert len(hf.search(**wanted)) == 6  # type: ignore[arg-type]
+        many = effort(url, hf, partial(hf.search, **wanted))
+
+    assert many < 2 * few
+
+
+def test_stats_and_a_sweep_without_work_cost_the_same_whatever_is_there(url: str) -> None:
+    """L16: both are asked for all the time."""
+    with Holdfast(url) as hf:
+        hf.queue("q")
+        hf.enqueue_many("q", range(100))
+        few = [effort(url, hf, partial(call, "q")) for call in (hf.stats, hf.sweep)]
+        for start in range(0, 50_000, 10_000):
+            hf.enqueue_many("q", range(start, start + 10_000))
+        many = [effort(url, hf, partial(call, "q")) for call in (hf.stats, hf.sweep)]
+
+    assert all(late < 2 * early + 20 for early, late in zip(few, many, strict=True)), (few, many)
 
 
 def test_an_ordered_enqueue_costs_the_same_whatever_is_there(url: str) -> None:

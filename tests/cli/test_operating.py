@@ -173,3 +173,27 @@ def test_an_error_is_one_line(db: str, tmp_path: Path, wrong: list[str], text: s
     assert answer.stderr.startswith("holdfast: ")
     assert text in answer.stderr
     assert answer.stderr.count("\n") == 1
+
+
+def test_notices_are_listed_and_acknowledged(run: Any, db: str) -> None:
+    assert run("notices", "list") == ["Nothing waits for an answer."]
+    with Holdfast(db) as hf:
+        hf.owner("mia", owner="boss")
+        hf.queue("emails", owner="mia")
+    kill(db, 2)
+    first, second = values(run("notices", "list", "--json"))
+    assert (first["queue"], first["owner"], first["level"]) == ("emails", "mia", 0)
+    assert any(first["id"] in line and "mia" in line for line in run("notices", "list", "--owner", "mia", "-n", "1"))
+    assert run("notices", "list", "--owner", "boss") == ["Nothing waits for an answer."]
+    assert run("notices", "ack", first["id"], "--remark", "on it") == ["1 of 1 acknowledged."]
+    assert run("notices", "ack", first["id"], second["id"]) == ["1 of 2 acknowledged."]
+    assert [line["remark"] for line in values(run("notices", "list", "--all", "--json"))] == ["on it", None]
+
+
+def test_maintenance_by_hand(run: Any, db: str) -> None:
+    assert run("maintain") == ["Nothing to do."]
+    with Holdfast(db) as hf:
+        hf.queue("old", max_age=0.000001)
+        hf.enqueue_many("old", range(250))
+    assert run("maintain") == ["250 thing(s) done."]
+    assert run("maintain") == ["Nothing to do."]

@@ -17,6 +17,7 @@ COMMANDS = {
     "peek": ("holdfast.cli.peek", "Show the next messages of a queue in the order of claiming."),
     "dlq": ("holdfast.cli.dlq", "Look at dead letters, replay them, delete them; and see who did."),
     "doctor": ("holdfast.cli.doctor", "Look at a database and say what is wrong with it, and what to do."),
+    "notices": ("holdfast.cli.notices", "See which dead letters wait for someone's answer, and answer."),
     "maintain": (
         "holdfast.cli.maintain",
         "Take back ended leases, expire messages, prune what is over: once, until nothing is left.",

@@ -63,14 +63,25 @@ SELECT paused FROM holdfast_group WHERE id = :group
 
 -- name: is_due
 -- Whether a sweep of the queue would find anything to do. (What is too old in a lane is seen by a look at its front.)
-SELECT 1 FROM holdfast_run WHERE group_id = :group AND finished_at IS NULL AND until <= (SELECT holdfast_now(:now::bigint))
-UNION ALL SELECT 1 FROM holdfast_row WHERE group_id = :group AND state = 'processing' AND until <= (SELECT holdfast_now(:now::bigint))
-UNION ALL SELECT 1 FROM holdfast_row WHERE group_id = :group AND state = 'pending' AND expires_at <= (SELECT holdfast_now(:now::bigint))
-UNION ALL SELECT 1 FROM holdfast_row WHERE group_id = :group AND state = 'pending' AND enqueued_at <= (SELECT holdfast_now(:now::bigint)) - :max_age::bigint
-UNION ALL SELECT 1 FROM holdfast_run WHERE group_id = :group AND finished_at <= (SELECT holdfast_now(:now::bigint)) - :history::bigint
-UNION ALL SELECT 1 FROM holdfast_row WHERE group_id = :group AND finished_at <= (SELECT holdfast_now(:now::bigint)) - :history::bigint
-UNION ALL SELECT 1 FROM holdfast_result WHERE group_id = :group AND expires_at <= (SELECT holdfast_now(:now::bigint))
-UNION ALL SELECT 1 FROM holdfast_idempotency WHERE channel_id = :channel AND expires_at <= (SELECT holdfast_now(:now::bigint))
-UNION ALL SELECT 1 FROM holdfast_dead WHERE channel_id = :channel AND failed_at <= (SELECT holdfast_now(:now::bigint)) - :retention::bigint
-UNION ALL SELECT 1 FROM holdfast_tally WHERE group_id = :group AND second > 0 AND second < (SELECT holdfast_now(:now::bigint)) / 1000000 - 120
+-- Each part is ordered by its index, or the planner might read the table instead.
+(SELECT 1 FROM holdfast_run WHERE group_id = :group AND finished_at IS NULL AND until <= (SELECT holdfast_now(:now::bigint))
+ ORDER BY until, token LIMIT 1)
+UNION ALL (SELECT 1 FROM holdfast_row WHERE group_id = :group AND state = 'processing' AND until <= (SELECT holdfast_now(:now::bigint))
+ ORDER BY until, seq LIMIT 1)
+UNION ALL (SELECT 1 FROM holdfast_row WHERE group_id = :group AND state = 'pending' AND expires_at <= (SELECT holdfast_now(:now::bigint))
+ ORDER BY expires_at, seq LIMIT 1)
+UNION ALL (SELECT 1 FROM holdfast_row WHERE group_id = :group AND state = 'pending' AND enqueued_at <= (SELECT holdfast_now(:now::bigint)) - :max_age::bigint
+ ORDER BY enqueued_at, seq LIMIT 1)
+UNION ALL (SELECT 1 FROM holdfast_run WHERE group_id = :group AND finished_at <= (SELECT holdfast_now(:now::bigint)) - :history::bigint
+ ORDER BY finished_at LIMIT 1)
+UNION ALL (SELECT 1 FROM holdfast_row WHERE group_id = :group AND finished_at <= (SELECT holdfast_now(:now::bigint)) - :history::bigint
+ ORDER BY finished_at LIMIT 1)
+UNION ALL (SELECT 1 FROM holdfast_result WHERE group_id = :group AND expires_at <= (SELECT holdfast_now(:now::bigint))
+ ORDER BY expires_at LIMIT 1)
+UNION ALL (SELECT 1 FROM holdfast_idempotency WHERE channel_id = :channel AND expires_at <= (SELECT holdfast_now(:now::bigint))
+ ORDER BY expires_at LIMIT 1)
+UNION ALL (SELECT 1 FROM holdfast_dead WHERE channel_id = :channel AND failed_at <= (SELECT holdfast_now(:now::bigint)) - :retention::bigint
+ ORDER BY failed_at LIMIT 1)
+UNION ALL (SELECT 1 FROM holdfast_tally WHERE group_id = :group AND second > 0 AND second < (SELECT holdfast_now(:now::bigint)) / 1000000 - 120
+ ORDER BY second LIMIT 1)
 LIMIT 1
