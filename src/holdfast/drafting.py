@@ -53,6 +53,7 @@ def draft(
     new = [
         NewMessage(
             new_id(),
+            channel.group,
             lane,
             encode_json(body),
             raw_headers,

@@ -65,7 +65,10 @@ def write_late(log: Log, hf: Holdfast, queue: str, name: str, rounds: int) -> No
         with hf.store.database.connect() as connection:  # type: ignore[attr-defined]
             for round in range(rounds):
                 values = [f"{name}-{round}-{number}" for number in range(chance.randint(1, 5))]
-                new = [NewMessage(new_id(), lane(channel.id, NORMAL), encode_json(value)) for value in values]
+                new = [
+                    NewMessage(new_id(), channel.group, lane(channel.id, NORMAL), encode_json(value))
+                    for value in values
+                ]
                 connection.execute("BEGIN")
                 if chance.random() < 0.5:
                     connection.execute("SELECT pg_current_xact_id()")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Holdfast, NetworkFileSystem
+from holdfast import Holdfast, InvalidInput, NetworkFileSystem
 from holdfast.store.sqlite import filesystem
 from tests.mounts import Mount
 
@@ -33,3 +33,13 @@ def test_where_nothing_is_known_nothing_is_refused(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(filesystem, "MOUNTS", str(tmp_path / "no such file"))
     with Holdfast(f"sqlite:///{tmp_path}/work.db") as hf:
         hf.enqueue("q", 1)
+
+
+def test_whoever_knows_better_may_say_so(tmp_path: Path, mount: Mount) -> None:
+    """A sandbox may show its own disk as a share."""
+    mount("9p", tmp_path)
+    with Holdfast(f"sqlite:///{tmp_path}/work.db?network=allow") as hf:
+        hf.enqueue("q", 1)
+        assert hf.stats("q").pending == 1
+    with pytest.raises(InvalidInput, match="network=perhaps"):
+        Holdfast(f"sqlite:///{tmp_path}/work.db?network=perhaps")

@@ -148,6 +148,24 @@ def test_refused_in_the_callers_transaction_leaves_it_as_it_was(hf: Holdfast, ur
     assert not hf.enqueue("q", 2, idempotency_key="second").duplicate
 
 
+def test_an_open_transaction_holds_up_no_consumer(hf: Holdfast, url: str, clock: FakeClock) -> None:
+    """Whoever arrives waits for it; a nack and a sweep do not. (On SQLite everyone waits for the one write lock.)"""
+    hf.queue("q", max_depth=10, backoff=None, lease=5)
+    hf.enqueue_many("q", range(4))
+    first, second, *others = hf.claim("q", n=2) + hf.claim("q", n=2)
+    if url.startswith("sqlite"):
+        return
+    with of_the_driver(url) as conn:
+        hf.enqueue("q", "not yet", conn=conn)
+        first.nack("again")
+        second.release()
+        clock.advance(200)
+        assert hf.sweep("q") > 0
+        commit(conn)
+    assert hf.stats("q").queue_depth == 5
+    assert len(others) == 2
+
+
 @pytest.mark.parametrize("depth", [0, -1, 1.5, "3", True, 10**13])
 def test_a_depth_that_makes_no_sense_is_refused(hf: Holdfast, depth: object) -> None:
     with pytest.raises(InvalidInput, match="max_depth"):

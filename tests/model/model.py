@@ -32,14 +32,25 @@ from holdfast.core.lifecycle import (
     must_be_alone,
     next_state,
 )
-from holdfast.core.message import Failure, MessageStatus, encode_json
+from holdfast.core.message import Failure, MessageStatus
 from holdfast.core.priority import ALL as PRIORITIES
 from holdfast.core.priority import NORMAL
 from holdfast.core.queue import QueueSpec, blocked_order_key, queue_spec, user_key
 from holdfast.errors import AlreadyReplayed, IdempotencyConflict, InvalidInput, LeaseLost, NotFound, QueueFull
 from tests.clock import FakeClock
 from tests.conformance.steps import Counts
-from tests.model.things import SILENCE, WORKER, Buried, Claim, Granted, Lease, Message, Seen
+from tests.model.things import (
+    SILENCE,
+    WORKER,
+    Buried,
+    Claim,
+    Granted,
+    Lease,
+    Message,
+    Seen,
+    envelope,
+    json_text,
+)
 
 
 class Model:
@@ -85,7 +96,7 @@ class Model:
         names = [f"m{next(self._created)}" for _ in bodies]
         end = None if ttl is None else now + micros(ttl)
         for name, body in zip(names, bodies, strict=True):
-            raw, raw_headers = _json(body), _json(headers or {})
+            raw, raw_headers = json_text(body), json_text(headers or {})
             seen = Seen(name, priority, raw, raw_headers, key, correlation_id, reply_to, end, now)
             self._add(queue, seen, delay == 0 and ttl is None and not spec.ordered, spec.order_key(key), micros(delay))
         return names
@@ -94,7 +105,7 @@ class Model:
         """The message's name and whether it was there before; no name if its transaction is rolled back."""
         found = self.keys.get((queue, key))
         if found is not None and found[2] > self.clock():
-            if found[1] != _json(body):
+            if found[1] != json_text(body):
                 raise IdempotencyConflict
             return found[0], True
         before = dict(self.messages)
@@ -102,7 +113,7 @@ class Model:
         if fate == "roll back":
             self.messages, self._created = before, count(int(name[1:]))
             return None, False
-        self.keys[queue, key] = name, _json(body), self.clock() + micros(self.specs[queue].idempotency_window)
+        self.keys[queue, key] = name, json_text(body), self.clock() + micros(self.specs[queue].idempotency_window)
         return name, False
 
     def _add(self, queue: str, seen: Seen, plain: bool, order_key: str, wait: int = 0) -> Message:
@@ -300,7 +311,7 @@ class Model:
             self.blocked_by[message.queue, message.order_key] = (now, name)
         target = self.specs[message.queue].dead_letter
         if target:
-            body = _envelope(message, error, now)
+            body = envelope(message, error, now)
             seen = Seen(f"envelope({name})", NORMAL, body, "{}", None, None, None, None, now)
             order_key = self.specs[target].order_key(None)
             self._add(target, seen, not order_key, order_key)
@@ -401,20 +412,3 @@ class Model:
 
     def dead_letters(self, queue: str | None) -> list[Buried]:
         return [dead for dead in self.dead.values() if queue in (None, dead.queue)]
-
-
-def _json(value: Any) -> str:
-    return encode_json(value).decode()
-
-
-def _envelope(message: Message, error: str, failed_at: int) -> str:
-    seen = message.seen
-    original = (
-        f'{{"id":{_json(seen.name)},"queue":{_json(message.queue)},"body":{seen.body},"headers":{seen.headers},'
-        f'"priority":{seen.priority},"key":{_json(seen.key)},"correlation_id":{_json(seen.correlation_id)},'
-        f'"reply_to":{_json(seen.reply_to)},"enqueued_at":{seen.enqueued_at}}}'
-    )
-    return (
-        f'{{"original_message":{original},"failed_at":{failed_at},"error":{_json(error)},'
-        f'"attempts":{message.attempts}}}'
-    )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.core.lifecycle import Event, State
-from holdfast.core.message import Failure
+from holdfast.core.message import Failure, encode_json
 from holdfast.core.queue import QueueSpec
 
 WORKER = "w"
@@ -96,3 +96,20 @@ class Claim:
     attempt: int
     spec: QueueSpec
     ended: Event | None = None
+
+
+def json_text(value: Any) -> str:
+    return encode_json(value).decode()
+
+
+def envelope(message: Message, error: str, failed_at: int) -> str:
+    seen = message.seen
+    original = (
+        f'{{"id":{json_text(seen.name)},"queue":{json_text(message.queue)},"body":{seen.body},"headers":{seen.headers},'
+        f'"priority":{seen.priority},"key":{json_text(seen.key)},"correlation_id":{json_text(seen.correlation_id)},'
+        f'"reply_to":{json_text(seen.reply_to)},"enqueued_at":{seen.enqueued_at}}}'
+    )
+    return (
+        f'{{"original_message":{original},"failed_at":{failed_at},"error":{json_text(error)},'
+        f'"attempts":{message.attempts}}}'
+    )

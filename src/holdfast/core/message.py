@@ -55,6 +55,7 @@ class NewMessage(msgspec.Struct, gc=False):
     """A message on its way into the store. `plain` ones go to a lane, the others become rows."""
 
     id: MessageId
+    group: int
     lane: int
     body: bytes
     headers: bytes | None = None

@@ -33,9 +33,10 @@ def grow(tx: Transaction, group: int, count: int) -> None:
 
 def limit(tx: Transaction, channel: int, most: int | None) -> None:
     """A queue's limit is new, another, or gone. Until all clients know it, every arrival counts."""
-    if most is None:
+    known = tx.one("depth.most", channel=channel)
+    if most is None and known is not None:
         tx.run("depth.open", channel=channel)
-    else:
+    elif most is not None and known != (most,):  # Unchanged, it need not wait for those who are arriving.
         tx.run("depth.limit", channel=channel, most=most)
 
 

@@ -40,15 +40,20 @@ def _open_sqlite(settings: Settings) -> Store:
     except ValueError as problem:
         raise InvalidInput(f"the url cannot be read ({problem}); write {_FORMS}") from None
     options = dict(parse_qsl(parts.query))
-    engine = options.pop("engine", "apsw")
-    if options:
-        raise InvalidInput(f"unknown option {next(iter(options))!r} in the URL; sqlite knows engine=apsw|stdlib")
+    engine, network = options.pop("engine", "apsw"), options.pop("network", "refuse")
+    if options or network not in ("refuse", "allow"):
+        unknown = next(iter(options), f"network={network}")
+        raise InvalidInput(
+            f"unknown option {unknown!r} in the URL; sqlite knows engine=apsw|stdlib and network=refuse|allow"
+        )
     path = unquote(parts.path[1:])
     if parts.netloc or not path or path == ":memory:":
         raise InvalidInput("a sqlite URL names a file: sqlite:///relative.db or sqlite:////absolute.db")
     if clean_text(path) != path:
         raise InvalidInput(f"the path in the url may not hold NUL or lone surrogates: {shown(path)}")
-    return SqliteStore(path, engine=engine, clock=settings.clock, patience=settings.patience)
+    return SqliteStore(
+        path, engine=engine, clock=settings.clock, patience=settings.patience, network=network == "allow"
+    )
 
 
 def _open_postgres(settings: Settings) -> Store:

@@ -26,6 +26,7 @@ def post(tx: Transaction, insert: Insert, tenant: str, queue: str, body: bytes) 
         [
             NewMessage(
                 id=new_id(),
+                group=target.group,
                 lane=priority.lane(target.id, priority.NORMAL),
                 body=body,
                 plain=not order_key,

@@ -117,7 +117,7 @@ def promote(tx: Transaction, keys: Iterable[tuple[int, str]]) -> None:
     tx.each("rows.promote", [key for key, found in zip(wanted, promoted, strict=True) if found is None])
 
 
-def from_new(group: int, message: NewMessage) -> NewRow:
+def from_new(message: NewMessage) -> NewRow:
     """A message that starts its life as a row."""
     content = Content(
         message.id,
@@ -131,7 +131,7 @@ def from_new(group: int, message: NewMessage) -> NewRow:
         None,
     )
     return NewRow(
-        group, content, delay=message.delay, order_key=message.order_key, ttl=message.ttl, alone=message.alone
+        message.group, content, delay=message.delay, order_key=message.order_key, ttl=message.ttl, alone=message.alone
     )
 
 

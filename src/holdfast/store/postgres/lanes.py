@@ -28,16 +28,27 @@ ONE_STATEMENT = 10_000
 def insert(tx: PostgresTransaction, new: Sequence[NewMessage]) -> None:
     """Plain messages are appended to their lanes, the others become rows."""
     tx.rings.update({priority.channel_of(lane) for lane in {message.lane for message in new}})
-    plain = [message for message in new if message.plain]
-    for start in range(0, len(plain), ONE_STATEMENT):
-        _append(tx, plain[start : start + ONE_STATEMENT])
-    singles = [message for message in new if not message.plain]
+    plain: dict[int, list[NewMessage]] = defaultdict(list)
+    for message in new:
+        if message.plain:
+            plain[message.group].append(message)
+    for messages in plain.values():
+        for start in range(0, len(messages), ONE_STATEMENT):
+            _append(tx, messages[start : start + ONE_STATEMENT])
+    singles = [rows.from_new(message) for message in new if not message.plain]
     if singles:
-        channels = {priority.channel_of(message.lane) for message in singles}
-        groups = {channel: _group_of(tx, channel) for channel in channels}
-        rows.add(tx, [rows.from_new(groups[priority.channel_of(message.lane)], message) for message in singles])
-        for message in singles:
-            tally.add(tx, groups[priority.channel_of(message.lane)], arrived=1)
+        rows.add(tx, singles)
+        for row in singles:
+            tally.add(tx, row.group, arrived=1)
+
+
+def is_one_statement(new: Sequence[NewMessage]) -> bool:
+    """Whether nothing but one append has to be done."""
+    return (
+        len(new) <= ONE_STATEMENT
+        and all(message.is_simple for message in new)
+        and len({message.group for message in new}) == 1
+    )
 
 
 def _append(tx: PostgresTransaction, new: Sequence[NewMessage]) -> None:
@@ -46,6 +57,8 @@ def _append(tx: PostgresTransaction, new: Sequence[NewMessage]) -> None:
     same_lane = lanes.count(lanes[0]) == len(lanes)
     tx.run(
         "lanes.append",
+        group=new[0].group,
+        count=len(new),
         lane=lanes[0],
         lanes=None if same_lane else lanes,
         ids=uuid_array([message.id for message in new]),
@@ -226,9 +239,3 @@ def _grants(found: list[Row], request: ClaimRequest) -> list[Grant]:
             lease = leases[token] = Lease(token, group, until, sizes[token] or 1, request.worker, until - terms[group])
         grants.append(Grant(lease, attempt, member, Message(message_id, lane, *content)))
     return grants
-
-
-def _group_of(tx: PostgresTransaction, channel: int) -> int:
-    found = tx.one("channels.group_of", channel=channel)
-    assert found is not None, "a message is only made for a declared queue"
-    return found[0]  # type: ignore[no-any-return]

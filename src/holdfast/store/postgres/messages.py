@@ -19,8 +19,7 @@ class PostgresMessages:
         self._database = database
 
     def insert(self, new: Sequence[NewMessage]) -> list[Duplicate | None]:
-        simple = len(new) <= lanes.ONE_STATEMENT and all(message.is_simple for message in new)
-        run = self._database.single if simple else self._database.write
+        run = self._database.single if lanes.is_one_statement(new) else self._database.write
         return run(lambda tx: arriving.insert(tx, lanes.insert, new))
 
     def claim(self, request: ClaimRequest) -> Claimed:

@@ -15,8 +15,16 @@ from holdfast.store.sqlite.schema import SqliteSchema
 class SqliteStore:
     """One SQLite file, used by any number of threads and processes of one machine."""
 
-    def __init__(self, path: str, *, engine: str = "apsw", clock: Clock | None = None, patience: float = 60.0) -> None:
-        self.database = Database(path, engine, clock, patience)
+    def __init__(
+        self,
+        path: str,
+        *,
+        engine: str = "apsw",
+        clock: Clock | None = None,
+        patience: float = 60.0,
+        network: bool = False,
+    ) -> None:
+        self.database = Database(path, engine, clock, patience, network)
         self.channels = ChannelsRole(self.database)
         self.messages = SqliteMessages(self.database)
         self.acts = ActsRole(self.database)

@@ -78,12 +78,13 @@ class SqliteTransaction:
 class Database(forks.Guarded):
     """The file, shared by all threads of this process."""
 
-    def __init__(self, path: str, engine: str, clock: Clock | None, patience: float) -> None:
+    def __init__(self, path: str, engine: str, clock: Clock | None, patience: float, network: bool = False) -> None:
         self.path = path
         self.engine = engine
         self.wakeup = SqliteWakeup(path, self)
         self._clock = clock
         self._patience = patience
+        self._network = network
         self._writing = threading.Lock()
         self._reading = threading.Lock()
         self._writer: Connection | None = None
@@ -211,7 +212,8 @@ class Database(forks.Guarded):
         return self._reader
 
     def _open(self) -> Connection:
-        refuse_network(self.path)
+        if not self._network:
+            refuse_network(self.path)
         connection = connect(self.path, self.engine)
         self._set_up(connection, (_OF_THE_FILE, *_OF_A_CONNECTION))
         return connection

@@ -57,7 +57,8 @@ def refuse_network(path: str) -> None:
     if found in NETWORK:
         raise NetworkFileSystem(
             f"{path} is on a network file system ({found}), where SQLite's log does not work and commits can be lost: "
-            "put the file on a local disk, or use PostgreSQL to share queues between machines"
+            "put the file on a local disk, or use PostgreSQL to share queues between machines. "
+            "If it only looks like one and no other machine uses it, say ?network=allow in the URL"
         )
 
 

@@ -23,7 +23,7 @@ def insert(tx: SqliteTransaction, new: Sequence[NewMessage]) -> None:
             lanes[message.lane].append(message)
     for lane, messages in lanes.items():
         _append(tx, lane, messages)
-    singles = [rows.from_new(_group_of(tx, message.lane), message) for message in new if not message.plain]
+    singles = [rows.from_new(message) for message in new if not message.plain]
     rows.add(tx, singles)
     for row in singles:
         tally.add(tx, row.group, arrived=1)
@@ -143,10 +143,4 @@ def _until(tx: SqliteTransaction, request: ClaimRequest, channel: Channel) -> in
 def _next_token(tx: SqliteTransaction) -> int:
     found = tx.one("runs.next_token")
     assert found is not None, "the counter is there since the first migration"
-    return found[0]  # type: ignore[no-any-return]
-
-
-def _group_of(tx: SqliteTransaction, lane: int) -> int:
-    found = tx.one("channels.group_of", channel=priority.channel_of(lane))
-    assert found is not None, "a message is only made for a declared queue"
     return found[0]  # type: ignore[no-any-return]

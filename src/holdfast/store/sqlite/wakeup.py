@@ -26,7 +26,10 @@ _SOCKET_PATH_LIMIT = 100
 # A folder's time of change moves in steps of the kernel's tick; a listing younger than this may miss a newcomer.
 _SETTLED_NS = 50_000_000
 
-_POLL = 0.02
+_POLL = 0.05
+
+_MANY = 5
+"""So many sleepers of a process look that often; more of them take turns, and together they look as often as these."""
 
 
 class File(Protocol):
@@ -42,6 +45,7 @@ class SqliteWakeup:
     def __init__(self, path: str, file: File) -> None:
         self._folder = path + "-wake"
         self._file = file
+        self._dormitory = Dormitory()
         self._lock = threading.Lock()
         self._listing: tuple[int, list[str]] = (-1, [])
         self._sender: socket.socket | None = None
@@ -67,7 +71,9 @@ class SqliteWakeup:
         name = f"{os.getpid()}-{os.urandom(4).hex()}"
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            return DatagramBell(self._reachable(name), os.path.join(self._folder, name), Watch(self._file))
+            return DatagramBell(
+                self._reachable(name), os.path.join(self._folder, name), Watch(self._file), self._dormitory
+            )
         except (OSError, AttributeError):
             return PollingBell()
 
@@ -81,8 +87,9 @@ class SqliteWakeup:
             self._sender = self._descriptor = None
 
     def after_fork_in_child(self) -> None:
-        """The child sends through a socket of its own."""
+        """The child sends through a socket of its own, and nobody sleeps there."""
         self._lock = threading.Lock()
+        self._dormitory = Dormitory()
         self._sender = self._descriptor = None
 
     def _sleepers(self) -> list[str]:
@@ -124,9 +131,10 @@ class SqliteWakeup:
 class DatagramBell:
     """One sleeper's socket, and its eye on the file."""
 
-    def __init__(self, address: str, path: str, watch: Watch) -> None:
+    def __init__(self, address: str, path: str, watch: Watch, dormitory: Dormitory) -> None:
         self._path = path
         self._watch = watch
+        self._dormitory = dormitory
         self._owner = os.getpid()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
@@ -142,14 +150,15 @@ class DatagramBell:
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         deadline = time.monotonic() + timeout
-        while True:
-            left = deadline - time.monotonic()
-            if poll.poll(max(min(left, _POLL), 0) * 1000):
-                return self._heard(wanted)
-            if self._watch.sees(channels):
-                return True
-            if left <= _POLL:
-                return False
+        with self._dormitory:
+            while True:
+                nap = min(deadline - time.monotonic(), self._dormitory.nap)
+                if poll.poll(max(nap, 0) * 1000):
+                    return self._heard(wanted)
+                if self._watch.sees(channels):
+                    return True
+                if time.monotonic() >= deadline:
+                    return False
 
     def close(self) -> None:
         """Takes the socket away; in a forked child it is still the parent's."""
@@ -167,6 +176,27 @@ class DatagramBell:
             except BlockingIOError:
                 return heard
             heard = heard or not wanted.isdisjoint(word.split(b","))
+
+
+class Dormitory:
+    """How many of this process sleep: the more there are, the longer each may."""
+
+    def __init__(self) -> None:
+        self._sleepers = 0
+        self._lock = threading.Lock()
+
+    @property
+    def nap(self) -> float:
+        """Seconds between two looks of one sleeper."""
+        return _POLL * max(1.0, self._sleepers / _MANY)
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._sleepers += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._sleepers -= 1
 
 
 class Watch:

@@ -155,6 +155,13 @@ CREATE TABLE holdfast_depth (
     settled_at bigint NOT NULL
 );
 
+-- Something came back to a limited queue: the next arrival has to count.
+CREATE TABLE holdfast_return (
+    channel_id bigint NOT NULL,
+    number     bigint GENERATED ALWAYS AS IDENTITY,
+    PRIMARY KEY (channel_id, number)
+);
+
 -- What was enqueued under a key, so that a second time finds the first.
 CREATE TABLE holdfast_idempotency (
     channel_id bigint NOT NULL REFERENCES holdfast_channel (id),
@@ -260,7 +267,7 @@ CREATE INDEX holdfast_notice_age ON holdfast_notice (channel_id, created_at);
 -- How many messages came, ended, died (less those whose dead letters were removed), were claimed, acked, failed and lost by silence, for
 -- how long the acked ones were worked on, and how many are kept as history: per second and session. Second 0 has what is long ago.
 CREATE TABLE holdfast_tally (
-    group_id  bigint NOT NULL REFERENCES holdfast_group (id),
+    group_id  bigint NOT NULL,
     second    bigint NOT NULL,
     slot      bigint NOT NULL,
     arrived   bigint NOT NULL DEFAULT 0,

@@ -306,7 +306,8 @@ BEGIN
         finished := finished AND bits = CASE WHEN mine.size - 8 * place >= 8 THEN 255 ELSE (1 << (mine.size - 8 * place)::int) - 1 END;
     END LOOP;
     IF returned > 0 THEN
-        UPDATE holdfast_depth d SET bound = d.bound + returned WHERE d.channel_id = reader.channel_id;
+        INSERT INTO holdfast_return (channel_id)
+        SELECT d.channel_id FROM holdfast_depth d WHERE d.channel_id = reader.channel_id;
     END IF;
     channel := reader.channel_id;
     RETURN NEXT;

@@ -1,12 +1,8 @@
 -- name: append
 -- An array that is NULL is one of NULLs; without :lanes all go to :lane.
-WITH arrivals (channel_id, count) AS (
-    SELECT lane / 4, count(*) FROM unnest(:lanes::bigint[]) AS several (lane) GROUP BY lane / 4
-    UNION ALL SELECT :lane / 4, cardinality(:ids::uuid[]) WHERE :lanes::bigint[] IS NULL
-), counted AS (
+WITH counted AS (
     INSERT INTO holdfast_tally (group_id, second, slot, arrived)
-    SELECT g.id, (SELECT holdfast_now(:now::bigint)) / 1000000, pg_backend_pid(), a.count
-    FROM arrivals a JOIN holdfast_group g ON g.channel_id = a.channel_id AND g.name = ''
+    VALUES (:group, (SELECT holdfast_now(:now::bigint)) / 1000000, pg_backend_pid(), :count)
     ON CONFLICT (group_id, second, slot) DO UPDATE SET arrived = holdfast_tally.arrived + excluded.arrived
 )
 INSERT INTO holdfast_message (lane, id, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at)

@@ -5,9 +5,15 @@ SELECT holdfast_count(:group::bigint, holdfast_now(:now::bigint), :arrived::bigi
 
 -- name: fold
 -- What is older than two minutes becomes one row.
-WITH old AS (
-    DELETE FROM holdfast_tally WHERE group_id = :group AND second > 0 AND second < (SELECT holdfast_now(:now::bigint)) / 1000000 - 120
-    RETURNING *
+-- (A long transaction of someone's may still hold one of them; it is left for later, so that a sweep never waits.)
+WITH free AS (
+    SELECT second, slot FROM holdfast_tally
+    WHERE group_id = :group AND second > 0 AND second < (SELECT holdfast_now(:now::bigint)) / 1000000 - 120
+    FOR UPDATE SKIP LOCKED
+), old AS (
+    DELETE FROM holdfast_tally t USING free f
+    WHERE t.group_id = :group AND t.second = f.second AND t.slot = f.slot
+    RETURNING t.*
 )
 INSERT INTO holdfast_tally (group_id, second, slot, arrived, ended, dead, claimed, completed, failed, lapsed, busy, kept)
 SELECT group_id, 0, 0, sum(arrived), sum(ended), sum(dead), sum(claimed), sum(completed), sum(failed), sum(lapsed), sum(busy), sum(kept)

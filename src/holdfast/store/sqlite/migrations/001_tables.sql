@@ -247,7 +247,7 @@ CREATE INDEX holdfast_notice_age ON holdfast_notice (channel_id, created_at);
 -- How many messages came, ended, died (less those whose dead letters were removed), were claimed, acked, failed and lost by silence, for
 -- how long the acked ones were worked on, and how many are kept as history: per second and session. Second 0 has what is long ago.
 CREATE TABLE holdfast_tally (
-    group_id  INTEGER NOT NULL REFERENCES holdfast_group (id),
+    group_id  INTEGER NOT NULL,
     second    INTEGER NOT NULL,
     slot      INTEGER NOT NULL,
     arrived   INTEGER NOT NULL DEFAULT 0,

@@ -32,9 +32,6 @@ WHERE g.id = :group
 -- name: names
 SELECT name FROM holdfast_channel WHERE tenant = :tenant ORDER BY name
 
--- name: group_of
-SELECT id FROM holdfast_group WHERE channel_id = :channel AND name = ''
-
 -- name: next_due
 -- How long until the next delay or lease of a group runs out. :lane is the first of the channel's four.
 SELECT min(moment) - :now FROM (

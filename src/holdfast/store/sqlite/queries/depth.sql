@@ -12,7 +12,9 @@ WHERE channel_id = (SELECT channel_id FROM holdfast_group WHERE id = :group)
 INSERT INTO holdfast_depth (channel_id, bound, most, settled_at)
 VALUES (:channel, :most, :most, :now + 2000000)
 ON CONFLICT (channel_id) DO UPDATE SET most = excluded.most
-WHERE holdfast_depth.most <> excluded.most
+
+-- name: most
+SELECT most FROM holdfast_depth WHERE channel_id = :channel
 
 -- name: open
 DELETE FROM holdfast_depth WHERE channel_id = :channel
