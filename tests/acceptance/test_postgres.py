@@ -277,6 +277,25 @@ def test_an_enqueue_whose_answer_is_lost_is_stored_once(
     assert near.claim("q", n=10) == []
 
 
+@pytest.mark.parametrize("reaches", [True, False], ids=["answer lost", "request lost"])
+def test_an_enqueue_to_a_limited_queue_whose_answer_is_lost_is_stored_once(
+    far: Holdfast, near: Holdfast, lossy: LossyProxy, reaches: bool
+) -> None:
+    """P13: and it needs no second place."""
+    near.queue("q", max_depth=3)
+    with psycopg.connect(near.settings.url, autocommit=True) as connection:
+        connection.execute("UPDATE holdfast_depth SET settled_at = 0, bound = 0")
+    far._book._known.clear()
+    lossy.lose(b"INSERT INTO holdfast_message", reaches=reaches)
+
+    receipts = far.enqueue_many("q", ["a", "b", "c"])
+
+    assert lossy.losses == 1
+    found = [claim.message.id for claim in near.claim("q", n=10, wait=10)]
+    assert found == [receipt.id for receipt in receipts]
+    assert near.claim("q", n=10) == []
+
+
 def test_an_enqueue_that_was_stored_and_claimed_meanwhile_is_not_stored_again(
     far: Holdfast, near: Holdfast, lossy: LossyProxy
 ) -> None:

@@ -39,6 +39,7 @@ ONE_SIDED_STATEMENTS: dict[tuple[str, str], str] = {
     ("rows.sql", "due"): "…",
     ("rows.sql", "due_alone"): "…",
     ("rows.sql", "take"): "…",
+    ("lanes.sql", "append_limited"): "PostgreSQL saves round trips",
     ("lanes.sql", "claim"): "PostgreSQL by a function in one round trip",
     ("lanes.sql", "close_and_claim"): "PostgreSQL saves a round trip",
     ("runs.sql", "close_whole"): "PostgreSQL saves round trips",

@@ -42,21 +42,29 @@ def insert(tx: PostgresTransaction, new: Sequence[NewMessage]) -> None:
             tally.add(tx, row.group, arrived=1)
 
 
-def is_one_statement(new: Sequence[NewMessage]) -> bool:
-    """Whether nothing but one append has to be done."""
+def is_one_append(new: Sequence[NewMessage]) -> bool:
+    """Whether nothing but one append has to be done: plain messages of one queue, without keys."""
     return (
         len(new) <= ONE_STATEMENT
-        and all(message.is_simple for message in new)
+        and all(message.plain and message.once is None for message in new)
         and len({message.group for message in new}) == 1
     )
 
 
-def _append(tx: PostgresTransaction, new: Sequence[NewMessage]) -> None:
+def append_if_room(tx: PostgresTransaction, new: Sequence[NewMessage]) -> bool:
+    """One statement for a queue with a limit; False if its bound leaves no room. An earlier try may have succeeded."""
+    tx.rings.add(priority.channel_of(new[0].lane))
+    if tx.again and tx.one("lanes.is_known", id=new[0].id):
+        return True
+    return _append(tx, new, "lanes.append_limited") > 0
+
+
+def _append(tx: PostgresTransaction, new: Sequence[NewMessage], query: str = "lanes.append") -> int:
     """Columns that are alike in all messages, as most are, are not sent message by message."""
     lanes = [message.lane for message in new]
     same_lane = lanes.count(lanes[0]) == len(lanes)
-    tx.run(
-        "lanes.append",
+    return tx.run(
+        query,
         group=new[0].group,
         count=len(new),
         lane=lanes[0],

@@ -19,7 +19,12 @@ class PostgresMessages:
         self._database = database
 
     def insert(self, new: Sequence[NewMessage]) -> list[Duplicate | None]:
-        run = self._database.single if lanes.is_one_statement(new) else self._database.write
+        one_append = lanes.is_one_append(new)
+        if one_append and new[0].limited:
+            if self._database.single(lambda tx: lanes.append_if_room(tx, new)):
+                return [None] * len(new)
+            one_append = False
+        run = self._database.single if one_append else self._database.write
         return run(lambda tx: arriving.insert(tx, lanes.insert, new))
 
     def claim(self, request: ClaimRequest) -> Claimed:

@@ -13,6 +13,27 @@ FROM unnest(:lanes::bigint[], :ids::uuid[], :bodies::bytea[], :headers::bytea[],
      WITH ORDINALITY AS n (lane, id, body, headers, key, correlation_id, reply_to, ttl, place)
 ORDER BY n.place
 
+-- name: append_limited
+-- The same for a queue with a limit, if its bound leaves room; otherwise nothing happens, and someone has to count.
+WITH room AS (
+    UPDATE holdfast_depth SET bound = bound + :count
+    WHERE channel_id = :lane / 4 AND bound + :count <= most AND settled_at <= (SELECT holdfast_now(:now::bigint))
+      AND NOT EXISTS (SELECT 1 FROM holdfast_return WHERE channel_id = :lane / 4)
+    RETURNING 1
+), counted AS (
+    INSERT INTO holdfast_tally (group_id, second, slot, arrived)
+    SELECT :group, (SELECT holdfast_now(:now::bigint)) / 1000000, pg_backend_pid(), :count FROM room
+    ON CONFLICT (group_id, second, slot) DO UPDATE SET arrived = holdfast_tally.arrived + excluded.arrived
+)
+INSERT INTO holdfast_message (lane, id, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at)
+SELECT coalesce(n.lane, :lane), n.id, n.body, n.headers, n.key, n.correlation_id, n.reply_to,
+       (SELECT holdfast_now(:now::bigint)) + n.ttl, (SELECT holdfast_now(:now::bigint))
+FROM unnest(:lanes::bigint[], :ids::uuid[], :bodies::bytea[], :headers::bytea[], :keys::text[], :correlation_ids::text[],
+            :reply_tos::text[], :ttls::bigint[])
+     WITH ORDINALITY AS n (lane, id, body, headers, key, correlation_id, reply_to, ttl, place)
+WHERE EXISTS (SELECT 1 FROM room)
+ORDER BY n.place
+
 -- name: claim
 SELECT group_id, token, until, attempt, member, lane, id, body, headers, key, correlation_id, reply_to, expires_at,
        enqueued_at
