@@ -5,11 +5,15 @@ from __future__ import annotations
 from inspect import iscoroutinefunction
 from typing import Any
 
+from holdfast.errors import InvalidInput
+
 
 def driver_connection(conn: Any) -> Any:
     """The driver's connection. SQLAlchemy is made to know that a transaction has begun, or it would not commit it."""
     if not is_sqlalchemy(conn):
         return conn
+    if hasattr(conn, "run_sync"):
+        raise InvalidInput("conn= of SQLAlchemy's asyncio needs the asyncio client: AsyncHoldfast(url)")
     connection = conn.connection() if callable(conn.connection) else conn
     if not connection.in_transaction():
         connection.begin()

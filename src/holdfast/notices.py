@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import logging
+import socket
 import time
 from collections.abc import Callable
 
@@ -38,8 +40,8 @@ class Escalating:
 
     @property
     def actor(self) -> str:
-        """Who operates."""
-        raise NotImplementedError
+        """Who operates: the name given, or user and host. It stands in the audit."""
+        return self.settings.actor or f"{getpass.getuser()}@{socket.gethostname()}"
 
     def owner(
         self,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
 from typing import Any
 
 from holdfast import letters, limits
@@ -198,8 +196,3 @@ class Operating(Escalating):
         """Who replayed or deleted dead letters, newest first; the next page is `before` the last id of this one."""
         self._book.open()
         return self.store.letters.audit(self.settings.tenant, checked_count(n), letters.record(before, "before"))
-
-    @property
-    def actor(self) -> str:
-        """Who operates: the name given, or user and host. It stands in the audit."""
-        return self.settings.actor or f"{getpass.getuser()}@{socket.gethostname()}"

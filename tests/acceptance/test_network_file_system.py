@@ -27,12 +27,14 @@ def test_a_local_one_beside_it_is_used(tmp_path: Path, mount: Mount) -> None:
     mount("nfs4", tmp_path / "share")
     with Holdfast(f"sqlite:///{tmp_path}/share.db") as hf:
         hf.enqueue("q", 1)
+        assert hf.stats("q").pending == 1
 
 
 def test_where_nothing_is_known_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filesystem, "MOUNTS", str(tmp_path / "no such file"))
     with Holdfast(f"sqlite:///{tmp_path}/work.db") as hf:
         hf.enqueue("q", 1)
+        assert hf.stats("q").pending == 1
 
 
 def test_whoever_knows_better_may_say_so(tmp_path: Path, mount: Mount) -> None:

@@ -91,6 +91,12 @@ def test_the_plain_client_refuses_what_must_be_awaited(hf: Holdfast, url: str) -
         async with await psycopg.AsyncConnection.connect(url) as connection:
             with pytest.raises(InvalidInput, match="AsyncHoldfast"):
                 hf.enqueue("q", "work", conn=connection)
+        engine = create_async_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+        async with AsyncSession(engine) as session, engine.connect() as wrapped:
+            for conn in (session, wrapped):
+                with pytest.raises(InvalidInput, match="AsyncHoldfast"):
+                    hf.enqueue("q", "work", conn=conn)
+        await engine.dispose()
 
     asyncio.run(main())
 

@@ -142,9 +142,7 @@ class Model:
                 self._end(claim, Verdict(Event.RELEASED))
             raise LeaseLost
         self.claims += claims
-        return [
-            Granted(c.message.queue, c.message.seen, c.attempt, c.lease.until, len(c.lease.members)) for c in claims
-        ]
+        return [claim.granted for claim in claims]
 
     def _take(self, queues: Sequence[str], n: int, lease: float | None) -> list[Claim]:
         """Queue by queue, priority by priority: due rows, then the lane.
@@ -245,14 +243,11 @@ class Model:
             if claim.message.lease is not claim.lease:
                 lost = lost or not (claim.ended is event is Event.ACKED)
             elif event is Event.FAILED:
-                self._fail(claim, error or "failed without a reason", delay, permanent)
+                verdict = after_failure(claim.spec, claim.attempt, chance=0.5, delay=delay, permanent=permanent)
+                self._end(claim, verdict, error or "failed without a reason")
             else:
                 self._end(claim, Verdict(event, delay or 0))
         return lost
-
-    def _fail(self, claim: Claim, error: str, delay: float | None, permanent: bool) -> None:
-        verdict = after_failure(claim.spec, claim.attempt, chance=0.5, delay=delay, permanent=permanent)
-        self._end(claim, verdict, error)
 
     def _end(self, claim: Claim, verdict: Verdict, error: str = "") -> None:
         claim.ended = verdict.event
@@ -291,11 +286,8 @@ class Model:
         for message in lease.members:
             if message.state is State.SUCCEEDED and message.finished_at is None:
                 message.finished_at = self.clock()
-                if self._history(message.queue) == 0:
+                if self.specs[message.queue].history == 0:
                     self._forget([message])
-
-    def _history(self, queue: str) -> int:
-        return micros(self.specs[queue].history)
 
     def _forget(self, messages: Iterable[Message]) -> None:
         for message in messages:
@@ -367,16 +359,12 @@ class Model:
                 if message.lease is lease:
                     self._move(message, after_lapse(spec, message.attempts).event, error=SILENCE)
         for message in self._pending(queue):
-            if self._is_over(message.seen, spec):
+            if message.is_over(spec, now):
                 message.state = next_state(message.state, Event.EXPIRED)
                 message.finished_at = now
                 self._end_replay(message)
         finished = [m for m in self.messages.values() if m.queue == queue and m.finished_at is not None]
-        self._forget(m for m in finished if (m.finished_at or 0) <= now - self._history(queue))
-
-    def _is_over(self, seen: Seen, spec: QueueSpec) -> bool:
-        ends = [seen.expires_at, None if spec.max_age is None else seen.enqueued_at + micros(spec.max_age)]
-        return any(end is not None and end <= self.clock() for end in ends)
+        self._forget(m for m in finished if (m.finished_at or 0) <= now - micros(spec.history))
 
     def reopen(self, how: str) -> None:
         """Neither a close nor a crash changes anything that was committed; a new client counts its claims anew."""
@@ -389,11 +377,8 @@ class Model:
         return sorted(self.specs)
 
     def status(self, name: str) -> MessageStatus | None:
-        m = self.messages.get(name)
-        if m is None:
-            return None
-        due_at = m.due_at if m.state is State.PENDING else None
-        return MessageStatus(name, m.queue, m.state, m.attempts, m.seen.enqueued_at, due_at)
+        message = self.messages.get(name)
+        return message and message.status
 
     def stats(self, queue: str) -> Counts:
         pending = self._pending(queue)

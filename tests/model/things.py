@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from holdfast.core.duration import micros
 from holdfast.core.lifecycle import Event, State
-from holdfast.core.message import Failure, encode_json
+from holdfast.core.message import Failure, MessageStatus, encode_json
 from holdfast.core.queue import QueueSpec
 
 WORKER = "w"
@@ -71,6 +72,16 @@ class Message:
     def turn(self) -> tuple[int, int]:
         return self.due_at, self.place
 
+    @property
+    def status(self) -> MessageStatus:
+        due_at = self.due_at if self.state is State.PENDING else None
+        return MessageStatus(self.seen.name, self.queue, self.state, self.attempts, self.seen.enqueued_at, due_at)
+
+    def is_over(self, spec: QueueSpec, now: int) -> bool:
+        """Whether its own time to live, or its queue's age limit, has passed."""
+        ends = [self.seen.expires_at, None if spec.max_age is None else self.seen.enqueued_at + micros(spec.max_age)]
+        return any(end is not None and end <= now for end in ends)
+
 
 @dataclass(eq=False)
 class Lease:
@@ -96,6 +107,11 @@ class Claim:
     attempt: int
     spec: QueueSpec
     ended: Event | None = None
+
+    @property
+    def granted(self) -> Granted:
+        message, lease = self.message, self.lease
+        return Granted(message.queue, message.seen, self.attempt, lease.until, len(lease.members))
 
 
 def json_text(value: Any) -> str:

@@ -204,8 +204,8 @@ class Watch:
 
     def __init__(self, file: File) -> None:
         self._file = file
-        self._version = file.version()
-        self._rings = file.rings()
+        self._version: int | None = None  # The first look compares with nothing: at worst someone wakes for nothing.
+        self._rings: dict[int, int] = {}
 
     def sees(self, channels: Sequence[int]) -> bool:
         """Whether one of the channels was rung. A file that cannot be read now shows nothing new."""
