@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, Unpack
 
 from holdfast import endings
 from holdfast.awaiting import AsyncOperating
@@ -18,7 +18,7 @@ from holdfast.client import Holdfast
 from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration
 from holdfast.core.message import Lease, Message
-from holdfast.core.retry import Backoff
+from holdfast.core.queue import QueueSettings
 from holdfast.core.settlement import Settlement
 from holdfast.drafting import Key, Options, listed
 from holdfast.errors import InvalidInput
@@ -139,46 +139,9 @@ class AsyncHoldfast(AsyncOperating):
         """Who claims."""
         return self._hf.worker
 
-    async def queue(
-        self,
-        name: str,
-        *,
-        lease: Duration = 30,
-        max_attempts: int = 5,
-        backoff: Backoff | str | Duration | Sequence[Duration] | None = "1s..60s",
-        ordering: str = "unordered",
-        on_dead: str = "continue",
-        dead_letter: str | None = None,
-        history: Duration = "1h",
-        history_limit: int = 100_000,
-        max_age: Duration | None = None,
-        max_size: int = 1_048_576,
-        max_depth: int | None = None,
-        idempotency_window: Duration = "24h",
-        dead_retention: Duration | None = None,
-        owner: str | None = None,
-        message_type: Any = None,
-    ) -> None:
+    async def queue(self, name: str, *, message_type: Any = None, **settings: Unpack[QueueSettings]) -> None:
         """Declares a queue, or changes the settings of one. See `Holdfast.queue`."""
-        await self._run(
-            self._hf.queue,
-            name,
-            lease=lease,
-            max_attempts=max_attempts,
-            backoff=backoff,
-            ordering=ordering,
-            on_dead=on_dead,
-            dead_letter=dead_letter,
-            history=history,
-            history_limit=history_limit,
-            max_age=max_age,
-            max_size=max_size,
-            max_depth=max_depth,
-            idempotency_window=idempotency_window,
-            dead_retention=dead_retention,
-            owner=owner,
-            message_type=message_type,
-        )
+        await self._run(self._hf.queue, name, message_type=message_type, **settings)
 
     async def queues(self) -> list[str]:
         """The names of all declared queues of this tenant."""

@@ -15,6 +15,7 @@ LAYERS = {
     "awaiting": 2,
     "bells": 2,
     "channels": 2,
+    "claiming": 2,
     "claims": 2,
     "drafting": 2,
     "endings": 2,

@@ -112,6 +112,18 @@ HEADERS = {
     "a number as name": {1: 1},
 }
 WHOLE = {"0": 0, "a fraction": 1.5, "text": "5", "True": True, "2**70": 2**70}
+RATES = {**WHOLE, "no number": "fast", "no time": "5/0s", "two slashes": "5/1/s", "nothing": "", "negative": "-5/s"}
+AMOUNTS = {"0": 0, "negative": -1.0, "NaN": NAN, "infinite": ENDLESS, "text": "5", "True": True, "2**70": 2**70}
+LABELS = {
+    "a list": ["tier"],
+    "text": "tier=haiku",
+    "a number as name": {1: "a"},
+    "a number as value": {"a": 1},
+    "nothing as name": {"": "a"},
+    "a line break": {"a": "b\nc"},
+    "201 letters": {"a": "x" * 201},
+    "too many": {str(n): "a" for n in range(21)},
+}
 WORDS = {"an unknown word": "random", "a number": 7, "a list": [], "None": None}
 CONNS = {"text": "conn", "0": 0, "an object": object()}
 CLAIMS = {"an id": NOBODY, "None": None, "a number": 7, "a list of ids": [NOBODY]}
@@ -210,14 +222,21 @@ def _of_queue() -> Iterator[Argument]:
     yield Argument("queue(name)", lambda hf, bad: hf.queue(bad), NAMES, NAME_SAYS)
     for name in ("lease", "history", "idempotency_window"):
         yield _length("queue", name, declare(name))
-    for name in ("max_age", "dead_retention"):
+    for name in ("max_age", "dead_retention", "max_time"):
         yield _length("queue", name, declare(name), {**LENGTHS_OR_NONE, "no time": 0})
     yield _length("queue", "lease", declare("lease"), {"no time": 0, "less than a microsecond": 1e-9})
     for name in ("max_attempts", "max_size", "max_depth"):
         yield Argument(f"queue({name}=)", declare(name), WHOLE, f"^{name} must be a whole number")
     whole_or_none = {what: value for what, value in WHOLE.items() if value != 0}
     yield Argument("queue(history_limit=)", declare("history_limit"), whole_or_none, "^history_limit must be a whole")
-    for name in ("ordering", "on_dead"):
+    for name in ("concurrency", "key_concurrency", "max_repeats"):
+        yield Argument(f"queue({name}=)", declare(name), WHOLE, f"^{name} must be a whole number")
+    for name in ("rate", "key_rate"):
+        yield Argument(f"queue({name}=)", declare(name), RATES, f"^{name} ")
+    for name in ("budget", "message_budget"):
+        yield Argument(f"queue({name}=)", declare(name), AMOUNTS, f"^{name} must be a number above 0")
+    yield Argument("queue(requires=)", declare("requires"), LABELS, "^requires must ")
+    for name in ("ordering", "on_dead", "empty"):
         yield Argument(f"queue({name}=)", declare(name), WORDS, f"^{name} must be one of")
     for name in ("dead_letter", "owner"):
         yield Argument(f"queue({name}=)", declare(name), NAMES_OR_NONE, f"^{name} ")

@@ -12,6 +12,7 @@ import pytest
 
 from holdfast import AsyncHoldfast, Claim, Holdfast, HoldfastError, InvalidInput
 from holdfast.core.message import DEEPEST
+from holdfast.core.queue import QueueSettings
 from tests.clock import FakeClock
 from tests.conftest import STORES
 from tests.model.bad_input import ARGUMENTS, BAD_INPUT, ENDINGS, OPENING, Argument, Bad, cases, nested
@@ -129,10 +130,18 @@ def test_every_argument_is_in_the_list() -> None:
         f"{name}({parameter})"
         for name, method in [("Holdfast", Holdfast), *inspect.getmembers(Holdfast, inspect.isfunction)]
         if not name.startswith("_")
-        for parameter in inspect.signature(method).parameters
+        for parameter in parameters(method)
         if parameter not in switches | {"self"} and not is_listed(name, parameter, named)
     ]
     assert missing == []
+
+
+def parameters(method: Any) -> list[str]:
+    named = inspect.signature(method).parameters
+    return [
+        *(name for name in named if name != "settings"),
+        *(QueueSettings.__annotations__ if "settings" in named else ()),
+    ]
 
 
 def is_listed(method: str, parameter: str, named: set[str]) -> bool:

@@ -44,7 +44,7 @@ class ClaimRequest(msgspec.Struct):
     """Who wants what. `ack` is settled on the way, in the same transaction where that is possible.
 
     `alone_first` begins with a row that must be held alone, if there is one: asked for now and then, it keeps such
-    rows from being passed by for ever.
+    rows from being passed by for ever. `alone` says whether there may be any: not for one who holds such a row.
     """
 
     channels: Sequence[Channel]
@@ -53,6 +53,7 @@ class ClaimRequest(msgspec.Struct):
     lease: int | None = None
     ack: Sequence[Settlement] = ()
     alone_first: bool = False
+    alone: bool = True
 
     def term(self, channel: Channel) -> int:
         """How long a lease lasts, in microseconds."""
@@ -156,6 +157,7 @@ class Bell(Protocol):
     """One sleeper's ear. Ringing is a hint: whoever wakes looks, and whoever is not woken looks anyway, later."""
 
     def wait(self, channels: Sequence[int], timeout: float) -> bool: ...
+    def poke(self) -> None: ...
     def close(self) -> None: ...
 
 
