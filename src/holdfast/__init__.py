@@ -1,5 +1,6 @@
 """Reliable messaging in the database you already have."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from holdfast.claims import Claim
@@ -30,10 +31,13 @@ from holdfast.errors import (
     Unavailable,
     UnknownQueue,
 )
+from holdfast.outcomes import Cancel, DeadLetter, Retry, Snooze
 from holdfast.receipts import Receipt
 
 if TYPE_CHECKING:
     from holdfast.aio import AsyncClaim, AsyncHoldfast
+    from holdfast.runtime.consumer import Consumer
+    from holdfast.runtime.context import Context
 
 __all__ = [
     "AlreadyReplayed",
@@ -42,7 +46,11 @@ __all__ = [
     "AuditRecord",
     "Backoff",
     "BlockedKey",
+    "Cancel",
     "Claim",
+    "Consumer",
+    "Context",
+    "DeadLetter",
     "DeadLetterRecord",
     "EngineConflict",
     "Failure",
@@ -62,7 +70,9 @@ __all__ = [
     "OwnerSpec",
     "QueueFull",
     "Receipt",
+    "Retry",
     "SchemaTooNew",
+    "Snooze",
     "State",
     "Stats",
     "StoreCorrupt",
@@ -74,10 +84,16 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Loads what is for asyncio when it is first asked for: others need not pay for it with every start."""
-    if name in ("AsyncClaim", "AsyncHoldfast"):
-        from holdfast import aio
+_LATE = {
+    "AsyncClaim": "holdfast.aio",
+    "AsyncHoldfast": "holdfast.aio",
+    "Consumer": "holdfast.runtime.consumer",
+    "Context": "holdfast.runtime.context",
+}
 
-        return getattr(aio, name)
+
+def __getattr__(name: str) -> Any:
+    """Loads what not everyone uses when it is first asked for: others need not pay for it with every start."""
+    if name in _LATE:
+        return getattr(import_module(_LATE[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

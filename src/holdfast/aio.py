@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar, Unpack
 
 from holdfast import endings
 from holdfast.awaiting import AsyncOperating
+from holdfast.awaiting_consumers import AsyncConsuming
 from holdfast.claims import Claim
 from holdfast.client import Holdfast
 from holdfast.core import priority as priorities
@@ -95,7 +96,7 @@ class AsyncClaim:
 AsyncClaims = AsyncClaim | Iterable[AsyncClaim]
 
 
-class AsyncHoldfast(AsyncOperating):
+class AsyncHoldfast(AsyncOperating, AsyncConsuming):
     """Holdfast for asyncio.
 
     >>> async def main():

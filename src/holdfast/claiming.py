@@ -58,10 +58,15 @@ class Claiming:
             claims = self.once(request)
         return claims
 
-    def once(self, request: ClaimRequest, finished: Sequence[Claim] = ()) -> list[Claim]:
-        """One look; what comes back is still wanted. Messages that outlived their time end here, and do not count."""
+    def once(
+        self, request: ClaimRequest, finished: Sequence[Claim] = (), lost: list[Claim] | None = None
+    ) -> list[Claim]:
+        """One look; what comes back is still wanted. Messages that outlived their time end here, and do not count.
+
+        Claims in `ack` that were lost are added to `lost`; without it, nothing is kept and `LeaseLost` is raised.
+        """
         while True:
-            claims = self._grasp(request, finished)
+            claims = self._grasp(request, finished, lost)
             over = [claim for claim in claims if _is_over(claim, request)]
             if not over:
                 return claims
@@ -100,14 +105,17 @@ class Claiming:
                 if time.monotonic() > deadline:
                     break
 
-    def _grasp(self, request: ClaimRequest, finished: Sequence[Claim]) -> list[Claim]:
+    def _grasp(self, request: ClaimRequest, finished: Sequence[Claim], lost: list[Claim] | None) -> list[Claim]:
         claimed = self._store.messages.claim(request)
         claims = self._claims(request, claimed.grants)
         self._types.dress(claims)
-        lost = endings.note(finished, request.ack, claimed.acked)
-        if lost and claims:
+        gone = endings.note(finished, request.ack, claimed.acked)
+        if lost is not None:
+            lost += gone
+            return claims
+        if gone and claims:
             self._settle(endings.released(claims))
-        endings.refuse(lost)
+        endings.refuse(gone)
         return claims
 
     def _claims(self, request: ClaimRequest, grants: Sequence[Grant]) -> list[Claim]:

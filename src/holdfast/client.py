@@ -13,6 +13,7 @@ from holdfast.bells import Bells
 from holdfast.channels import ChannelBook
 from holdfast.claiming import Claiming
 from holdfast.claims import Claim, Claims, as_list
+from holdfast.consuming import Consuming
 from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration, seconds
 from holdfast.core.message import Duplicate, NewMessage
@@ -31,7 +32,7 @@ from holdfast.store.api import Channel, ClaimRequest, Store
 from holdfast.store.opening import open_store
 
 
-class Holdfast(Operating):
+class Holdfast(Operating, Consuming):
     """Reliable queues in the database you already have.
 
     >>> hf = Holdfast("sqlite:///work.db")
@@ -56,7 +57,8 @@ class Holdfast(Operating):
         clock: Callable[[], int] | None = None,
         actor: str | None = None,
     ) -> None:
-        super().__init__()
+        Operating.__init__(self)
+        Consuming.__init__(self)
         self.settings = Settings(url, tenant, strict, worker, migrate, patience, sweep_every, clock, actor)
         self.store: Store = open_store(self.settings)
         self._book = ChannelBook(self.store, self.settings)
@@ -256,6 +258,11 @@ class Holdfast(Operating):
         joined = self.store.join(driver_connection(conn))
         new = trial(self._book.channel_within(joined, queue, trial))
         return receipts(new, joined.insert(new)) if new else []
+
+    def _drafted(self, queue: str, bodies: list[Any], options: Options) -> list[NewMessage]:
+        """Messages that are stored later, with something else."""
+        trial = partial(self._draft, bodies=bodies, options=options)
+        return trial(self._book.channel(queue, trial))
 
     def _draft(self, channel: Channel, bodies: Iterable[Any], options: Options) -> list[NewMessage]:
         new = draft(channel, bodies, *options)

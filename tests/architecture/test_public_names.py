@@ -8,7 +8,14 @@ from typing import Any
 
 PINNED = Path(__file__).with_name("public_names.txt")
 
-NEVER_AWAITED = {"consumer": "a decorator", "command": "a decorator"}
+NEVER_AWAITED = {
+    "consumer": "a decorator",
+    "command": "a decorator",
+    "around_execute": "a decorator",
+    "on": "only notes a callback",
+    "running": "gives something to enter",
+    "stop": "only asks",
+}
 """Plain in both clients → why."""
 
 

@@ -5,12 +5,14 @@ Each must be refused with an error of Holdfast's own that names what is wrong, o
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from holdfast import Backoff, Holdfast, InvalidInput, NotFound
 from holdfast.core.message import DEEPEST
+from holdfast.events import MessageFailed
 
 NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
 NAN, ENDLESS = float("nan"), float("inf")
@@ -347,6 +349,58 @@ def _of_owners() -> Iterator[Argument]:
     )
     yield Argument("on_notice(owner=)", lambda hf, bad: hf.on_notice(print, bad), NAMES_OR_NONE, "^owner ")
 
+
+def _nothing(message: Any) -> None:
+    """A handler."""
+
+
+def _of_consumers() -> Iterator[Argument]:
+    def declare(name: str, **others: Any) -> Callable[[Holdfast, Any], object]:
+        return lambda hf, bad: hf.consumer("plain", **{**others, name: bad})(_nothing)
+
+    yield Argument("consumer(queue)", lambda hf, bad: hf.consumer(bad)(_nothing), NAMES, NAME_SAYS)
+    yield Argument("consumer()", lambda hf, bad: hf.consumer(*bad)(_nothing), {"no queue": ()}, "needs the name of a")
+    yield Argument("consumer(name=)", declare("name"), NAMES_OR_NONE, NAME_SAYS)
+    yield Argument(
+        "consumer(policy=)", declare("policy"), {**WORDS, "an unknown word": "fair"}, "^policy must be one of"
+    )
+    weights = {"a stranger": {"q": 1}, "0": {"plain": 0}, "text": {"plain": "3"}, "NaN": {"plain": NAN}}
+    yield Argument("consumer(weights=)", declare("weights", policy="weighted"), weights, "^weights ")
+    yield Argument("consumer(weights=)", declare("weights"), {"round robin": {"plain": 2}}, "^weights are for")
+    yield Argument("consumer(concurrency=)", declare("concurrency"), COUNTS, "^concurrency must be a whole number")
+    for name in ("lease", "timeout"):
+        yield _length("consumer", name, declare(name), {**LENGTHS_OR_NONE, "no time": 0})
+    empty = {"an unknown word": "wait", "a stranger": {"q": "poll"}, "a number": {"plain": 7}}
+    yield Argument("consumer(empty=)", declare("empty"), empty, "^empty ")
+    named = {what: value for what, value in LABELS.items() if isinstance(value, dict)}
+    yield Argument("consumer(labels=)", declare("labels"), named, "^labels must ")
+    kinds = {"no class": ["ValueError"], "no error": [int], "an exit": [SystemExit]}
+    yield Argument("consumer(permanent=)", declare("permanent"), kinds, "^permanent must be exception classes")
+    yield Argument("consumer(isolation=)", declare("isolation"), WORDS, "^isolation must be one of")
+    yield Argument("consumer(middleware=)", declare("middleware"), {"a number": [7]}, "^middleware must be functions")
+    handlers = {"nothing": lambda: None, "three": lambda a, b, c: None, "a number": 7}
+    yield Argument("consumer(handler)", lambda hf, bad: hf.consumer("plain")(bad), handlers, "^the handler ")
+    for verb in ("run", "running"):
+        yield Argument(f"{verb}()", lambda hf, bad, verb=verb: getattr(hf, verb)(), {"none": None}, "is no consumer to")
+        hand = lambda hf, bad, verb=verb: getattr(_with_consumer(hf), verb)(bad)  # noqa: E731
+        yield Argument(f"{verb}(consumer)", hand, {"a stranger": "nobody", "a number": 7}, "there is no consumer")
+        grace = lambda hf, bad, verb=verb: getattr(_with_consumer(hf), verb)(grace=bad)  # noqa: E731
+        yield _length(verb, "grace", grace)
+    yield Argument(
+        "on(kind)", lambda hf, bad: hf.on(bad, print), {"text": "x", "a class": int}, "^kind must be a class"
+    )
+    nothing = {"a number": 7, "None": None}
+    yield Argument("on(callback)", lambda hf, bad: hf.on(MessageFailed, bad), nothing, "^callback must be a function")
+    yield Argument("around_execute(middleware)", lambda hf, bad: hf.around_execute(bad), nothing, "^middleware must")
+
+
+def _with_consumer(hf: Any) -> Any:
+    with contextlib.suppress(InvalidInput):
+        hf.consumer("plain", name="listed")(_nothing)
+    return hf
+
+
+CONSUMERS = [*_of_consumers()]
 
 ARGUMENTS = [
     *_of_enqueue(),

@@ -13,9 +13,10 @@ import pytest
 from holdfast import AsyncHoldfast, Claim, Holdfast, HoldfastError, InvalidInput
 from holdfast.core.message import DEEPEST
 from holdfast.core.queue import QueueSettings
+from holdfast.runtime.consumer import ConsumerOptions
 from tests.clock import FakeClock
 from tests.conftest import STORES
-from tests.model.bad_input import ARGUMENTS, BAD_INPUT, ENDINGS, OPENING, Argument, Bad, cases, nested
+from tests.model.bad_input import ARGUMENTS, BAD_INPUT, CONSUMERS, ENDINGS, OPENING, Argument, Bad, cases, nested
 from tests.model.databases import database
 from tests.model.subject import Subject, assert_helps
 
@@ -122,10 +123,26 @@ def test_a_path_that_no_file_can_have_is_refused(path: str, tmp_path: Any, monke
     assert list(tmp_path.iterdir()) == []
 
 
+def finished(outcome: Any) -> Any:
+    return asyncio.run(outcome) if inspect.iscoroutine(outcome) else outcome
+
+
+@pytest.mark.parametrize("argument", CONSUMERS, ids=[argument.name for argument in CONSUMERS])
+@pytest.mark.parametrize("kind", [Holdfast, AsyncHoldfast])
+def test_bad_consumers_are_refused(kind: Any, argument: Argument, tmp_path: Any) -> None:
+    """Declaring is not awaited, and needs no database."""
+    client = kind(f"sqlite:///{tmp_path}/never.db")
+    for bad in cases(argument).values():
+        with pytest.raises(HoldfastError) as refused:
+            finished(bad.call(client))
+        assert_helps(refused.value, bad)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_every_argument_is_in_the_list() -> None:
     """A new argument of a public method must be told what it may not be. Switches take anything."""
     switches = {"permanent", "fresh", "acknowledged", "strict", "migrate", "url"}
-    named = {argument.name for argument in [*ARGUMENTS, *ENDINGS, *OPENING]}
+    named = {argument.name for argument in [*ARGUMENTS, *CONSUMERS, *ENDINGS, *OPENING]}
     missing = [
         f"{name}({parameter})"
         for name, method in [("Holdfast", Holdfast), *inspect.getmembers(Holdfast, inspect.isfunction)]
@@ -137,16 +154,16 @@ def test_every_argument_is_in_the_list() -> None:
 
 
 def parameters(method: Any) -> list[str]:
+    typed = {"settings": QueueSettings, "options": ConsumerOptions}
     named = inspect.signature(method).parameters
-    return [
-        *(name for name in named if name != "settings"),
-        *(QueueSettings.__annotations__ if "settings" in named else ()),
-    ]
+    return [name for one in named for name in (typed[one].__annotations__ if one in typed else [one])]
 
 
 def is_listed(method: str, parameter: str, named: set[str]) -> bool:
     """Ids and queues stand in the list without their parameter's full name."""
-    short = {"message_id": "id", "dead_id": "id", "notice_ids": "id", "queues": "queue"}.get(parameter, parameter)
+    short = {"message_id": "id", "dead_id": "id", "notice_ids": "id", "queues": "queue", "consumers": "consumer"}.get(
+        parameter, parameter
+    )
     return any(name.startswith((f"{method}({short})", f"{method}({short}=")) for name in named)
 
 
