@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.claims import Claim
 from holdfast.client import Holdfast
+from holdfast.core.crew import Attachment, ConsumerStatus, Work
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord
 from holdfast.core.lifecycle import State
 from holdfast.core.message import Failure, Lease, Message, MessageStatus
@@ -43,12 +44,14 @@ __all__ = [
     "AlreadyReplayed",
     "AsyncClaim",
     "AsyncHoldfast",
+    "Attachment",
     "AuditRecord",
     "Backoff",
     "BlockedKey",
     "Cancel",
     "Claim",
     "Consumer",
+    "ConsumerStatus",
     "Context",
     "DeadLetter",
     "DeadLetterRecord",
@@ -81,6 +84,7 @@ __all__ = [
     "TooLarge",
     "Unavailable",
     "UnknownQueue",
+    "Work",
 ]
 
 

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar, Unpack
 from holdfast import endings
 from holdfast.awaiting import AsyncOperating
 from holdfast.awaiting_consumers import AsyncConsuming
+from holdfast.awaiting_crew import AsyncCrewing
 from holdfast.claims import Claim
 from holdfast.client import Holdfast
 from holdfast.core import priority as priorities
@@ -96,7 +97,7 @@ class AsyncClaim:
 AsyncClaims = AsyncClaim | Iterable[AsyncClaim]
 
 
-class AsyncHoldfast(AsyncOperating, AsyncConsuming):
+class AsyncHoldfast(AsyncOperating, AsyncConsuming, AsyncCrewing):
     """Holdfast for asyncio.
 
     >>> async def main():

@@ -19,6 +19,7 @@ from holdfast.core.duration import Duration, seconds
 from holdfast.core.message import Duplicate, NewMessage
 from holdfast.core.queue import QueueSettings, queue_spec
 from holdfast.core.settlement import Settlement
+from holdfast.crew import Crewing
 from holdfast.drafting import Key, Options, draft, listed
 from holdfast.errors import InvalidInput
 from holdfast.gather import Gather
@@ -32,7 +33,7 @@ from holdfast.store.api import Channel, ClaimRequest, Store
 from holdfast.store.opening import open_store
 
 
-class Holdfast(Operating, Consuming):
+class Holdfast(Operating, Consuming, Crewing):
     """Reliable queues in the database you already have.
 
     >>> hf = Holdfast("sqlite:///work.db")

@@ -184,13 +184,14 @@ class Operating(Escalating):
         return self.store.messages.sweep(self._book.channel(queue), limits.SWEEP_LIMIT)
 
     def maintain(self) -> int:
-        """Sweeps all queues of this tenant once, and looks after notices; how much it found to do.
+        """Sweeps all queues of this tenant once, looks after notices, forgets dead consumers; how much it found to do.
 
         For queues that nobody claims from, and for those who like to do it by hand: `while hf.maintain(): pass`.
         """
         self._book.open()
         queues = self.store.channels.names(self.settings.tenant)
-        return sum(self.sweep(queue) for queue in queues) + self.escalate()
+        forgotten = self.store.crew.forget(self.settings.tenant, limits.SWEEP_LIMIT)
+        return sum(self.sweep(queue) for queue in queues) + self.escalate() + forgotten
 
     def audit(self, n: int = 100, *, before: int | None = None) -> list[AuditRecord]:
         """Who replayed or deleted dead letters, newest first; the next page is `before` the last id of this one."""

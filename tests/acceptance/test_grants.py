@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from holdfast import Holdfast, QueueFull, StoreError
-from tests.conformance.steps import drain
+from tests.conformance.steps import beat, drain
 from tests.docs.pages import ROOT, blocks
 from tests.servers import PostgresServer
 
@@ -125,6 +125,11 @@ def operate(hf: Watched) -> None:
     assert hf.notices()
     hf.acknowledge(hf.notices()[0].id, remark="on it")
     assert {"boss", "mia"} <= set(hf.owners())
+    hf.store.crew.beat("default", beat("w1", saturation=1))
+    hf.attach("mailer", "q", weight=2)
+    hf.detach("mailer", "q")
+    assert (len(hf.consumers()), hf.amplification(), len(hf.attachments())) == (1, 1, 1)
+    hf.store.crew.leave("default", "w1")
     assert hf.blocked_keys("ordered")
     assert hf.unblock("ordered", "a")
     assert hf.stats("q").dead == hf.count_dead_letters("q") > 2

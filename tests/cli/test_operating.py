@@ -9,30 +9,7 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.core.stats import METRICS
-from tests.cli.commands import command, environment, holdfast
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def db(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "postgres":
-        return str(request.getfixturevalue("postgres_url"))
-    return f"sqlite:///{tmp_path}/work.db"
-
-
-@pytest.fixture
-def run(db: str, tmp_path: Path) -> Any:
-    """Runs a command that must succeed; its lines."""
-
-    def run_command(*args: str) -> list[str]:
-        answer = holdfast(*args, folder=tmp_path, HOLDFAST_DB=db)
-        assert (answer.returncode, answer.stderr) == (0, ""), answer.stderr
-        return answer.stdout.splitlines()
-
-    return run_command
-
-
-def values(lines: list[str]) -> list[Any]:
-    return [json.loads(line) for line in lines]
+from tests.cli.commands import command, environment, holdfast, values
 
 
 def kill(db: str, count: int = 1, error: str = "boom") -> list[str]:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from holdfast import Claim, Holdfast, NotFound, Receipt
+from holdfast import Claim, Holdfast, NotFound, Receipt, Work
 from tests.clock import FakeClock
-from tests.conformance.steps import OpenClient, bodies, kill
+from tests.conformance.steps import OpenClient, beat, bodies, kill
 
 
 class Estate(NamedTuple):
@@ -38,6 +38,8 @@ class Estate(NamedTuple):
             "notices": hf.notices(acknowledged=True),
             "owners": hf.owners(),
             "audit": hf.audit(),
+            "consumers": hf.consumers(alive=False),
+            "attachments": hf.attachments(),
         }
 
     def ids(self) -> list[str]:
@@ -64,6 +66,9 @@ def settle_in(hf: Holdfast, clock: FakeClock) -> Estate:
     dead.append(kill(hf, f"{tenant} digested", "d"))
     put += [once, *hf.enqueue_many("p", [f"{tenant} held", f"{tenant} lane"])]
     [held] = hf.claim("p")
+    hf.attach("mailer", "q", weight=2)
+    busy = [Work(held.message.id, "p", 1, 0, f"{tenant} is half way")]
+    hf.store.crew.beat(tenant, beat(held.lease.worker, work=busy, saturation=0.9))
     clock.advance(1)
     return Estate(hf, [receipt.id for receipt in put], dead, held, once)
 
@@ -126,6 +131,9 @@ SEE_THEIR_OWN: dict[str, Act] = {
         *(hf.notices(after=one.id, acknowledged=True) for one in acme.hf.notices(acknowledged=True)),
     ],
     "audit": lambda hf, acme: [hf.audit(), *(hf.audit(before=one.id) for one in acme.hf.audit())],
+    "consumers": lambda hf, acme: [hf.consumers(), hf.consumers(alive=False)],
+    "amplification": lambda hf, acme: hf.amplification(),
+    "attachments": lambda hf, acme: [hf.attachments(), hf.attachments("mailer")],
     "claim": lambda hf, acme: [bodies(hf.claim(queue, n=10)) for queue in ("q", "p", "inbox", "graves")],
     "on_notice": lambda hf, acme: [told(hf, "mia"), told(hf, None)],
 }
@@ -146,6 +154,8 @@ CHANGE_THEIR_OWN: dict[str, Act] = {
     "owner": lambda hf, acme: hf.owner("mia", inbox="elsewhere", escalate_after=None),
     "enqueue": lambda hf, acme: [hf.enqueue("q", "new", key="k").id, hf.enqueue("p", "new").id],
     "enqueue_many": lambda hf, acme: [one.id for one in hf.enqueue_many("q", ["new"] * 5, key="k")],
+    "attach": lambda hf, acme: hf.attach("mailer", "q", weight=5, empty="terminate"),
+    "detach": lambda hf, acme: hf.detach("mailer", "q"),
 }
 """What they do, they do to the caller's own things only."""
 
@@ -218,6 +228,20 @@ def test_what_is_counted_is_ones_own(acme: Estate, other: Estate) -> None:
     assert (hf.stats("q").dead, hf.stats("p").processing, hf.stats("p").pending) == (2, 1, 1)
     assert (hf.purge("p"), hf.replay_many(), hf.delete_dead_letters()) == (1, 2, 3)
     assert acme.hf.count_dead_letters() == 3
+
+
+def test_a_worker_of_two_tenants_is_two_workers(acme: Estate, other: Estate) -> None:
+    """Even if, as here, both clients were given the same name."""
+    for estate in (other, acme):
+        tenant = estate.hf.settings.tenant
+        held = estate.hf.enqueue("p", "urgent", priority="urgent").id
+        [claim] = estate.hf.claim("p")
+        working = [Work(held, "p", 1, 0, tenant)]
+        estate.hf.store.crew.beat(tenant, beat("the same", work=working, saturation=0.9))
+        assert claim.message.id == held
+    assert [estate.hf.amplification() for estate in (acme, other)] == [2, 2]
+    acme.hf.store.crew.leave("acme", "the same")
+    assert [estate.hf.amplification() for estate in (acme, other)] == [1, 2]
 
 
 def test_an_owner_of_two_tenants_is_two_owners(acme: Estate, other: Estate) -> None:

@@ -350,6 +350,31 @@ def _of_owners() -> Iterator[Argument]:
     yield Argument("on_notice(owner=)", lambda hf, bad: hf.on_notice(print, bad), NAMES_OR_NONE, "^owner ")
 
 
+def _of_crew() -> Iterator[Argument]:
+    for verb in ("attach", "detach"):
+        hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad, "plain")  # noqa: E731
+        yield Argument(f"{verb}(consumer)", hand, NAMES, "^consumer ")
+        hand = lambda hf, bad, verb=verb: getattr(hf, verb)("mailer", bad)  # noqa: E731
+        yield Argument(f"{verb}(queue)", hand, NAMES, "^queue ")
+    shares = {
+        "negative": -0.1,
+        "above 1": 1.1,
+        "NaN": NAN,
+        "infinite": ENDLESS,
+        "True": True,
+        "text": "1",
+        "None": None,
+    }
+    weights = {"0": 0, "negative": -1, "NaN": NAN, "infinite": ENDLESS, "True": True, "text": "5", "a list": [1]}
+    weights |= {"beyond text": MANY_DIGITS}
+    empties = {what: word for what, word in WORDS.items() if word is not None}
+    attach = lambda hf, **how: hf.attach("mailer", "plain", **how)  # noqa: E731
+    yield Argument("attach(weight=)", lambda hf, bad: attach(hf, weight=bad), weights, "^weight must be a number")
+    yield Argument("attach(empty=)", lambda hf, bad: attach(hf, empty=bad), empties, "^empty must be one of")
+    yield Argument("attachments(consumer)", lambda hf, bad: hf.attachments(bad), NAMES_OR_NONE, "^consumer ")
+    yield Argument("amplification(threshold)", lambda hf, bad: hf.amplification(bad), shares, "^threshold must be")
+
+
 def _nothing(message: Any) -> None:
     """A handler."""
 
@@ -410,6 +435,7 @@ ARGUMENTS = [
     *_of_operating(),
     *_of_dead_letters(),
     *_of_owners(),
+    *_of_crew(),
 ]
 """Of a client. All but `conn` can be refused before anything is asked of the database."""
 

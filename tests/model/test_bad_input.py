@@ -39,7 +39,7 @@ def assert_usable(subject: Subject) -> None:
     for queue in ("plain", "keyed"):
         subject.enqueue(queue, ["after", {"all": "that"}], key="k")
         assert subject.client.purge(queue) == 2
-    assert subject.client.owners() == {}
+    assert (subject.client.owners(), subject.client.attachments()) == ({}, [])
 
 
 @pytest.mark.parametrize("argument", ARGUMENTS, ids=[argument.name for argument in ARGUMENTS])
@@ -141,7 +141,7 @@ def test_bad_consumers_are_refused(kind: Any, argument: Argument, tmp_path: Any)
 
 def test_every_argument_is_in_the_list() -> None:
     """A new argument of a public method must be told what it may not be. Switches take anything."""
-    switches = {"permanent", "fresh", "acknowledged", "strict", "migrate", "url"}
+    switches = {"permanent", "fresh", "acknowledged", "alive", "strict", "migrate", "url"}
     named = {argument.name for argument in [*ARGUMENTS, *CONSUMERS, *ENDINGS, *OPENING]}
     missing = [
         f"{name}({parameter})"

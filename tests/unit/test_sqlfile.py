@@ -11,11 +11,13 @@ STORES = ["holdfast.store.sqlite", "holdfast.store.postgres"]
 QUERY = re.compile(r'"([a-z]+\.[a-z_]+)"')
 FILES = {
     *(
+        "attachments",
         "audit",
         "blocked",
         "channels",
         "clock",
         "consumers",
+        "crew",
         "dead",
         "depth",
         "health",

@@ -7,13 +7,14 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from holdfast.core.crew import Attachment, Beat, ConsumerStatus
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord, Selection
 from holdfast.core.message import Message, MessageId, MessageStatus
 from holdfast.core.notice import Notice, OwnerSpec
 from holdfast.core.queue import QueueSpec
 from holdfast.core.search import Wanted
 from holdfast.core.stats import Stats
-from holdfast.store import acts, channels, escalation, letters, reading
+from holdfast.store import acts, channels, crew, escalation, letters, reading
 from holdfast.store.api import Channel
 from holdfast.store.posting import Insert
 
@@ -171,3 +172,32 @@ class NoticesRole:
 
     def note_told(self, ids: Sequence[MessageId]) -> None:
         self._database.write(lambda tx: escalation.note_told(tx, ids))
+
+
+class CrewRole:
+    """Running consumers, and what was changed about the queues they take from."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def beat(self, tenant: str, beat: Beat) -> None:
+        self._database.write(lambda tx: crew.beat(tx, tenant, beat))
+
+    def leave(self, tenant: str, worker_id: str) -> None:
+        self._database.write(lambda tx: tx.run("crew.leave", tenant=tenant, id=worker_id))
+
+    def workers(self, tenant: str) -> list[ConsumerStatus]:
+        return self._database.glance(lambda tx: crew.workers(tx, tenant))
+
+    def forget(self, tenant: str, limit: int) -> int:
+        return self._database.write(lambda tx: int(tx.run("crew.forget", tenant=tenant, limit=limit)))
+
+    def attach(self, tenant: str, consumer: str, queue: str, weight: float | None, empty: str | None) -> None:
+        attachment = Attachment(consumer, queue, True, weight, empty)
+        self._database.write(lambda tx: crew.change(tx, tenant, attachment))
+
+    def detach(self, tenant: str, consumer: str, queue: str) -> None:
+        self._database.write(lambda tx: crew.change(tx, tenant, Attachment(consumer, queue, False)))
+
+    def attachments(self, tenant: str, consumer: str | None) -> list[Attachment]:
+        return self._database.glance(lambda tx: crew.attachments(tx, tenant, consumer))

@@ -289,3 +289,39 @@ CREATE TABLE holdfast_consumer (
     seen_at  bigint NOT NULL,
     PRIMARY KEY (group_id, worker)
 );
+
+-- Running consumers, as they last told of themselves. Who has not told again by `valid_until` is dead.
+CREATE TABLE holdfast_worker (
+    tenant      text   NOT NULL,
+    id          text   NOT NULL,
+    consumer    text   NOT NULL,
+    pool        text,
+    host        text   NOT NULL,
+    pid         bigint NOT NULL,
+    labels      bytea  NOT NULL,
+    queues      bytea  NOT NULL,
+    state       text   NOT NULL CHECK (state IN ('working', 'idle', 'hibernating', 'draining')),
+    concurrency bigint NOT NULL,
+    started_at  bigint NOT NULL,
+    seen_at     bigint NOT NULL,
+    valid_until bigint NOT NULL,
+    saturation  float8 NOT NULL,
+    handled     bigint NOT NULL,
+    failed      bigint NOT NULL,
+    work        bytea  NOT NULL,
+    PRIMARY KEY (tenant, id)
+);
+
+CREATE INDEX holdfast_worker_age ON holdfast_worker (tenant, valid_until);
+
+-- What was changed about the queues that a consumer takes from. NULL is what its code says.
+CREATE TABLE holdfast_attachment (
+    tenant     text    NOT NULL,
+    consumer   text    NOT NULL,
+    queue      text    NOT NULL,
+    attached   boolean NOT NULL,
+    weight     float8,
+    empty      text    CHECK (empty IN ('poll', 'hibernate', 'terminate')),
+    changed_at bigint  NOT NULL,
+    PRIMARY KEY (tenant, consumer, queue)
+);

@@ -269,3 +269,39 @@ CREATE TABLE holdfast_consumer (
     seen_at  INTEGER NOT NULL,
     PRIMARY KEY (group_id, worker)
 ) WITHOUT ROWID;
+
+-- Running consumers, as they last told of themselves. Who has not told again by `valid_until` is dead.
+CREATE TABLE holdfast_worker (
+    tenant      TEXT    NOT NULL,
+    id          TEXT    NOT NULL,
+    consumer    TEXT    NOT NULL,
+    pool        TEXT,
+    host        TEXT    NOT NULL,
+    pid         INTEGER NOT NULL,
+    labels      BLOB    NOT NULL,
+    queues      BLOB    NOT NULL,
+    state       TEXT    NOT NULL CHECK (state IN ('working', 'idle', 'hibernating', 'draining')),
+    concurrency INTEGER NOT NULL,
+    started_at  INTEGER NOT NULL,
+    seen_at     INTEGER NOT NULL,
+    valid_until INTEGER NOT NULL,
+    saturation  REAL    NOT NULL,
+    handled     INTEGER NOT NULL,
+    failed      INTEGER NOT NULL,
+    work        BLOB    NOT NULL,
+    PRIMARY KEY (tenant, id)
+) WITHOUT ROWID;
+
+CREATE INDEX holdfast_worker_age ON holdfast_worker (tenant, valid_until);
+
+-- What was changed about the queues that a consumer takes from. NULL is what its code says.
+CREATE TABLE holdfast_attachment (
+    tenant     TEXT    NOT NULL,
+    consumer   TEXT    NOT NULL,
+    queue      TEXT    NOT NULL,
+    attached   INTEGER NOT NULL,
+    weight     REAL,
+    empty      TEXT    CHECK (empty IN ('poll', 'hibernate', 'terminate')),
+    changed_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant, consumer, queue)
+) WITHOUT ROWID;
