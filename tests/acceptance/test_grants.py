@@ -143,6 +143,11 @@ def operate(hf: Watched) -> None:
     for queue in hf.queues():
         hf.sweep(queue)
     hf.maintain()
+    seat = hf.store.seats.take("default", "pool", "anna", 1, 60_000_000)
+    assert hf.store.seats.keep("default", "pool", seat, 60_000_000)
+    assert hf.store.seats.leave("default", "pool", seat)
+    assert hf.store.leaders.lead("default", "duty", "anna", 60_000_000)
+    hf.store.leaders.step_down("default", "duty", "anna")
     assert {finding.check: finding.state for finding in hf.store.health.look()}["schema"] == "ok"
 
 

@@ -40,6 +40,15 @@ class Grant(msgspec.Struct, gc=False):
     message: Message
 
 
+class Seat(msgspec.Struct, frozen=True):
+    """One of the places of a pool, held until `until` unless it is kept. The token says by whom."""
+
+    number: int
+    worker: str
+    token: MessageId
+    until: int
+
+
 class ClaimRequest(msgspec.Struct):
     """Who wants what. `ack` is settled on the way, in the same transaction where that is possible.
 
@@ -143,6 +152,22 @@ class Notices(Protocol):
     def note_told(self, ids: Sequence[MessageId]) -> None: ...
 
 
+class Seats(Protocol):
+    """At most so many consumers of a pool at a time. A seat is a lease: who is gone holds none for long."""
+
+    def take(self, tenant: str, pool: str, worker: str, most: int, term_micros: int) -> Seat | None: ...
+    def keep(self, tenant: str, pool: str, seat: Seat, term_micros: int) -> bool: ...
+    def leave(self, tenant: str, pool: str, seat: Seat) -> bool: ...
+    def taken(self, tenant: str, pool: str) -> list[Seat]: ...
+
+
+class Leaders(Protocol):
+    """One worker at a time for each duty. `worker` is another text for every start of a process."""
+
+    def lead(self, tenant: str, duty: str, worker: str, term_micros: int) -> bool: ...
+    def step_down(self, tenant: str, duty: str, worker: str) -> None: ...
+
+
 class Joined(Protocol):
     """The caller's own transaction: what is done here happens when it commits, and never did if it does not."""
 
@@ -199,6 +224,10 @@ class Store(Protocol):
     def letters(self) -> Letters: ...
     @property
     def notices(self) -> Notices: ...
+    @property
+    def seats(self) -> Seats: ...
+    @property
+    def leaders(self) -> Leaders: ...
     @property
     def wakeup(self) -> Wakeup: ...
     @property

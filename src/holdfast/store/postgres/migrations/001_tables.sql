@@ -289,3 +289,23 @@ CREATE TABLE holdfast_consumer (
     seen_at  bigint NOT NULL,
     PRIMARY KEY (group_id, worker)
 );
+
+-- The seats of a pool: one row for each number that is, or was, held. It counts until `until`.
+CREATE TABLE holdfast_seat (
+    tenant text   NOT NULL,
+    pool   text   NOT NULL,
+    number bigint NOT NULL,
+    worker text   NOT NULL,
+    token  uuid   NOT NULL,
+    until  bigint NOT NULL,
+    PRIMARY KEY (tenant, pool, number)
+);
+
+-- Who does what only one may do at a time, and until when.
+CREATE TABLE holdfast_leader (
+    tenant text   NOT NULL,
+    duty   text   NOT NULL,
+    worker text   NOT NULL,
+    until  bigint NOT NULL,
+    PRIMARY KEY (tenant, duty)
+);

@@ -269,3 +269,23 @@ CREATE TABLE holdfast_consumer (
     seen_at  INTEGER NOT NULL,
     PRIMARY KEY (group_id, worker)
 ) WITHOUT ROWID;
+
+-- The seats of a pool: one row for each number that is, or was, held. It counts until `until`.
+CREATE TABLE holdfast_seat (
+    tenant TEXT    NOT NULL,
+    pool   TEXT    NOT NULL,
+    number INTEGER NOT NULL,
+    worker TEXT    NOT NULL,
+    token  BLOB    NOT NULL,
+    until  INTEGER NOT NULL,
+    PRIMARY KEY (tenant, pool, number)
+) WITHOUT ROWID;
+
+-- Who does what only one may do at a time, and until when.
+CREATE TABLE holdfast_leader (
+    tenant TEXT    NOT NULL,
+    duty   TEXT    NOT NULL,
+    worker TEXT    NOT NULL,
+    until  INTEGER NOT NULL,
+    PRIMARY KEY (tenant, duty)
+) WITHOUT ROWID;
