@@ -122,6 +122,7 @@ def operate(hf: Watched) -> None:
     hf.on_notice(told.extend)
     assert hf.escalate() > 0
     assert told
+    assert hf.report("crash_loop", "pool", "boom", owner="mia") == hf.report("crash_loop", "pool", "boom")
     assert hf.notices()
     hf.acknowledge(hf.notices()[0].id, remark="on it")
     assert {"boss", "mia"} <= set(hf.owners())

@@ -407,3 +407,14 @@ def test_a_leader_whose_answer_is_lost_leads(far: Holdfast, near: Holdfast, loss
     assert far.store.leaders.lead("default", "maintain", "anna", 60_000_000)
     assert lossy.losses == 1
     assert not near.store.leaders.lead("default", "maintain", "ben", 60_000_000)
+
+
+def test_a_report_whose_answer_is_lost_is_one_notice(far: Holdfast, near: Holdfast, lossy: LossyProxy) -> None:
+    """P13: the second try meets the notice of the first. It may count one repeat too many, and tells nobody twice."""
+    near.owner("mia")
+    lossy.lose(COMMIT)
+    notice_id = far.report("crash_loop", "mailers", "boom", owner="mia")
+
+    assert lossy.losses == 1
+    assert [notice.id for notice in near.notices()] == [notice_id]
+    assert len(near.peek("mia.inbox")) == 1

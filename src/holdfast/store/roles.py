@@ -128,18 +128,32 @@ class LettersRole:
         return self._database.read(lambda tx: letters.audit(tx, tenant, limit, before))
 
 
+class OwnersRole:
+    """Who answers."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def declare(self, tenant: str, name: str, spec: OwnerSpec) -> None:
+        self._database.write(lambda tx: escalation.declare(tx, tenant, name, spec))
+
+    def all(self, tenant: str) -> dict[str, OwnerSpec]:
+        return self._database.glance(lambda tx: escalation.owners(tx, tenant))
+
+
 class NoticesRole:
-    """Owners, and the notices that wait for their answer. `insert` brings a message to an inbox."""
+    """What waits for an owner's answer. `insert` brings a message to an inbox."""
 
     def __init__(self, database: Database, insert: Insert) -> None:
         self._database = database
         self._insert = insert
 
-    def declare(self, tenant: str, name: str, spec: OwnerSpec) -> None:
-        self._database.write(lambda tx: escalation.declare(tx, tenant, name, spec))
-
-    def owners(self, tenant: str) -> dict[str, OwnerSpec]:
-        return self._database.glance(lambda tx: escalation.owners(tx, tenant))
+    def post(
+        self, tenant: str, kind: str, about: str, error: str, owner: str | None = None, queue: str | None = None
+    ) -> MessageId:
+        return self._database.write(
+            lambda tx: escalation.report(tx, self._insert, tenant, kind, about, error, owner, queue)
+        )
 
     def is_due(self, tenant: str) -> bool:
         return self._database.glance(lambda tx: tx.one("notices.is_due", tenant=tenant) is not None)

@@ -9,7 +9,16 @@ from holdfast.store.postgres.health import PostgresHealth
 from holdfast.store.postgres.joining import Joining
 from holdfast.store.postgres.messages import PostgresMessages
 from holdfast.store.postgres.schema import PostgresSchema
-from holdfast.store.roles import ActsRole, ChannelsRole, LeadersRole, LettersRole, NoticesRole, ReadsRole, SeatsRole
+from holdfast.store.roles import (
+    ActsRole,
+    ChannelsRole,
+    LeadersRole,
+    LettersRole,
+    NoticesRole,
+    OwnersRole,
+    ReadsRole,
+    SeatsRole,
+)
 
 
 class PostgresStore:
@@ -22,6 +31,7 @@ class PostgresStore:
         self.acts = ActsRole(self.database)
         self.reads = ReadsRole(self.database)
         self.letters = LettersRole(self.database)
+        self.owners = OwnersRole(self.database)
         self.notices = NoticesRole(self.database, lanes.insert)
         self.seats = SeatsRole(self.database)
         self.leaders = LeadersRole(self.database)

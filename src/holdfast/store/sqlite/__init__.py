@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from holdfast.store.migrate import Migrator
-from holdfast.store.roles import ActsRole, ChannelsRole, LeadersRole, LettersRole, NoticesRole, ReadsRole, SeatsRole
+from holdfast.store.roles import (
+    ActsRole,
+    ChannelsRole,
+    LeadersRole,
+    LettersRole,
+    NoticesRole,
+    OwnersRole,
+    ReadsRole,
+    SeatsRole,
+)
 from holdfast.store.sqlite import lanes
 from holdfast.store.sqlite.connection import Clock, Database
 from holdfast.store.sqlite.health import SqliteHealth
@@ -30,6 +39,7 @@ class SqliteStore:
         self.acts = ActsRole(self.database)
         self.reads = ReadsRole(self.database)
         self.letters = LettersRole(self.database)
+        self.owners = OwnersRole(self.database)
         self.notices = NoticesRole(self.database, lanes.insert)
         self.seats = SeatsRole(self.database)
         self.leaders = LeadersRole(self.database)
