@@ -122,6 +122,7 @@ def operate(hf: Watched) -> None:
     hf.on_notice(told.extend)
     assert hf.escalate() > 0
     assert told
+    assert hf.report("crash_loop", "pool", "boom", owner="mia") == hf.report("crash_loop", "pool", "boom")
     assert hf.notices()
     hf.acknowledge(hf.notices()[0].id, remark="on it")
     assert {"boss", "mia"} <= set(hf.owners())
@@ -148,6 +149,11 @@ def operate(hf: Watched) -> None:
     for queue in hf.queues():
         hf.sweep(queue)
     hf.maintain()
+    seat = hf.store.seats.take("default", "pool", "anna", 1, 60_000_000)
+    assert hf.store.seats.keep("default", "pool", seat, 60_000_000)
+    assert hf.store.seats.leave("default", "pool", seat)
+    assert hf.store.leaders.lead("default", "duty", "anna", 60_000_000)
+    hf.store.leaders.step_down("default", "duty", "anna")
     assert {finding.check: finding.state for finding in hf.store.health.look()}["schema"] == "ok"
 
 

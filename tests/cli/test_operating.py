@@ -167,6 +167,16 @@ def test_notices_are_listed_and_acknowledged(run: Any, db: str) -> None:
     assert [line["remark"] for line in values(run("notices", "list", "--all", "--json"))] == ["on it", None]
 
 
+def test_reports_are_listed_with_their_kind_and_what_they_are_about(run: Any, db: str) -> None:
+    with Holdfast(db) as hf:
+        for _ in range(3):
+            hf.report("crash_loop", "mailers", "gave up after 5 crashes", owner="mia")
+    (line,) = [line for line in run("notices", "list") if "crash_loop" in line]
+    assert [word in line.split() for word in ("mailers", "mia", "2")] == [True] * 3
+    (value,) = values(run("notices", "list", "--json"))
+    assert (value["kind"], value["about"], value["repeats"], value["dead_id"]) == ("crash_loop", "mailers", 2, None)
+
+
 def test_maintenance_by_hand(run: Any, db: str) -> None:
     assert run("maintain") == ["Nothing to do."]
     with Holdfast(db) as hf:

@@ -65,6 +65,7 @@ def settle_in(hf: Holdfast, clock: FakeClock) -> Estate:
     hf.queue("d", owner="dora")
     dead.append(kill(hf, f"{tenant} digested", "d"))
     put += [once, *hf.enqueue_many("p", [f"{tenant} held", f"{tenant} lane"])]
+    hf.report("crash_loop", "pool", f"{tenant} crashed", owner="mia")
     [held] = hf.claim("p")
     hf.attach("mailer", "q", weight=2)
     busy = [Work(held.message.id, "p", 1, 0, f"{tenant} is half way")]
@@ -151,6 +152,10 @@ CHANGE_THEIR_OWN: dict[str, Act] = {
     "replay_many": lambda hf, acme: [hf.replay_many("q"), hf.replay_many()],
     "delete_dead_letters": lambda hf, acme: [hf.delete_dead_letters("q"), hf.delete_dead_letters()],
     "queue": lambda hf, acme: [hf.queue("q", lease=1, max_attempts=1), hf.queue("p", owner="nobody", history=0)],
+    "report": lambda hf, acme: [
+        hf.report("crash_loop", "pool", "boom", owner="mia"),
+        hf.report("preflight", "reader", "boom", queue="q"),
+    ],
     "owner": lambda hf, acme: hf.owner("mia", inbox="elsewhere", escalate_after=None),
     "enqueue": lambda hf, acme: [hf.enqueue("q", "new", key="k").id, hf.enqueue("p", "new").id],
     "enqueue_many": lambda hf, acme: [one.id for one in hf.enqueue_many("q", ["new"] * 5, key="k")],

@@ -335,6 +335,21 @@ def _of_owners() -> Iterator[Argument]:
     yield _length("owner", "escalate_after", declare("escalate_after"), LENGTHS_OR_NONE)
     yield _length("owner", "digest_every", declare("digest_every"))
     yield Argument("owner(notify=)", declare("notify"), WORDS, "^notify must be one of")
+    kinds = {
+        **ODD,
+        "None": None,
+        "nothing": "",
+        "a death": "dead_letter",
+        "spaces": "crash loop",
+        "51 letters": "x" * 51,
+    }
+    errors = {"a number": 404, "None": None, "bytes": b"x"}
+    yield Argument("report(kind)", lambda hf, bad: hf.report(bad, "pool", "boom"), kinds, "^kind ")
+    yield Argument("report(about)", lambda hf, bad: hf.report("crash_loop", bad, "boom"), NAMES, "^about ")
+    yield Argument("report(error)", lambda hf, bad: hf.report("crash_loop", "pool", bad), errors, "error must be")
+    for name in ("owner", "queue"):
+        hand = lambda hf, bad, name=name: hf.report("crash_loop", "pool", "boom", **{name: bad})  # noqa: E731
+        yield Argument(f"report({name}=)", hand, NAMES_OR_NONE, f"^{name} ")
     yield Argument("notices(owner)", lambda hf, bad: hf.notices(bad), TEXTS, _named("owner", TEXT_SAYS))
     yield Argument("notices(queue=)", lambda hf, bad: hf.notices(queue=bad), NAMES_OR_NONE, "^queue ")
     yield Argument("notices(n=)", lambda hf, bad: hf.notices(n=bad), COUNTS, COUNT_SAYS)

@@ -41,6 +41,15 @@ class Grant(msgspec.Struct, gc=False):
     message: Message
 
 
+class Seat(msgspec.Struct, frozen=True):
+    """One of the places of a pool, held until `until` unless it is kept. The token says by whom."""
+
+    number: int
+    worker: str
+    token: MessageId
+    until: int
+
+
 class ClaimRequest(msgspec.Struct):
     """Who wants what. `ack` is settled on the way, in the same transaction where that is possible.
 
@@ -130,11 +139,19 @@ class Letters(Protocol):
     def audit(self, tenant: str, limit: int, before: int | None) -> list[AuditRecord]: ...
 
 
-class Notices(Protocol):
-    """Owners, and the notices that wait for their answer."""
+class Owners(Protocol):
+    """Who answers."""
 
     def declare(self, tenant: str, name: str, spec: OwnerSpec) -> None: ...
-    def owners(self, tenant: str) -> dict[str, OwnerSpec]: ...
+    def all(self, tenant: str) -> dict[str, OwnerSpec]: ...
+
+
+class Notices(Protocol):
+    """What waits for an owner's answer."""
+
+    def post(
+        self, tenant: str, kind: str, about: str, error: str, owner: str | None = None, queue: str | None = None
+    ) -> MessageId: ...
     def is_due(self, tenant: str) -> bool: ...
     def escalate(self, tenant: str, limit: int) -> int: ...
     def find(
@@ -143,6 +160,22 @@ class Notices(Protocol):
     def acknowledge(self, tenant: str, actor: str, ids: Sequence[MessageId], remark: str | None) -> int: ...
     def take_untold(self, tenant: str, owner: str | None, limit: int) -> list[Notice]: ...
     def note_told(self, ids: Sequence[MessageId]) -> None: ...
+
+
+class Seats(Protocol):
+    """At most so many consumers of a pool at a time. A seat is a lease: who is gone holds none for long."""
+
+    def take(self, tenant: str, pool: str, worker: str, most: int, term_micros: int) -> Seat | None: ...
+    def keep(self, tenant: str, pool: str, seat: Seat, term_micros: int) -> bool: ...
+    def leave(self, tenant: str, pool: str, seat: Seat) -> bool: ...
+    def taken(self, tenant: str, pool: str) -> list[Seat]: ...
+
+
+class Leaders(Protocol):
+    """One worker at a time for each duty. `worker` is another text for every start of a process."""
+
+    def lead(self, tenant: str, duty: str, worker: str, term_micros: int) -> bool: ...
+    def step_down(self, tenant: str, duty: str, worker: str) -> None: ...
 
 
 class Crew(Protocol):
@@ -213,9 +246,15 @@ class Store(Protocol):
     @property
     def letters(self) -> Letters: ...
     @property
+    def owners(self) -> Owners: ...
+    @property
     def notices(self) -> Notices: ...
     @property
     def crew(self) -> Crew: ...
+    @property
+    def seats(self) -> Seats: ...
+    @property
+    def leaders(self) -> Leaders: ...
     @property
     def wakeup(self) -> Wakeup: ...
     @property

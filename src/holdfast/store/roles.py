@@ -14,8 +14,9 @@ from holdfast.core.notice import Notice, OwnerSpec
 from holdfast.core.queue import QueueSpec
 from holdfast.core.search import Wanted
 from holdfast.core.stats import Stats
-from holdfast.store import acts, channels, crew, escalation, letters, reading
-from holdfast.store.api import Channel
+from holdfast.store import acts, channels, crew, escalation, leaders, letters, reading, seats
+from holdfast.store.api import Channel, Seat
+from holdfast.store.ids import new_id
 from holdfast.store.posting import Insert
 
 Result = TypeVar("Result")
@@ -128,18 +129,32 @@ class LettersRole:
         return self._database.read(lambda tx: letters.audit(tx, tenant, limit, before))
 
 
+class OwnersRole:
+    """Who answers."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def declare(self, tenant: str, name: str, spec: OwnerSpec) -> None:
+        self._database.write(lambda tx: escalation.declare(tx, tenant, name, spec))
+
+    def all(self, tenant: str) -> dict[str, OwnerSpec]:
+        return self._database.glance(lambda tx: escalation.owners(tx, tenant))
+
+
 class NoticesRole:
-    """Owners, and the notices that wait for their answer. `insert` brings a message to an inbox."""
+    """What waits for an owner's answer. `insert` brings a message to an inbox."""
 
     def __init__(self, database: Database, insert: Insert) -> None:
         self._database = database
         self._insert = insert
 
-    def declare(self, tenant: str, name: str, spec: OwnerSpec) -> None:
-        self._database.write(lambda tx: escalation.declare(tx, tenant, name, spec))
-
-    def owners(self, tenant: str) -> dict[str, OwnerSpec]:
-        return self._database.glance(lambda tx: escalation.owners(tx, tenant))
+    def post(
+        self, tenant: str, kind: str, about: str, error: str, owner: str | None = None, queue: str | None = None
+    ) -> MessageId:
+        return self._database.write(
+            lambda tx: escalation.report(tx, self._insert, tenant, kind, about, error, owner, queue)
+        )
 
     def is_due(self, tenant: str) -> bool:
         return self._database.glance(lambda tx: tx.one("notices.is_due", tenant=tenant) is not None)
@@ -172,6 +187,42 @@ class NoticesRole:
 
     def note_told(self, ids: Sequence[MessageId]) -> None:
         self._database.write(lambda tx: escalation.note_told(tx, ids))
+
+
+class SeatsRole:
+    """At most so many consumers of a pool at a time."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def take(self, tenant: str, pool: str, worker: str, most: int, term_micros: int) -> Seat | None:
+        token = new_id()  # The same for every try: a seat that was taken without our hearing of it is found again.
+        return self._database.write(lambda tx: seats.take(tx, tenant, pool, worker, most, term_micros, token))
+
+    def keep(self, tenant: str, pool: str, seat: Seat, term_micros: int) -> bool:
+        return self._database.write(lambda tx: seats.keep(tx, tenant, pool, seat, term_micros))
+
+    def leave(self, tenant: str, pool: str, seat: Seat) -> bool:
+        return self._database.write(lambda tx: seats.leave(tx, tenant, pool, seat))
+
+    def taken(self, tenant: str, pool: str) -> list[Seat]:
+        return self._database.glance(lambda tx: seats.taken(tx, tenant, pool))
+
+
+class LeadersRole:
+    """One worker at a time for each duty."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def lead(self, tenant: str, duty: str, worker: str, term_micros: int) -> bool:
+        settled = self._database.glance(lambda tx: leaders.is_settled(tx, tenant, duty, worker, term_micros))
+        if settled is not None:
+            return settled
+        return self._database.write(lambda tx: leaders.lead(tx, tenant, duty, worker, term_micros))
+
+    def step_down(self, tenant: str, duty: str, worker: str) -> None:
+        self._database.write(lambda tx: leaders.step_down(tx, tenant, duty, worker))
 
 
 class CrewRole:

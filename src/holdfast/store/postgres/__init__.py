@@ -9,7 +9,17 @@ from holdfast.store.postgres.health import PostgresHealth
 from holdfast.store.postgres.joining import Joining
 from holdfast.store.postgres.messages import PostgresMessages
 from holdfast.store.postgres.schema import PostgresSchema
-from holdfast.store.roles import ActsRole, ChannelsRole, CrewRole, LettersRole, NoticesRole, ReadsRole
+from holdfast.store.roles import (
+    ActsRole,
+    ChannelsRole,
+    CrewRole,
+    LeadersRole,
+    LettersRole,
+    NoticesRole,
+    OwnersRole,
+    ReadsRole,
+    SeatsRole,
+)
 
 
 class PostgresStore:
@@ -22,8 +32,11 @@ class PostgresStore:
         self.acts = ActsRole(self.database)
         self.reads = ReadsRole(self.database)
         self.letters = LettersRole(self.database)
+        self.owners = OwnersRole(self.database)
         self.notices = NoticesRole(self.database, lanes.insert)
         self.crew = CrewRole(self.database)
+        self.seats = SeatsRole(self.database)
+        self.leaders = LeadersRole(self.database)
         self.wakeup = self.database.wakeup
         self.schema = Migrator(PostgresSchema(self.database), __name__)
         self.join = Joining(self.database, self.schema.newest)

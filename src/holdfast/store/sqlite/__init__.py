@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from holdfast.store.migrate import Migrator
-from holdfast.store.roles import ActsRole, ChannelsRole, CrewRole, LettersRole, NoticesRole, ReadsRole
+from holdfast.store.roles import (
+    ActsRole,
+    ChannelsRole,
+    CrewRole,
+    LeadersRole,
+    LettersRole,
+    NoticesRole,
+    OwnersRole,
+    ReadsRole,
+    SeatsRole,
+)
 from holdfast.store.sqlite import lanes
 from holdfast.store.sqlite.connection import Clock, Database
 from holdfast.store.sqlite.health import SqliteHealth
@@ -30,8 +40,11 @@ class SqliteStore:
         self.acts = ActsRole(self.database)
         self.reads = ReadsRole(self.database)
         self.letters = LettersRole(self.database)
+        self.owners = OwnersRole(self.database)
         self.notices = NoticesRole(self.database, lanes.insert)
         self.crew = CrewRole(self.database)
+        self.seats = SeatsRole(self.database)
+        self.leaders = LeadersRole(self.database)
         self.wakeup = self.database.wakeup
         self.schema = Migrator(SqliteSchema(self.database), __name__)
         self.join = Joining(self.database, self.schema.newest)

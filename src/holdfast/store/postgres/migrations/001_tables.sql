@@ -236,17 +236,21 @@ CREATE TABLE holdfast_owner (
     PRIMARY KEY (tenant, name)
 );
 
--- Someone has to look at a dead letter. `owner` is '' where nobody owns the queue; `deliver_at` is set while it waits for a digest.
+-- Someone has to look at a dead letter, or at what `about` names. `owner` is '' where there is none; `deliver_at` is set while it waits
+-- for a digest; `repeats` is how often the same was reported again before anyone answered.
 CREATE TABLE holdfast_notice (
     id              uuid   PRIMARY KEY,
     tenant          text   NOT NULL,
-    channel_id      bigint NOT NULL REFERENCES holdfast_channel (id),
-    dead_id         uuid   NOT NULL,
-    message_id      uuid   NOT NULL,
+    kind            text   NOT NULL DEFAULT 'dead_letter',
+    about           text,
+    channel_id      bigint REFERENCES holdfast_channel (id),
+    dead_id         uuid,
+    message_id      uuid,
     owner           text   NOT NULL,
     level           bigint NOT NULL DEFAULT 0,
     error           text   NOT NULL,
     attempts        bigint NOT NULL,
+    repeats         bigint NOT NULL DEFAULT 0,
     created_at      bigint NOT NULL,
     climb_at        bigint,
     deliver_at      bigint,
@@ -262,6 +266,8 @@ CREATE INDEX holdfast_notice_deliver ON holdfast_notice (tenant, deliver_at) WHE
 CREATE INDEX holdfast_notice_untold ON holdfast_notice (tenant, id) WHERE told_at IS NULL AND acknowledged_at IS NULL;
 CREATE INDEX holdfast_notice_tenant ON holdfast_notice (tenant, id);
 CREATE INDEX holdfast_notice_dead ON holdfast_notice (dead_id);
+CREATE INDEX holdfast_notice_about ON holdfast_notice (tenant, kind, about) WHERE about IS NOT NULL;
+CREATE UNIQUE INDEX holdfast_notice_open ON holdfast_notice (tenant, kind, about) WHERE about IS NOT NULL AND acknowledged_at IS NULL;
 CREATE INDEX holdfast_notice_age ON holdfast_notice (channel_id, created_at);
 
 -- How many messages came, ended, died (less those whose dead letters were removed), were claimed, acked, failed and lost by silence, for
@@ -324,4 +330,24 @@ CREATE TABLE holdfast_attachment (
     empty      text    CHECK (empty IN ('poll', 'hibernate', 'terminate')),
     changed_at bigint  NOT NULL,
     PRIMARY KEY (tenant, consumer, queue)
+);
+
+-- The seats of a pool: one row for each number that is, or was, held. It counts until `until`.
+CREATE TABLE holdfast_seat (
+    tenant text   NOT NULL,
+    pool   text   NOT NULL,
+    number bigint NOT NULL,
+    worker text   NOT NULL,
+    token  uuid   NOT NULL,
+    until  bigint NOT NULL,
+    PRIMARY KEY (tenant, pool, number)
+);
+
+-- Who does what only one may do at a time, and until when.
+CREATE TABLE holdfast_leader (
+    tenant text   NOT NULL,
+    duty   text   NOT NULL,
+    worker text   NOT NULL,
+    until  bigint NOT NULL,
+    PRIMARY KEY (tenant, duty)
 );

@@ -216,17 +216,21 @@ CREATE TABLE holdfast_owner (
     PRIMARY KEY (tenant, name)
 ) WITHOUT ROWID;
 
--- Someone has to look at a dead letter. `owner` is '' where nobody owns the queue; `deliver_at` is set while it waits for a digest.
+-- Someone has to look at a dead letter, or at what `about` names. `owner` is '' where there is none; `deliver_at` is set while it waits
+-- for a digest; `repeats` is how often the same was reported again before anyone answered.
 CREATE TABLE holdfast_notice (
     id              BLOB    PRIMARY KEY,
     tenant          TEXT    NOT NULL,
-    channel_id      INTEGER NOT NULL REFERENCES holdfast_channel (id),
-    dead_id         BLOB    NOT NULL,
-    message_id      BLOB    NOT NULL,
+    kind            TEXT    NOT NULL DEFAULT 'dead_letter',
+    about           TEXT,
+    channel_id      INTEGER REFERENCES holdfast_channel (id),
+    dead_id         BLOB,
+    message_id      BLOB,
     owner           TEXT    NOT NULL,
     level           INTEGER NOT NULL DEFAULT 0,
     error           TEXT    NOT NULL,
     attempts        INTEGER NOT NULL,
+    repeats         INTEGER NOT NULL DEFAULT 0,
     created_at      INTEGER NOT NULL,
     climb_at        INTEGER,
     deliver_at      INTEGER,
@@ -242,6 +246,8 @@ CREATE INDEX holdfast_notice_deliver ON holdfast_notice (tenant, deliver_at) WHE
 CREATE INDEX holdfast_notice_untold ON holdfast_notice (tenant, id) WHERE told_at IS NULL AND acknowledged_at IS NULL;
 CREATE INDEX holdfast_notice_tenant ON holdfast_notice (tenant, id);
 CREATE INDEX holdfast_notice_dead ON holdfast_notice (dead_id);
+CREATE INDEX holdfast_notice_about ON holdfast_notice (tenant, kind, about) WHERE about IS NOT NULL;
+CREATE UNIQUE INDEX holdfast_notice_open ON holdfast_notice (tenant, kind, about) WHERE about IS NOT NULL AND acknowledged_at IS NULL;
 CREATE INDEX holdfast_notice_age ON holdfast_notice (channel_id, created_at);
 
 -- How many messages came, ended, died (less those whose dead letters were removed), were claimed, acked, failed and lost by silence, for
@@ -304,4 +310,24 @@ CREATE TABLE holdfast_attachment (
     empty      TEXT    CHECK (empty IN ('poll', 'hibernate', 'terminate')),
     changed_at INTEGER NOT NULL,
     PRIMARY KEY (tenant, consumer, queue)
+) WITHOUT ROWID;
+
+-- The seats of a pool: one row for each number that is, or was, held. It counts until `until`.
+CREATE TABLE holdfast_seat (
+    tenant TEXT    NOT NULL,
+    pool   TEXT    NOT NULL,
+    number INTEGER NOT NULL,
+    worker TEXT    NOT NULL,
+    token  BLOB    NOT NULL,
+    until  INTEGER NOT NULL,
+    PRIMARY KEY (tenant, pool, number)
+) WITHOUT ROWID;
+
+-- Who does what only one may do at a time, and until when.
+CREATE TABLE holdfast_leader (
+    tenant TEXT    NOT NULL,
+    duty   TEXT    NOT NULL,
+    worker TEXT    NOT NULL,
+    until  INTEGER NOT NULL,
+    PRIMARY KEY (tenant, duty)
 ) WITHOUT ROWID;
