@@ -31,12 +31,12 @@ def _opened(hf: Holdfast) -> None:
 
 def test_all_that_a_consumer_tells_can_be_seen_by_others(hf: Holdfast, rival: Holdfast, clock: FakeClock) -> None:
     started, work = clock(), [Work("m1", "q", 2, 5, {"pages": [1, None, "é\0"]}), Work("m2", "r", 1, 7)]
-    tell(hf, pool="gpu", labels={"zone": "é", "n": 1}, queues=["q", "r"], concurrency=4, saturation=0.25, work=work)
+    tell(hf, pool="gpu", labels={"zone": "é", "n": "1"}, queues=["q", "r"], concurrency=4, saturation=0.25, work=work)
     clock.advance(3)
     tell(
         hf,
         pool="gpu",
-        labels={"zone": "é", "n": 2},
+        labels={"zone": "é", "n": "2"},
         queues=["r"],
         state="draining",
         concurrency=5,
@@ -47,7 +47,7 @@ def test_all_that_a_consumer_tells_can_be_seen_by_others(hf: Holdfast, rival: Ho
     )
     [found] = rival.consumers()
     assert (found.id, found.consumer, found.pool, found.host, found.pid) == ("w1", "mailer", "gpu", "box", 7)
-    assert (found.labels, found.queues, found.state) == ({"zone": "é", "n": 2}, ["r"], "draining")
+    assert (found.labels, found.queues, found.state) == ({"zone": "é", "n": "2"}, ["r"], "draining")
     assert (found.concurrency, found.saturation, found.handled, found.failed) == (5, 0.75, 9, 2)
     assert (found.started_at, found.seen_at, found.valid_until) == (started, clock(), clock() + 10 * SECOND)
     assert (found.work, found.alive) == (work, True)

@@ -45,7 +45,7 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     valid_for: float
     pool: str | None = None
-    labels: dict[str, Any] = {}
+    labels: dict[str, str] = {}
     concurrency: int = 1
     saturation: float = 0.0
     handled: int = 0
@@ -76,7 +76,7 @@ class ConsumerStatus(msgspec.Struct, frozen=True, kw_only=True):
     pool: str | None
     host: str
     pid: int
-    labels: dict[str, Any]
+    labels: dict[str, str]
     queues: list[str]
     state: str
     concurrency: int

@@ -14,7 +14,7 @@ from holdfast.store.transaction import Row, Transaction
 CREW = 0
 """The number that is rung when an attachment changes: the channels of queues begin with 1."""
 
-_labels = msgspec.json.Decoder(dict[str, Any])
+_labels = msgspec.json.Decoder(dict[str, str])
 _queues = msgspec.json.Decoder(list[str])
 _work = msgspec.json.Decoder(list[Work])
 
