@@ -12,6 +12,7 @@ NEVER_AWAITED = {
     "consumer": "a decorator",
     "command": "a decorator",
     "around_execute": "a decorator",
+    "pool": "only declares",
     "on": "only notes a callback",
     "running": "gives something to enter",
     "stop": "only asks",

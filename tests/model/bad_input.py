@@ -429,9 +429,30 @@ def _of_consumers() -> Iterator[Argument]:
     yield Argument(
         "on(kind)", lambda hf, bad: hf.on(bad, print), {"text": "x", "a class": int}, "^kind must be a class"
     )
+    yield from _of_pools()
     nothing = {"a number": 7, "None": None}
     yield Argument("on(callback)", lambda hf, bad: hf.on(MessageFailed, bad), nothing, "^callback must be a function")
     yield Argument("around_execute(middleware)", lambda hf, bad: hf.around_execute(bad), nothing, "^middleware must")
+
+
+def _of_pools() -> Iterator[Argument]:
+    def pool(name: str) -> Callable[[Holdfast, Any], object]:
+        return lambda hf, bad: _with_consumer(hf).pool("listed", **{name: bad})
+
+    strangers = {"a stranger": "nobody", "a number": 7}
+    yield Argument("pool(consumer)", lambda hf, bad: _with_consumer(hf).pool(bad), strangers, "there is no consumer")
+    yield Argument("pool(name=)", pool("name"), NAMES_OR_NONE, NAME_SAYS)
+    yield Argument("pool(owner=)", pool("owner"), NAMES_OR_NONE, "^owner ")
+    whole = {"a fraction": 1.5, "text": "5", "True": True, "2**70": 2**70, "-1": -1}
+    for name in ("min", "max", "scale_up_depth", "scale_down_depth", "max_crashes"):
+        yield Argument(f"pool({name}=)", pool(name), whole, f"^{name} must be a whole number")
+    yield Argument("pool(min=)", pool("min"), {"above max": 5}, "^min must not be above max")
+    yield Argument(
+        "pool(scale_down_depth=)", pool("scale_down_depth"), {"the same": 20}, "^scale_down_depth must be below"
+    )
+    for name in ("scale_up_age", "cooldown", "crash_window"):
+        yield _length("pool", name, pool(name))
+    yield Argument("pool(members=)", pool("members"), WORDS, "^members must be one of")
 
 
 def _with_consumer(hf: Any) -> Any:

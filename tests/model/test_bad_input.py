@@ -14,6 +14,7 @@ from holdfast import AsyncHoldfast, Claim, Holdfast, HoldfastError, InvalidInput
 from holdfast.core.message import DEEPEST
 from holdfast.core.queue import QueueSettings
 from holdfast.runtime.consumer import ConsumerOptions
+from holdfast.runtime.pool import PoolOptions
 from tests.clock import FakeClock
 from tests.conftest import STORES
 from tests.model.bad_input import ARGUMENTS, BAD_INPUT, CONSUMERS, ENDINGS, OPENING, Argument, Bad, cases, nested
@@ -154,9 +155,11 @@ def test_every_argument_is_in_the_list() -> None:
 
 
 def parameters(method: Any) -> list[str]:
-    typed = {"settings": QueueSettings, "options": ConsumerOptions}
-    named = inspect.signature(method).parameters
-    return [name for one in named for name in (typed[one].__annotations__ if one in typed else [one])]
+    """The keywords that stand in a typed dict too."""
+    typed = {"queue": QueueSettings, "consumer": ConsumerOptions, "pool": PoolOptions}.get(method.__name__)
+    named = inspect.signature(method).parameters.values()
+    plain = [one.name for one in named if typed is None or one.kind is not one.VAR_KEYWORD]
+    return [*plain, *(typed.__annotations__ if typed else ())]
 
 
 def is_listed(method: str, parameter: str, named: set[str]) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.claims import Claim
 from holdfast.core import priority as priorities
+from holdfast.core.crew import Work
 from holdfast.core.duration import Duration
 from holdfast.core.message import Message, encode_json
 from holdfast.core.settlement import Settlement
@@ -105,7 +106,7 @@ class Context:
         """Says how far it is, as any JSON value: seen with `hf.status(id)` and `hf.consumers()` a second later."""
         encode_json(value, "progress")
         self._progress = value
-        self._worker.note_progress()
+        self._worker.on_progress()
 
     def extend(self, duration: Duration | None = None) -> None:
         """Renews the lease for `duration` from now. Seldom needed: it is renewed while the handler runs."""
@@ -151,8 +152,6 @@ class Context:
         """About what the database's clock shows, whatever this computer's does."""
         return self.claim.lease.since + round((time.monotonic() - self.claimed) * 1_000_000)
 
-    def work(self) -> dict[str, Any]:
+    def work(self) -> Work:
         """What is being done, for the list of consumers."""
-        told = {} if self._progress is None else {"progress": self._progress}
-        message = self.claim.message
-        return {"id": message.id, "queue": self.queue, "attempt": self.attempt, "since": self.claim.lease.since, **told}
+        return Work(self.claim.message.id, self.queue, self.attempt, self.claim.lease.since, self._progress)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import random
+import os
 import threading
 import time
 from collections import deque
@@ -14,18 +14,19 @@ from holdfast import endings
 from holdfast.claiming import LONGEST_NAP
 from holdfast.core.lifecycle import Event
 from holdfast.core.pace import Pace
-from holdfast.core.rotation import Rotation
 from holdfast.core.settlement import Settlement
 from holdfast.errors import HoldfastError
 from holdfast.events import ConsumerStarted, ConsumerStopped, HandlerStopped, MessageLost, MessageStarted, RuntimeEvent
 from holdfast.runtime import telling, verdict
+from holdfast.runtime.attachments import Attachments
 from holdfast.runtime.consumer import Consumer, Middleware
 from holdfast.runtime.context import Context
 from holdfast.runtime.hands import Hand
 from holdfast.runtime.ledger import Ledger
 from holdfast.runtime.shelf import Shelf
 from holdfast.runtime.stops import Interrupted, Stop
-from holdfast.store.api import Bell, Channel, ClaimRequest
+from holdfast.store.api import Bell, ClaimRequest
+from holdfast.store.crew import CREW
 
 if TYPE_CHECKING:
     from holdfast.client import Holdfast
@@ -53,7 +54,11 @@ class Worker:
     ) -> None:
         self.hf = hf
         self.consumer = consumer
-        self.id = f"{hf.worker}:{consumer.name}"
+        self.id = f"{hf.worker}:{consumer.name}:{os.urandom(3).hex()}"
+        self.attachments = Attachments(consumer)
+        self.handled = 0
+        self.failures = 0
+        self.on_progress: Callable[[], None] = lambda: None
         self.shelf = Shelf()
         self.ledger = Ledger()
         self.hands: list[Hand] = []
@@ -62,14 +67,16 @@ class Worker:
         self._solitary: Context | None = None
         self._listeners = hf._listeners
         self._pace = Pace()
-        self._rotation = Rotation(consumer.policy, consumer.weights)
         self._done: deque[Context] = deque()
         self._wake = threading.Event()
         self._bell: Bell | None = None
         self._low = 0
+        self._busy = 0.0
+        self._hibernates = False
         self._stopping = False
         self._grace_ends = 0.0
         self._troubles = 0
+        self.failed = False
         self.ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"holdfast-{consumer.name}-claims", daemon=True)
         self.call = self._how_to_call()
@@ -128,8 +135,19 @@ class Worker:
         """A handler is told to stop."""
         telling.tell(self._listeners, HandlerStopped, self, context, reason=str(reason))
 
-    def note_progress(self) -> None:
-        """Somebody may want to know."""
+    @property
+    def state(self) -> str:
+        """What it is doing, in a word."""
+        if self._stopping:
+            return "draining"
+        if self.ledger.unfinished:
+            return "working"
+        return "hibernating" if self._hibernates else "idle"
+
+    def busy_seconds(self) -> float:
+        """How long its handlers have run in all."""
+        now = time.monotonic()
+        return self._busy + sum(now - context.started for context in self.running())
 
     def running(self) -> list[Context]:
         """What the hands are working on."""
@@ -143,6 +161,9 @@ class Worker:
             with self.hf._bells.borrowed() as bell:
                 while self._turn_safely(bell):
                     pass
+        except Exception:
+            self.failed = True
+            log.exception("consumer %s has failed", self.consumer.name)
         finally:
             self.shelf.close()
             self._tell(ConsumerStopped, reason="stopped" if self._stopping else "empty")
@@ -166,6 +187,7 @@ class Worker:
         self._collect()
         if self._stopping:
             return self._wind_down()
+        self.attachments.refresh()
         room = self._room()
         if room == 0:
             self._settle(self.ledger.ready(time.monotonic(), everything=False))
@@ -180,7 +202,9 @@ class Worker:
             ended.append(self._done.popleft())
         if not ended:
             return
-        self._pace.note(sum(context.took for context in ended), len(ended))
+        took = sum(context.took for context in ended)
+        self._busy += took
+        self._pace.note(took, len(ended))
         self.ledger.end(ended, time.monotonic())
         if self._solitary is not None and self._solitary in ended:
             self._solitary = None
@@ -193,8 +217,7 @@ class Worker:
         return most - self.ledger.unfinished if self.ledger.unfinished <= self._low else 0
 
     def _request(self, room: int) -> ClaimRequest:
-        queues = self._rotation.order([random.random() for _ in self.consumer.queues])  # noqa: S311
-        channels = self.hf._book.channels(queues)
+        channels = self.attachments.channels()
         lease = None if self.consumer.lease is None else round(self.consumer.lease * 1_000_000)
         return ClaimRequest(channels, room, self.id, lease)
 
@@ -254,9 +277,16 @@ class Worker:
         gone = {id(claim) for claim in lost}
         for context in contexts:
             if id(context.claim) in gone:
+                self.failures += 1
                 telling.tell(self._listeners, MessageLost, self, context)
             else:
+                self._count(context)
                 telling.tell_end(self._listeners, self, context)
+
+    def _count(self, context: Context) -> None:
+        event = Event.ACKED if context.settlement is None else context.settlement.event
+        self.handled += event in (Event.ACKED, Event.FAILED, Event.DIED, Event.CANCELED)
+        self.failures += event in (Event.FAILED, Event.DIED)
 
     def _wait_for_hands(self) -> None:
         due = self.ledger.due(time.monotonic())
@@ -281,21 +311,23 @@ class Worker:
         if self._is_over(request):
             return False
         due = self.ledger.due(time.monotonic())
-        naps = [SAFETY_NAP if self._empty(channel) == "hibernate" else LONGEST_NAP for channel in request.channels]
+        self._hibernates = all(self.attachments.empty(channel) == "hibernate" for channel in request.channels)
+        nap = SAFETY_NAP if self._hibernates else LONGEST_NAP
         self._bell = bell
         try:
-            if not self._wake.is_set():
-                self.hf._claiming.nap(request, bell, min(naps) if due is None else due)
+            if not self._wake.is_set() and self.hf._claiming.nap(request, bell, nap if due is None else due, CREW):
+                self.attachments.refresh(now=True)
         finally:
             self._bell = None
+            self._hibernates = False
         return True
 
     def _is_over(self, request: ClaimRequest) -> bool:
-        over = self.ledger.unfinished == 0 and not self.ledger.held()
-        return over and all(self._empty(channel) == "terminate" for channel in request.channels)
-
-    def _empty(self, channel: Channel) -> str:
-        return self.consumer.empty.get(channel.name, channel.spec.empty)
+        if self.ledger.unfinished or self.ledger.held():
+            return False
+        ending = [channel for channel in request.channels if self.attachments.empty(channel) == "terminate"]
+        self.attachments.end(ending)
+        return bool(ending) and not self.attachments.queues
 
     def _wind_down(self) -> bool:
         self._hand_back(self.shelf.clear())
@@ -312,7 +344,8 @@ class Worker:
     def _shortest_lease(self) -> float:
         if self.consumer.lease is not None:
             return self.consumer.lease
-        return min(channel.spec.lease for channel in self.hf._book.channels(self.consumer.queues))
+        channels = self.hf._book.channels(self.attachments.queues)
+        return min((channel.spec.lease for channel in channels), default=1.0)
 
     def _tell(self, kind: type[RuntimeEvent], **more: Any) -> None:
         if self._listeners.want(kind):

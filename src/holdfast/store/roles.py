@@ -14,7 +14,7 @@ from holdfast.core.notice import Notice, OwnerSpec
 from holdfast.core.queue import QueueSpec
 from holdfast.core.search import Wanted
 from holdfast.core.stats import Stats
-from holdfast.store import acts, channels, crew, escalation, leaders, letters, reading, seats
+from holdfast.store import acts, channels, crew, escalation, expiry, history, leaders, letters, reading, seats
 from holdfast.store.api import Channel, Seat
 from holdfast.store.ids import new_id
 from holdfast.store.posting import Insert
@@ -50,6 +50,26 @@ class ChannelsRole:
 
     def names(self, tenant: str) -> list[str]:
         return self._database.read(lambda tx: [name for (name,) in tx.all("channels.names", tenant=tenant)])
+
+
+class UpkeepRole:
+    """What time does to a queue. Nothing is written where one look finds nothing to do."""
+
+    def __init__(self, database: Database, insert: Insert) -> None:
+        self._database = database
+        self._insert = insert
+
+    def take_back(self, channel: Channel, limit: int) -> int:
+        return self._if_due(channel, lambda tx: expiry.take_back(tx, self._insert, channel, limit))
+
+    def expire(self, channel: Channel, limit: int) -> int:
+        return self._if_due(channel, lambda tx: expiry.expire(tx, channel, limit))
+
+    def prune(self, channel: Channel, limit: int) -> int:
+        return self._if_due(channel, lambda tx: history.prune(tx, channel, limit))
+
+    def _if_due(self, channel: Channel, work: Callable[[Any], int]) -> int:
+        return self._database.write(work) if self._database.glance(lambda tx: history.is_due(tx, channel)) else 0
 
 
 class ActsRole:

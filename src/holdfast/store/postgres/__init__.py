@@ -19,6 +19,7 @@ from holdfast.store.roles import (
     OwnersRole,
     ReadsRole,
     SeatsRole,
+    UpkeepRole,
 )
 
 
@@ -29,6 +30,7 @@ class PostgresStore:
         self.database = Database(url, clock, patience)
         self.channels = ChannelsRole(self.database)
         self.messages = PostgresMessages(self.database)
+        self.upkeep = UpkeepRole(self.database, lanes.insert)
         self.acts = ActsRole(self.database)
         self.reads = ReadsRole(self.database)
         self.letters = LettersRole(self.database)

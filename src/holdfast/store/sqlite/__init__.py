@@ -13,6 +13,7 @@ from holdfast.store.roles import (
     OwnersRole,
     ReadsRole,
     SeatsRole,
+    UpkeepRole,
 )
 from holdfast.store.sqlite import lanes
 from holdfast.store.sqlite.connection import Clock, Database
@@ -37,6 +38,7 @@ class SqliteStore:
         self.database = Database(path, engine, clock, patience, network)
         self.channels = ChannelsRole(self.database)
         self.messages = SqliteMessages(self.database)
+        self.upkeep = UpkeepRole(self.database, lanes.insert)
         self.acts = ActsRole(self.database)
         self.reads = ReadsRole(self.database)
         self.letters = LettersRole(self.database)

@@ -92,8 +92,9 @@ WHERE dead_id = :dead_id::uuid AND acknowledged_at IS NULL
 RETURNING 1
 
 -- name: untold
+-- An array, because a join with a subquery that locks may run it again and again, each time with other rows.
 UPDATE holdfast_notice SET telling_until = (SELECT holdfast_now(:now::bigint)) + 60000000
-WHERE id IN (
+WHERE id = ANY (ARRAY(
     SELECT id FROM holdfast_notice
     WHERE tenant = :tenant AND told_at IS NULL AND acknowledged_at IS NULL AND deliver_at IS NULL
       AND (:owner::text IS NULL OR owner = :owner)
@@ -101,7 +102,7 @@ WHERE id IN (
     ORDER BY id
     LIMIT :limit
     FOR UPDATE SKIP LOCKED
-)
+))
 RETURNING id, (SELECT c.name FROM holdfast_channel c WHERE c.id = channel_id), owner, level, dead_id, message_id, error,
           attempts, created_at, climb_at, acknowledged_at, acknowledged_by, remark, kind, about, repeats
 
@@ -114,10 +115,10 @@ DELETE FROM holdfast_notice WHERE dead_id = :dead_id::uuid RETURNING 1
 -- name: outdated
 -- It is as old as its dead letter, and goes with it.
 DELETE FROM holdfast_notice
-WHERE id IN (
+WHERE id = ANY (ARRAY(
     SELECT id FROM holdfast_notice
     WHERE channel_id = :channel AND kind = 'dead_letter' AND created_at <= (SELECT holdfast_now(:now::bigint)) - :retention
     ORDER BY created_at
     LIMIT :limit
     FOR UPDATE SKIP LOCKED
-)
+))
