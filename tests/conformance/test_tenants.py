@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from holdfast import Claim, Holdfast, NotFound, Receipt
+from holdfast import Claim, Holdfast, NotFound, Receipt, effort
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, kill
 
@@ -38,6 +38,7 @@ class Estate(NamedTuple):
             "notices": hf.notices(acknowledged=True),
             "owners": hf.owners(),
             "audit": hf.audit(),
+            "spent": [hf.spent(queue) for queue in queues],
         }
 
     def ids(self) -> list[str]:
@@ -64,6 +65,7 @@ def settle_in(hf: Holdfast, clock: FakeClock) -> Estate:
     dead.append(kill(hf, f"{tenant} digested", "d"))
     put += [once, *hf.enqueue_many("p", [f"{tenant} held", f"{tenant} lane"])]
     [held] = hf.claim("p")
+    effort.spend(hf, held, {"acme": 41.5, "other": 7}[tenant])
     clock.advance(1)
     return Estate(hf, [receipt.id for receipt in put], dead, held, once)
 
@@ -107,6 +109,7 @@ SEE_THEIR_OWN: dict[str, Act] = {
     "owners": lambda hf, acme: hf.owners(),
     "peek": lambda hf, acme: [(one.id, one.body) for queue in ("q", "p", "inbox", "graves") for one in hf.peek(queue)],
     "stats": lambda hf, acme: [hf.stats("q"), hf.stats("p")],
+    "spent": lambda hf, acme: [hf.spent("q"), hf.spent("p")],
     "is_paused": lambda hf, acme: hf.is_paused("q"),
     "blocked_keys": lambda hf, acme: hf.blocked_keys("q"),
     "search": lambda hf, acme: [
@@ -134,6 +137,7 @@ SEE_THEIR_OWN: dict[str, Act] = {
 CHANGE_THEIR_OWN: dict[str, Act] = {
     "pause": lambda hf, acme: (hf.pause("q"), hf.pause("p")),
     "resume": lambda hf, acme: (acme.hf.pause("q"), hf.resume("q"), acme.hf.is_paused("q"), acme.hf.resume("q"))[2],
+    "reset_budget": lambda hf, acme: [hf.reset_budget("q"), hf.reset_budget("p")],
     "purge": lambda hf, acme: [hf.purge("q"), hf.purge("p")],
     "unblock": lambda hf, acme: hf.unblock("q", "k"),
     "sweep": lambda hf, acme: [hf.sweep("q"), hf.sweep("p")],

@@ -13,11 +13,13 @@ FILES = {
     *(
         "audit",
         "blocked",
+        "budget",
         "channels",
         "clock",
         "consumers",
         "dead",
         "depth",
+        "effort",
         "health",
         "idempotency",
         "lanes",

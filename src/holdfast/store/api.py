@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord, Selection
+from holdfast.core.effort import Effort, Standing
 from holdfast.core.health import Finding
 from holdfast.core.message import Duplicate, Lease, Message, MessageId, MessageStatus, NewMessage
 from holdfast.core.notice import Notice, OwnerSpec
@@ -144,6 +145,16 @@ class Notices(Protocol):
     def note_told(self, ids: Sequence[MessageId]) -> None: ...
 
 
+class Efforts(Protocol):
+    """What messages and their queues have taken so far. A report about a lost claim changes nothing, and gets None."""
+
+    def spend(self, claim: Settlement, amount: float) -> Standing | None: ...
+    def act(self, claim: Settlement, action: str) -> Standing | None: ...
+    def begin(self, claims: Sequence[Settlement]) -> list[Effort | None]: ...
+    def spent(self, channel: Channel) -> float: ...
+    def reset(self, channel: Channel, actor: str) -> float: ...
+
+
 class Joined(Protocol):
     """The caller's own transaction: what is done here happens when it commits, and never did if it does not."""
 
@@ -201,6 +212,8 @@ class Store(Protocol):
     def letters(self) -> Letters: ...
     @property
     def notices(self) -> Notices: ...
+    @property
+    def efforts(self) -> Efforts: ...
     @property
     def wakeup(self) -> Wakeup: ...
     @property
