@@ -44,11 +44,9 @@ def begin(hf: Holdfast, claims: Sequence[Claim]) -> list[Effort | None]:
 def check(claim: Claim, begun: Effort | None) -> None:
     """Before work begins: raises `GaveUp` if it need not begin, because earlier attempts have used everything up."""
     if begun is not None:
-        limits = Limits.of(claim.channel.spec)
-        queue_spent = 0.0  # What the queue has spent stops those who spend.
-        # A new attempt has done nothing yet.
+        # A new attempt has done nothing yet; and what the queue has spent stops those who spend.
         earlier = Effort(begun.started_at, begun.spent)
-        _refuse(claim, Standing(earlier, queue_spent, limits, claim.lease.since))
+        _refuse(claim, Standing(earlier, 0.0, Limits.of(claim.channel.spec), claim.lease.since))
 
 
 def time_left(begun: Effort, spec: QueueSpec, now: int) -> float | None:
