@@ -121,15 +121,17 @@ class Holdfast(Operating, Consuming, Crewing):
         reply_to: str | None = None,
         ttl: Duration | None = None,
         idempotency_key: str | None = None,
+        budget: float | None = None,
         conn: Any = None,
     ) -> Receipt:
         """Stores one message; when this returns, it survives a crash.
 
         With `ttl` it expires if nobody has claimed it by then, counted from now. With an `idempotency_key` that this
-        queue has seen before, nothing is stored and the receipt is that of the first message. With `conn`, a
-        connection or session of yours to the same database, it is part of your transaction and happens when you commit.
+        queue has seen before, nothing is stored and the receipt is that of the first message. `budget` is how much it
+        may spend. With `conn`, a connection or session of yours to the same database, it is part of your transaction
+        and happens when you commit.
         """
-        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key)
+        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key, budget)
         return self._put(queue, [body], options, conn)[0]
 
     def enqueue_many(
@@ -145,13 +147,15 @@ class Holdfast(Operating, Consuming, Crewing):
         reply_to: str | None = None,
         ttl: Duration | None = None,
         idempotency_key: Callable[[Any], str | None] | None = None,
+        budget: float | None = None,
         conn: Any = None,
     ) -> list[Receipt]:
         """Stores many messages in one transaction (yours, with `conn`): all of them or none.
 
         `key` may be a function of the body, and `idempotency_key` has to be one.
         """
-        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, one_for_each(idempotency_key))
+        unique = one_for_each(idempotency_key)
+        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, unique, budget)
         return self._put(queue, bodies, options, conn)
 
     # --- out ----------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast import letters, limits
+from holdfast.budgets import Budgeting
 from holdfast.channels import ChannelBook
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord
 from holdfast.core.message import Message, MessageStatus, encode_json, id_bytes, plain_text
@@ -14,7 +15,6 @@ from holdfast.core.stats import Stats
 from holdfast.letters import Moment, Progress
 from holdfast.limits import checked_count
 from holdfast.message_types import MessageTypes
-from holdfast.notices import Escalating
 from holdfast.receipts import Receipt
 from holdfast.settings import Settings
 from holdfast.store.api import Store
@@ -24,7 +24,7 @@ KEPT: Any = object()
 """A body that stays as it was."""
 
 
-class Operating(Escalating):
+class Operating(Budgeting):
     """The part of a client that needs no claim."""
 
     settings: Settings

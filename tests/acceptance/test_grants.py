@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast import Holdfast, QueueFull, StoreError
+from holdfast import Holdfast, QueueFull, StoreError, effort
 from tests.conformance.steps import beat, drain
 from tests.docs.pages import ROOT, blocks
 from tests.servers import PostgresServer
@@ -17,7 +17,6 @@ from tests.servers import PostgresServer
 PAGE = ROOT / "docs/howto/move-to-postgresql.md"
 USUAL, GUARDED = [block.text for block in blocks(PAGE.read_text()) if block.language == "sql"]
 """What every server needs, and what one needs besides that lets nobody run functions."""
-
 RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
 ASK = "SELECT has_table_privilege('app', %s, %s)"
 
@@ -100,6 +99,9 @@ def end_everything(hf: Watched) -> None:
     """Every way for a claim to end, of runs and of rows."""
     first, second, third, fourth, fifth, *others = hf.claim("q", n=10)
     hf.extend([first, second])
+    effort.begin(hf.hf, [first, second])
+    effort.spend(hf.hf, first, 5)
+    effort.act(hf.hf, second, "look")
     hf.release(second)
     hf.snooze(third, 0)
     hf.nack(fourth, "no")
@@ -140,6 +142,7 @@ def operate(hf: Watched) -> None:
     assert hf.cancel(hf.enqueue("q", "cancel me").id)
     assert hf.delete_dead_letters("q")
     assert {record.act for record in hf.audit()} >= {"replay", "delete", "acknowledge"}
+    assert hf.spent("q") == hf.reset_budget("q") == 5
     hf.pause("q")
     assert hf.is_paused("q")
     hf.resume("q")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from holdfast import Claim, Holdfast, NotFound, Receipt, Work
+from holdfast import Claim, Holdfast, NotFound, Receipt, Work, effort
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, beat, bodies, kill
 
@@ -40,6 +40,7 @@ class Estate(NamedTuple):
             "audit": hf.audit(),
             "consumers": hf.consumers(alive=False),
             "attachments": hf.attachments(),
+            "spent": [hf.spent(queue) for queue in queues],
         }
 
     def ids(self) -> list[str]:
@@ -70,6 +71,7 @@ def settle_in(hf: Holdfast, clock: FakeClock) -> Estate:
     hf.attach("mailer", "q", weight=2)
     busy = [Work(held.message.id, "p", 1, 0, f"{tenant} is half way")]
     hf.store.crew.beat(tenant, beat(held.lease.worker, work=busy, saturation=0.9))
+    effort.spend(hf, held, {"acme": 41.5, "other": 7}[tenant])
     clock.advance(1)
     return Estate(hf, [receipt.id for receipt in put], dead, held, once)
 
@@ -100,19 +102,18 @@ def told(hf: Holdfast, owner: str | None) -> list[Any]:
 
 # Each is called by the other tenant, with a name that both have or with an id of acme's.
 Act = Callable[[Holdfast, Estate], object]
-
 FIND_NOTHING: dict[str, Act] = {
     "status": lambda hf, acme: [hf.status(one) for one in acme.ids()],
     "cancel": lambda hf, acme: [hf.cancel(one) for one in acme.ids()],
     "acknowledge": lambda hf, acme: [hf.acknowledge(one, remark="seen") for one in acme.ids()],
 }
 """All of them answer None, False or 0."""
-
 SEE_THEIR_OWN: dict[str, Act] = {
     "queues": lambda hf, acme: hf.queues(),
     "owners": lambda hf, acme: hf.owners(),
     "peek": lambda hf, acme: [(one.id, one.body) for queue in ("q", "p", "inbox", "graves") for one in hf.peek(queue)],
     "stats": lambda hf, acme: [hf.stats("q"), hf.stats("p")],
+    "spent": lambda hf, acme: [hf.spent("q"), hf.spent("p")],
     "is_paused": lambda hf, acme: hf.is_paused("q"),
     "blocked_keys": lambda hf, acme: hf.blocked_keys("q"),
     "search": lambda hf, acme: [
@@ -139,10 +140,10 @@ SEE_THEIR_OWN: dict[str, Act] = {
     "on_notice": lambda hf, acme: [told(hf, "mia"), told(hf, None)],
 }
 """What comes back speaks of the caller's own things only."""
-
 CHANGE_THEIR_OWN: dict[str, Act] = {
     "pause": lambda hf, acme: (hf.pause("q"), hf.pause("p")),
     "resume": lambda hf, acme: (acme.hf.pause("q"), hf.resume("q"), acme.hf.is_paused("q"), acme.hf.resume("q"))[2],
+    "reset_budget": lambda hf, acme: [hf.reset_budget("q"), hf.reset_budget("p")],
     "purge": lambda hf, acme: [hf.purge("q"), hf.purge("p")],
     "unblock": lambda hf, acme: hf.unblock("q", "k"),
     "sweep": lambda hf, acme: [hf.sweep("q"), hf.sweep("p")],
@@ -163,13 +164,10 @@ CHANGE_THEIR_OWN: dict[str, Act] = {
     "detach": lambda hf, acme: hf.detach("mailer", "q"),
 }
 """What they do, they do to the caller's own things only."""
-
 TAKE_CLAIMS = {"ack", "nack", "release", "snooze", "dead_letter", "extend"}
 """Whoever was handed a claim holds it: it is no name that two tenants could share."""
-
 OF_THE_PROCESS = {"around_execute", "close", "consumer", "on", "pool", "run", "running", "stop"}
 """They are about this client and its consumers, which claim as everyone does."""
-
 ACTS = {**FIND_NOTHING, **SEE_THEIR_OWN, **CHANGE_THEIR_OWN}
 
 

@@ -168,6 +168,9 @@ def _of_enqueue() -> Iterator[Argument]:
         )
         levels = {"4": 4, "-1": -1, "a fraction": 1.0, "True": True, "a word": "soon", "None": None, "a list": []}
         yield Argument(f"{method}(priority=)", lambda hf, bad, put=put: put(hf, priority=bad), levels, "^priority must")
+        yield Argument(f"{method}(budget=)", lambda hf, bad, put=put: put(hf, budget=bad), AMOUNTS, "^budget must be")
+        hand = lambda hf, bad, put=put: put(hf, headers={"holdfast-budget": bad})  # noqa: E731
+        yield Argument(f"{method}(headers=), a budget among them", hand, AMOUNTS, "^holdfast-budget must be a number")
         yield Argument(f"{method}(conn=)", lambda hf, bad, put=put: put(hf, conn=bad), CONNS, "^conn= on .* takes")
 
 
@@ -275,7 +278,19 @@ def _of_claims() -> Iterator[Argument]:
 
 
 def _of_operating() -> Iterator[Argument]:
-    for verb in ("sweep", "pause", "resume", "is_paused", "stats", "purge", "peek", "blocked_keys", "unblock"):
+    for verb in (
+        "sweep",
+        "pause",
+        "resume",
+        "is_paused",
+        "stats",
+        "purge",
+        "peek",
+        "blocked_keys",
+        "unblock",
+        "spent",
+        "reset_budget",
+    ):
         hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad)  # noqa: E731
         yield Argument(f"{verb}(queue)", hand, NAMES, NAME_SAYS)
     for verb in ("status", "cancel", "replay"):

@@ -156,7 +156,8 @@ def _whole(least: int, most: int, unit: str = "") -> Reader:
     return read
 
 
-def _amount(name: str, value: Any) -> float:
+def amount(name: str, value: Any) -> float:
+    """Checks a budget."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST_AMOUNT:
         raise InvalidInput(f"{name} must be a number above 0 and up to 1e15, or None for no limit, not {shown(value)}")
     return float(value)
@@ -187,8 +188,8 @@ _READERS: dict[str, Reader] = {
     "rate": _or_none(lambda name, value: rate(value, name)),
     "key_concurrency": _or_none(_whole(1, MOST)),
     "key_rate": _or_none(lambda name, value: rate(value, name)),
-    "budget": _or_none(_amount),
-    "message_budget": _or_none(_amount),
+    "budget": _or_none(amount),
+    "message_budget": _or_none(amount),
     "max_time": _or_none(_lasting),
     "max_repeats": _or_none(_whole(2, 1_000)),
 }

@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.core.crew import Attachment, Beat, ConsumerStatus
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord, Selection
+from holdfast.core.effort import Effort, Standing
 from holdfast.core.health import Finding
 from holdfast.core.message import Duplicate, Lease, Message, MessageId, MessageStatus, NewMessage
 from holdfast.core.notice import Notice, OwnerSpec
@@ -170,6 +171,16 @@ class Notices(Protocol):
     def note_told(self, ids: Sequence[MessageId]) -> None: ...
 
 
+class Efforts(Protocol):
+    """What messages and their queues have taken so far. A report about a lost claim changes nothing, and gets None."""
+
+    def spend(self, claim: Settlement, amount: float) -> Standing | None: ...
+    def act(self, claim: Settlement, action: str) -> Standing | None: ...
+    def begin(self, claims: Sequence[Settlement]) -> list[Effort | None]: ...
+    def spent(self, channel: Channel) -> float: ...
+    def reset(self, channel: Channel, actor: str) -> float: ...
+
+
 class Seats(Protocol):
     """At most so many consumers of a pool at a time. A seat is a lease: who is gone holds none for long."""
 
@@ -265,6 +276,8 @@ class Store(Protocol):
     def seats(self) -> Seats: ...
     @property
     def leaders(self) -> Leaders: ...
+    @property
+    def efforts(self) -> Efforts: ...
     @property
     def wakeup(self) -> Wakeup: ...
     @property

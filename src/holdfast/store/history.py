@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import itemgetter
 
-from holdfast.store import tally
+from holdfast.store import efforts, tally
 from holdfast.store.api import Channel
 from holdfast.store.settling import drop
 from holdfast.store.transaction import Row, Transaction
@@ -17,6 +17,7 @@ def prune(tx: Transaction, channel: Channel, limit: int) -> int:
     """Removes what was kept long enough, up to `limit` of each kind; how much."""
     gone = _outdated(tx, channel, limit) + _surplus(tx, channel, limit)
     gone += tx.run("results.outdated", group=channel.group, limit=limit)
+    gone += efforts.prune(tx, channel, limit)
     gone += tx.run("idempotency.outdated", channel=channel.id, limit=limit)
     if channel.spec.dead_retention is not None:
         retention = round(channel.spec.dead_retention * 1_000_000)
@@ -33,7 +34,7 @@ def _outdated(tx: Transaction, channel: Channel, limit: int) -> int:
     """Longer ago than the queue's history."""
     runs = _few(tx.all("runs.outdated", group=channel.group, limit=limit))
     drop(tx, *(token for token, _ in runs))
-    gone = tx.run("rows.outdated", group=channel.group, limit=limit) + sum(size for _, size in runs)
+    gone: int = tx.run("rows.outdated", group=channel.group, limit=limit) + sum(size for _, size in runs)
     tally.add(tx, channel.group, kept=-gone)
     return gone
 
@@ -54,7 +55,7 @@ def _surplus(tx: Transaction, channel: Channel, limit: int) -> int:
         excess -= one[1]
     drop(tx, *(token for _, _, kind, token in gone if kind == "run"))
     tx.each("rows.remove", [{"group": channel.group, "id": one} for _, _, kind, one in gone if kind == "row"])
-    count = sum(size for _, size, _, _ in gone)
+    count: int = sum(size for _, size, _, _ in gone)
     tally.add(tx, channel.group, kept=-count)
     return count
 

@@ -9,12 +9,14 @@ import msgspec
 
 from holdfast.core.crew import Attachment, Beat, ConsumerStatus
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord, Selection
+from holdfast.core.effort import Effort, Standing
 from holdfast.core.message import Message, MessageId, MessageStatus
 from holdfast.core.notice import Notice, OwnerSpec
 from holdfast.core.queue import QueueSpec
 from holdfast.core.search import Wanted
+from holdfast.core.settlement import Settlement
 from holdfast.core.stats import Stats
-from holdfast.store import acts, channels, crew, escalation, expiry, history, leaders, letters, reading, seats
+from holdfast.store import acts, channels, crew, efforts, escalation, expiry, history, leaders, letters, reading, seats
 from holdfast.store.api import Channel, Seat
 from holdfast.store.ids import new_id
 from holdfast.store.posting import Insert
@@ -207,6 +209,30 @@ class NoticesRole:
 
     def note_told(self, ids: Sequence[MessageId]) -> None:
         self._database.write(lambda tx: escalation.note_told(tx, ids))
+
+
+class EffortsRole:
+    """What messages and their queues have taken so far. A report has an id: if it is tried again, it counts once."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def spend(self, claim: Settlement, amount: float) -> Standing | None:
+        report = new_id()
+        return self._database.write(lambda tx: efforts.spend(tx, claim, amount, report))
+
+    def act(self, claim: Settlement, action: str) -> Standing | None:
+        report = new_id()
+        return self._database.write(lambda tx: efforts.act(tx, claim, action, report))
+
+    def begin(self, claims: Sequence[Settlement]) -> list[Effort | None]:
+        return self._database.write(lambda tx: efforts.begin(tx, claims))
+
+    def spent(self, channel: Channel) -> float:
+        return self._database.glance(lambda tx: efforts.spent(tx, channel))
+
+    def reset(self, channel: Channel, actor: str) -> float:
+        return self._database.write(lambda tx: efforts.reset(tx, channel, actor))
 
 
 class SeatsRole:

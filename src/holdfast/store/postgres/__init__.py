@@ -13,6 +13,7 @@ from holdfast.store.roles import (
     ActsRole,
     ChannelsRole,
     CrewRole,
+    EffortsRole,
     LeadersRole,
     LettersRole,
     NoticesRole,
@@ -39,6 +40,7 @@ class PostgresStore:
         self.crew = CrewRole(self.database)
         self.seats = SeatsRole(self.database)
         self.leaders = LeadersRole(self.database)
+        self.efforts = EffortsRole(self.database)
         self.wakeup = self.database.wakeup
         self.schema = Migrator(PostgresSchema(self.database), __name__)
         self.join = Joining(self.database, self.schema.newest)

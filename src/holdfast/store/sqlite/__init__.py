@@ -7,6 +7,7 @@ from holdfast.store.roles import (
     ActsRole,
     ChannelsRole,
     CrewRole,
+    EffortsRole,
     LeadersRole,
     LettersRole,
     NoticesRole,
@@ -47,6 +48,7 @@ class SqliteStore:
         self.crew = CrewRole(self.database)
         self.seats = SeatsRole(self.database)
         self.leaders = LeadersRole(self.database)
+        self.efforts = EffortsRole(self.database)
         self.wakeup = self.database.wakeup
         self.schema = Migrator(SqliteSchema(self.database), __name__)
         self.join = Joining(self.database, self.schema.newest)

@@ -351,3 +351,27 @@ CREATE TABLE holdfast_leader (
     until  bigint NOT NULL,
     PRIMARY KEY (tenant, duty)
 );
+
+-- What a message has taken so far: since when, how much, the last thing that its holder (by token) did and how many times in a row. `report` is
+-- the id of the last report. From `look_at` on, a sweep looks whether the message is still there.
+CREATE TABLE holdfast_effort (
+    group_id   bigint           NOT NULL REFERENCES holdfast_group (id),
+    message_id uuid             NOT NULL,
+    started_at bigint           NOT NULL,
+    spent      double precision NOT NULL DEFAULT 0,
+    action     text,
+    repeats    bigint           NOT NULL DEFAULT 0,
+    token      bigint,
+    report     uuid,
+    look_at    bigint           NOT NULL,
+    PRIMARY KEY (group_id, message_id)
+);
+
+CREATE INDEX holdfast_effort_look ON holdfast_effort (group_id, look_at);
+
+-- What the messages of a queue have spent together, and the report that paused the queue because it was too much.
+CREATE TABLE holdfast_budget (
+    group_id  bigint           PRIMARY KEY REFERENCES holdfast_group (id),
+    spent     double precision NOT NULL,
+    paused_by uuid
+);

@@ -331,3 +331,27 @@ CREATE TABLE holdfast_leader (
     until  INTEGER NOT NULL,
     PRIMARY KEY (tenant, duty)
 ) WITHOUT ROWID;
+
+-- What a message has taken so far: since when, how much, the last thing that its holder (by token) did and how many times in a row. `report` is
+-- the id of the last report. From `look_at` on, a sweep looks whether the message is still there.
+CREATE TABLE holdfast_effort (
+    group_id   INTEGER NOT NULL REFERENCES holdfast_group (id),
+    message_id BLOB    NOT NULL,
+    started_at INTEGER NOT NULL,
+    spent      REAL    NOT NULL DEFAULT 0,
+    action     TEXT,
+    repeats    INTEGER NOT NULL DEFAULT 0,
+    token      INTEGER,
+    report     BLOB,
+    look_at    INTEGER NOT NULL,
+    PRIMARY KEY (group_id, message_id)
+) WITHOUT ROWID;
+
+CREATE INDEX holdfast_effort_look ON holdfast_effort (group_id, look_at);
+
+-- What the messages of a queue have spent together, and the report that paused the queue because it was too much.
+CREATE TABLE holdfast_budget (
+    group_id  INTEGER PRIMARY KEY REFERENCES holdfast_group (id),
+    spent     REAL    NOT NULL,
+    paused_by BLOB
+);
