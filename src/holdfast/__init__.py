@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.claims import Claim
 from holdfast.client import Holdfast
+from holdfast.core.commitments import Commitment, CommitmentResult
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord
 from holdfast.core.lifecycle import State
 from holdfast.core.message import Failure, Lease, Message, MessageStatus
@@ -21,6 +22,8 @@ from holdfast.errors import (
     LeaseLost,
     NetworkFileSystem,
     NotFound,
+    PreflightFailed,
+    ProgramFailed,
     QueueFull,
     SchemaTooNew,
     StoreCorrupt,
@@ -34,6 +37,7 @@ from holdfast.receipts import Receipt
 
 if TYPE_CHECKING:
     from holdfast.aio import AsyncClaim, AsyncHoldfast
+    from holdfast.runtime.agents import exec_handler
 
 __all__ = [
     "AlreadyReplayed",
@@ -43,6 +47,8 @@ __all__ = [
     "Backoff",
     "BlockedKey",
     "Claim",
+    "Commitment",
+    "CommitmentResult",
     "DeadLetterRecord",
     "EngineConflict",
     "Failure",
@@ -60,6 +66,8 @@ __all__ = [
     "NotFound",
     "Notice",
     "OwnerSpec",
+    "PreflightFailed",
+    "ProgramFailed",
     "QueueFull",
     "Receipt",
     "SchemaTooNew",
@@ -71,13 +79,18 @@ __all__ = [
     "TooLarge",
     "Unavailable",
     "UnknownQueue",
+    "exec_handler",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Loads what is for asyncio when it is first asked for: others need not pay for it with every start."""
+    """Loads what only some need when it is first asked for: others need not pay for it with every start."""
     if name in ("AsyncClaim", "AsyncHoldfast"):
         from holdfast import aio
 
         return getattr(aio, name)
+    if name == "exec_handler":
+        from holdfast.runtime import agents
+
+        return agents.exec_handler
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from holdfast import endings
 from holdfast.awaiting import AsyncOperating
+from holdfast.awaiting_commitments import AsyncCommitting
 from holdfast.claims import Claim
 from holdfast.client import Holdfast
 from holdfast.core import priority as priorities
@@ -95,7 +96,7 @@ class AsyncClaim:
 AsyncClaims = AsyncClaim | Iterable[AsyncClaim]
 
 
-class AsyncHoldfast(AsyncOperating):
+class AsyncHoldfast(AsyncOperating, AsyncCommitting):
     """Holdfast for asyncio.
 
     >>> async def main():

@@ -14,6 +14,7 @@ from holdfast import endings, limits
 from holdfast.bells import Bells
 from holdfast.channels import ChannelBook
 from holdfast.claims import Claim, Claims, as_list
+from holdfast.commitments import Committing
 from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration, seconds
 from holdfast.core.message import Duplicate, NewMessage
@@ -45,7 +46,7 @@ LONGEST_SWEEP = 0.05
 """Seconds that a client spends on a sweep, turn by turn, when there is much to do."""
 
 
-class Holdfast(Operating):
+class Holdfast(Operating, Committing):
     """Reliable queues in the database you already have.
 
     >>> hf = Holdfast("sqlite:///work.db")

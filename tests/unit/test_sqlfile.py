@@ -15,6 +15,7 @@ FILES = {
         "blocked",
         "channels",
         "clock",
+        "commitments",
         "consumers",
         "dead",
         "depth",

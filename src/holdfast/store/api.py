@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from holdfast.core.commitments import CommitmentResult
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord, Selection
 from holdfast.core.health import Finding
 from holdfast.core.message import Duplicate, Lease, Message, MessageId, MessageStatus, NewMessage
@@ -143,6 +144,13 @@ class Notices(Protocol):
     def note_told(self, ids: Sequence[MessageId]) -> None: ...
 
 
+class Commitments(Protocol):
+    """How the checks of commitments went."""
+
+    def keep(self, group: int, message_id: MessageId, attempt: int, results: Sequence[CommitmentResult]) -> None: ...
+    def of(self, tenant: str, message_id: MessageId) -> list[CommitmentResult]: ...
+
+
 class Joined(Protocol):
     """The caller's own transaction: what is done here happens when it commits, and never did if it does not."""
 
@@ -199,6 +207,8 @@ class Store(Protocol):
     def letters(self) -> Letters: ...
     @property
     def notices(self) -> Notices: ...
+    @property
+    def commitments(self) -> Commitments: ...
     @property
     def wakeup(self) -> Wakeup: ...
     @property

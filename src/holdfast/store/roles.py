@@ -7,13 +7,14 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from holdfast.core.commitments import CommitmentResult
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord, Selection
 from holdfast.core.message import Message, MessageId, MessageStatus
 from holdfast.core.notice import Notice, OwnerSpec
 from holdfast.core.queue import QueueSpec
 from holdfast.core.search import Wanted
 from holdfast.core.stats import Stats
-from holdfast.store import acts, channels, escalation, letters, reading
+from holdfast.store import acts, channels, commitments, escalation, letters, reading
 from holdfast.store.api import Channel
 from holdfast.store.posting import Insert
 
@@ -171,3 +172,16 @@ class NoticesRole:
 
     def note_told(self, ids: Sequence[MessageId]) -> None:
         self._database.write(lambda tx: escalation.note_told(tx, ids))
+
+
+class CommitmentsRole:
+    """How the checks of commitments went."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def keep(self, group: int, message_id: MessageId, attempt: int, results: Sequence[CommitmentResult]) -> None:
+        self._database.write(lambda tx: commitments.keep(tx, group, message_id, attempt, results))
+
+    def of(self, tenant: str, message_id: MessageId) -> list[CommitmentResult]:
+        return self._database.glance(lambda tx: commitments.of(tx, tenant, message_id))

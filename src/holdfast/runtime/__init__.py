@@ -1,0 +1,1 @@
+"""What runs: consumers, and the programs they start."""
