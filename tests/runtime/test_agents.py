@@ -364,13 +364,31 @@ def test_who_ignores_sigterm_is_killed_after_the_grace(start: Callable[..., Runn
     assert_gone(pids)
 
 
-def test_what_was_cancelled_before_it_began_ends_at_once() -> None:
+def test_what_was_cancelled_before_does_not_begin(tmp_path: Path) -> None:
     context = Attempt()
     context.cancel()
+    with pytest.raises(ProgramFailed, match="was not started"):
+        run(sh("touch begun"), context=context, cwd=tmp_path)
+    assert list(tmp_path.glob("begun")) == []
+
+
+def test_what_is_cancelled_while_it_begins_ends_at_once() -> None:
     start = time.monotonic()
-    with pytest.raises(ProgramFailed, match="was stopped"):
-        run(sh("sleep 60"), context=context)
-    assert time.monotonic() - start < 4
+    ended = programs.run(sh("sleep 60"), env={}, out=programs.Head(10), on_cancel=lambda stop: stop())
+    assert (ended.stopped, time.monotonic() - start < 4) == ("cancelled", True)
+
+
+def test_a_thread_that_blocks_signals_does_not_make_programs_deaf(start: Callable[..., Running]) -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    try:
+        running = start(sh('trap "echo bye >&2; exit 1" TERM; echo $$ >>"$PIDS"; sleep 60 & wait'))
+        running.pids(1)
+        running.context.cancel()
+        running.join()
+        assert signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert str(running.problem) == "sh was stopped before it had finished: bye"
 
 
 def test_a_late_cancel_touches_nothing() -> None:
@@ -436,27 +454,43 @@ def test_a_run_with_a_timeout_is_stopped() -> None:
 
 
 WORKER = """
-import sys
+import os, sys, threading
 from holdfast import exec_handler
 from tests.runtime.attempts import Attempt, sh
 context = Attempt()
-exec_handler(sh(sys.argv[1]), env={"PIDS": sys.argv[2]})(context.message, context)
+handler = exec_handler(sh(sys.argv[1]), env={"PIDS": sys.argv[2]})
+work = threading.Thread(target=handler, args=(context.message, context))
+work.start()
+if sys.argv[3:] == ["forks"]:
+    while not os.path.exists(sys.argv[2]):
+        pass
+    if os.fork() == 0:
+        open(sys.argv[2] + ".forked", "w")
+        sys.stdin.read()
+        os._exit(0)
+work.join()
 """
 
 
+@pytest.mark.parametrize("options", [[], ["forks"]], ids=["alone", "forks"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGABRT])
-def test_a_program_dies_with_its_worker(tmp_path: Path, temporary: Path, number: signal.Signals) -> None:
+def test_a_program_dies_with_its_worker(
+    tmp_path: Path, temporary: Path, number: signal.Signals, options: list[str]
+) -> None:
     """By kill -9 too: with its children, and with its private folder; though it ignores whatever can be ignored."""
     pids = tmp_path / "pids"
     text = 'trap "" TERM HUP INT; sleep 60 & echo $! >>"$PIDS"; echo $$ >>"$PIDS"; sleep 60; sleep 60'
     worker = subprocess.Popen(
-        [sys.executable, "-c", WORKER, text, str(pids)],
+        [sys.executable, "-c", WORKER, text, str(pids), *options],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(temporary)},
+        stdin=subprocess.PIPE,
     )
     try:
         said = lambda: pids.read_text().split() if pids.exists() else []  # noqa: E731
         family = [int(pid) for pid in eventually(lambda: said() if len(said()) == 2 else None, "it runs", 30)]
+        if options:
+            eventually(pids.with_suffix(".forked").exists, "the worker has forked", 30)
         assert all(map(is_alive, family))
         assert len(list(temporary.iterdir())) == 1
         worker.send_signal(number)
@@ -466,6 +500,36 @@ def test_a_program_dies_with_its_worker(tmp_path: Path, temporary: Path, number:
     finally:
         worker.kill()
         worker.wait()
+        assert worker.stdin is not None
+        worker.stdin.close()
+
+
+FIRST_PROCESS = """
+import ctypes, os
+from holdfast import exec_handler
+from tests.runtime.attempts import Attempt, sh
+assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER
+context = Attempt()
+for _ in range(3):
+    exec_handler(sh("sleep 60 >/dev/null 2>&1 & echo done"))(context.message, context)
+try:
+    print(os.waitpid(-1, os.WNOHANG))
+except ChildProcessError:
+    print("no one is left")
+"""
+
+
+def test_a_worker_that_inherits_orphans_buries_them() -> None:
+    """As the first process of a container does: a zombie per message would fill its table."""
+    answer = subprocess.run(
+        [sys.executable, "-c", FIRST_PROCESS],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert answer.stdout == "no one is left\n"
 
 
 # --- preflight --------------------------------------------------------------------------------------------------------

@@ -134,6 +134,8 @@ class ExecHandler:
             raise PreflightFailed(f"preflight: {problem}") from problem
 
     def _run(self, message: Message, context: AgentContext, folder: Path, out: Head, err: Head) -> Ended:
+        if context.cancelled:
+            raise ProgramFailed(f"{self.__name__} was not started: the attempt was cancelled before")
         env = {**inherited(self.secrets), **self._env, **variables(message, context, folder)}
         return programs.run(
             found(self.command, env, self._cwd),

@@ -12,6 +12,7 @@ process with 0.2 MB of its own for as long as the program runs. (A watcher in Py
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 SHELL = "/bin/sh"
@@ -33,6 +34,37 @@ exec <"$2" 3<&-
 shift 2
 exec "$@"
 """
+
+
+_held: set[int] = set()
+"""The writing ends in this process."""
+
+
+class Leash:
+    """A pipe that nobody writes to. `end` is for the program; the other one is let go by us, or by our death."""
+
+    def __init__(self) -> None:
+        end, self._ours = os.pipe()
+        self.end = os.fdopen(end, "rb", buffering=0)
+        _held.add(self._ours)
+
+    def __enter__(self) -> Leash:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end.close()
+        _held.discard(self._ours)
+        os.close(self._ours)
+
+
+def _let_go() -> None:
+    """A forked copy of the worker must not hold the leash when the worker is gone."""
+    for ours in _held:
+        os.close(ours)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 def leashed(command: Sequence[str], *, stdin: str, folder: str) -> list[str]:

@@ -8,13 +8,13 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 
 import msgspec
 
 from holdfast.errors import ProgramFailed
-from holdfast.runtime.leash import leashed
+from holdfast.runtime.leash import Leash, leashed
 
 CHUNK = 65_536
 
@@ -110,23 +110,21 @@ class Program:
         self._code: int | None = None
         with ExitStack() as undo:
             self._bell = undo.enter_context(Bell())
-            end, self._leash = os.pipe()
-            undo.callback(os.close, self._leash)
-            try:
-                self._process = subprocess.Popen(
-                    leashed(command, stdin=stdin, folder=folder),
-                    stdin=end,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT if err is None else subprocess.PIPE,
-                    bufsize=0,
-                    env=env,
-                    cwd=cwd,
-                    start_new_session=True,
-                )
-            except (OSError, ValueError) as problem:
-                raise ProgramFailed(f"{self._name} could not be started: {problem}") from problem
-            finally:
-                os.close(end)
+            leash = undo.enter_context(Leash())
+            with leash.end as end, unblocked_signals():
+                try:
+                    self._process = subprocess.Popen(
+                        leashed(command, stdin=stdin, folder=folder),
+                        stdin=end,
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.STDOUT if err is None else subprocess.PIPE,
+                        bufsize=0,
+                        env=env,
+                        cwd=cwd,
+                        start_new_session=True,
+                    )
+                except (OSError, ValueError) as problem:
+                    raise ProgramFailed(f"{self._name} could not be started: {problem}") from problem
             self._selector = undo.enter_context(selectors.DefaultSelector())
             self._selector.register(self._bell, selectors.EVENT_READ)
             self._open = 0
@@ -165,8 +163,18 @@ class Program:
         """Kills whoever is left of its group, and forgets it."""
         self._signal(signal.SIGKILL)
         if self._ended.wait(UNKILLABLE):
-            self._process.wait()
+            self._bury()
         self._belongings.close()
+
+    def _bury(self) -> None:
+        """Waits for it, and for those of its group whom it left to us: in a container we may be the first process, who
+        inherits all orphans, the watcher among them."""
+        patience = time.monotonic() + DRAIN
+        with suppress(ChildProcessError):
+            while time.monotonic() < patience:
+                if os.waitpid(-self._process.pid, os.WNOHANG) == (0, 0):
+                    time.sleep(0.001)
+        self._process.wait()
 
     def _stop(self, grace: float) -> None:
         for number, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, UNKILLABLE)):
@@ -212,6 +220,16 @@ class Program:
                 self._code = how.si_status if how.si_code == os.CLD_EXITED else -how.si_status
         self._ended.set()
         self._bell.ring()
+
+
+@contextmanager
+def unblocked_signals() -> Iterator[None]:
+    """A program begins with the mask of the thread that starts it; with SIGTERM in it, it could only be killed."""
+    before = signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Bell:
