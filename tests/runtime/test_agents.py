@@ -190,9 +190,9 @@ def test_a_result_may_be_written_to_a_file_instead() -> None:
     assert run(sh('echo chatter; echo \'{"ok": true}\' >"$HOLDFAST_RESULT_FILE"')) == {"ok": True}
 
 
-@pytest.mark.parametrize("trick", ['mkfifo "$HOLDFAST_RESULT_FILE"', 'ln -s /etc/passwd "$HOLDFAST_RESULT_FILE"'])
+@pytest.mark.parametrize("trick", ["mkfifo", "mkdir", "ln -s /etc/passwd"])
 def test_what_is_no_plain_file_is_no_result(trick: str) -> None:
-    assert run(sh(f"{trick}; echo printed")) == "printed"
+    assert run(sh(f'{trick} "$HOLDFAST_RESULT_FILE"; {trick} "$HOLDFAST_SESSION_FILE"; echo printed')) == "printed"
 
 
 def test_a_long_result_is_cut_and_says_so() -> None:
@@ -268,12 +268,14 @@ def test_a_folder_that_is_not_there_is_an_error() -> None:
 
 def test_an_exit_code_that_someone_else_has_taken_is_no_success() -> None:
     """A process that ignores SIGCHLD, or waits for all its children, loses them; Python would say 0."""
+    context = Attempt()
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         with pytest.raises(ProgramFailed, match="how is not known"):
-            run(sh("exit 0"))
+            run(sh('echo s-1 >"$HOLDFAST_SESSION_FILE"'), context=context)
     finally:
         signal.signal(signal.SIGCHLD, before)
+    assert context.session == "s-1"
 
 
 # --- sessions ---------------------------------------------------------------------------------------------------------
@@ -436,16 +438,26 @@ def test_a_program_that_kills_its_group_harms_nobody_else() -> None:
 
 
 def test_runs_leave_no_files_open_and_no_process(temporary: Path) -> None:
-    def count() -> tuple[int, int]:
-        return len(os.listdir("/proc/self/fd")), threading.active_count()
+    def count() -> tuple[int, int, int]:
+        children = [path.read_text().split() for path in Path("/proc/self/task").glob("*/children")]
+        return len(os.listdir("/proc/self/fd")), threading.active_count(), sum(map(len, children))
 
     run("true")
     before = count()
     for _ in range(20):
         run("true")
-    eventually(lambda: count() <= before, "all is closed", 5)
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    eventually(lambda: all(now <= then for now, then in zip(count(), before, strict=True)), "all is closed", 5)
+
+
+def test_nobody_but_the_program_holds_its_pipes() -> None:
+    """Otherwise their end would never come, and every run would wait for it in vain."""
+
+    def duration() -> float:
+        start = time.monotonic()
+        run("true")
+        return time.monotonic() - start
+
+    assert min(duration() for _ in range(5)) < programs.DRAIN
 
 
 def test_a_run_with_a_timeout_is_stopped() -> None:
@@ -479,7 +491,8 @@ def test_a_program_dies_with_its_worker(
 ) -> None:
     """By kill -9 too: with its children, and with its private folder; though it ignores whatever can be ignored."""
     pids = tmp_path / "pids"
-    text = 'trap "" TERM HUP INT; sleep 60 & echo $! >>"$PIDS"; echo $$ >>"$PIDS"; sleep 60; sleep 60'
+    deaf = 'trap "" TERM HUP INT; kill -TERM 0; kill -HUP 0; kill -INT 0; '
+    text = deaf + 'sleep 60 & echo $! >>"$PIDS"; echo $$ >>"$PIDS"; sleep 60; sleep 60'
     worker = subprocess.Popen(
         [sys.executable, "-c", WORKER, text, str(pids), *options],
         cwd=ROOT,

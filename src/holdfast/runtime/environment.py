@@ -103,8 +103,10 @@ def written(path: Path, limit: int) -> bytes:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return b""
-    with os.fdopen(file, "rb") as opened:
-        return opened.read(limit) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+    try:
+        return os.read(file, limit) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+    finally:
+        os.close(file)
 
 
 def _address(url: str) -> str:
