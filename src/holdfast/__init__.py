@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.claims import Claim
 from holdfast.client import Holdfast
+from holdfast.core.commitments import Commitment, CommitmentResult
 from holdfast.core.crew import Attachment, ConsumerStatus, Work
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord
 from holdfast.core.lifecycle import State
@@ -23,6 +24,8 @@ from holdfast.errors import (
     LeaseLost,
     NetworkFileSystem,
     NotFound,
+    PreflightFailed,
+    ProgramFailed,
     QueueFull,
     SchemaTooNew,
     StoreCorrupt,
@@ -37,9 +40,9 @@ from holdfast.receipts import Receipt
 
 if TYPE_CHECKING:
     from holdfast.aio import AsyncClaim, AsyncHoldfast
+    from holdfast.runtime.agents import exec_handler
     from holdfast.runtime.consumer import Consumer
     from holdfast.runtime.context import Context
-
 __all__ = [
     "AlreadyReplayed",
     "AsyncClaim",
@@ -50,6 +53,8 @@ __all__ = [
     "BlockedKey",
     "Cancel",
     "Claim",
+    "Commitment",
+    "CommitmentResult",
     "Consumer",
     "ConsumerStatus",
     "Context",
@@ -71,6 +76,8 @@ __all__ = [
     "NotFound",
     "Notice",
     "OwnerSpec",
+    "PreflightFailed",
+    "ProgramFailed",
     "QueueFull",
     "Receipt",
     "Retry",
@@ -85,6 +92,7 @@ __all__ = [
     "Unavailable",
     "UnknownQueue",
     "Work",
+    "exec_handler",
 ]
 
 
@@ -100,4 +108,13 @@ def __getattr__(name: str) -> Any:
     """Loads what not everyone uses when it is first asked for: others need not pay for it with every start."""
     if name in _LATE:
         return getattr(import_module(_LATE[name]), name)
+    """Loads what only some need when it is first asked for: others need not pay for it with every start."""
+    if name in ("AsyncClaim", "AsyncHoldfast"):
+        from holdfast import aio
+
+        return getattr(aio, name)
+    if name == "exec_handler":
+        from holdfast.runtime import agents
+
+        return agents.exec_handler
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar, Unpack
 from holdfast import endings
 from holdfast.awaiting import AsyncOperating
 from holdfast.awaiting_budgets import AsyncBudgeting
+from holdfast.awaiting_commitments import AsyncCommitting
 from holdfast.awaiting_consumers import AsyncConsuming
 from holdfast.awaiting_crew import AsyncCrewing
 from holdfast.claims import Claim
@@ -98,7 +99,7 @@ class AsyncClaim:
 AsyncClaims = AsyncClaim | Iterable[AsyncClaim]
 
 
-class AsyncHoldfast(AsyncOperating, AsyncConsuming, AsyncCrewing, AsyncBudgeting):
+class AsyncHoldfast(AsyncOperating, AsyncConsuming, AsyncCrewing, AsyncBudgeting, AsyncCommitting):
     """Holdfast for asyncio.
 
     >>> async def main():

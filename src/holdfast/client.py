@@ -13,6 +13,7 @@ from holdfast.bells import Bells
 from holdfast.channels import ChannelBook
 from holdfast.claiming import Claiming
 from holdfast.claims import Claim, Claims, as_list
+from holdfast.commitments import Committing
 from holdfast.consuming import Consuming
 from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration, seconds
@@ -33,7 +34,7 @@ from holdfast.store.api import Channel, ClaimRequest, Store
 from holdfast.store.opening import open_store
 
 
-class Holdfast(Operating, Consuming, Crewing):
+class Holdfast(Operating, Consuming, Crewing, Committing):
     """Reliable queues in the database you already have.
 
     >>> hf = Holdfast("sqlite:///work.db")

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast import Holdfast, QueueFull, StoreError, effort
+from holdfast import CommitmentResult, Holdfast, QueueFull, StoreError, effort
 from tests.conformance.steps import beat, drain
 from tests.docs.pages import ROOT, blocks
 from tests.servers import PostgresServer
@@ -66,6 +66,7 @@ def use_everything(hf: Watched, url: str) -> set[str]:
     """Which public methods were left out."""
     put_everything(hf, url)
     end_everything(hf)
+    check_everything(hf)
     operate(hf)
     public = {name for name, _ in inspect.getmembers(Holdfast, inspect.isfunction) if not name.startswith("_")}
     return public - hf.called
@@ -116,6 +117,20 @@ def end_everything(hf: Watched) -> None:
     assert hf.claim("q", n=5, wait=1)
     hf.dead_letter(hf.claim("ordered"), "boom")
     assert hf.status(first.message.id).result == {"result": 1}
+
+
+def check_everything(hf: Watched) -> None:
+    """Results of checks, kept and swept away: of one that is over, and of one that is not."""
+    hf.queue("checked", history=0, backoff=[3600])
+    hf.enqueue_many("checked", [1, 2])
+    done, failed = hf.claim("checked", n=2)
+    for claim in (done, failed):
+        results = [CommitmentResult("tidy", True, 0, "fine")]
+        hf.store.commitments.keep(claim.lease.group, claim.message.raw_id, claim.attempt, results)
+    failed.nack("no")
+    done.ack()
+    hf.sweep("checked")
+    assert [len(hf.commitments(claim.message.id)) for claim in (done, failed)] == [0, 1]
 
 
 def operate(hf: Watched) -> None:

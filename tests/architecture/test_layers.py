@@ -23,6 +23,8 @@ LAYERS = {
     "claims": 2,
     "consuming": 2,
     "crew": 2,
+    "commitments": 2,
+    "awaiting_commitments": 2,
     "drafting": 2,
     "effort": 2,
     "endings": 2,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from holdfast import Claim, Holdfast, NotFound, Receipt, Work, effort
+from holdfast import Claim, CommitmentResult, Holdfast, NotFound, Receipt, Work, effort
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, beat, bodies, kill
 
@@ -34,6 +34,7 @@ class Estate(NamedTuple):
             "peek": [[(one.id, one.body) for one in hf.peek(queue)] for queue in queues],
             "blocked": [hf.blocked_keys(queue) for queue in queues],
             "status": [hf.status(message) for message in self.messages],
+            "commitments": [hf.commitments(message) for message in self.messages],
             "dead": [(one.id, one.message.body, one.replayed_as, one.replay_state) for one in hf.dead_letters()],
             "notices": hf.notices(acknowledged=True),
             "owners": hf.owners(),
@@ -72,6 +73,8 @@ def settle_in(hf: Holdfast, clock: FakeClock) -> Estate:
     busy = [Work(held.message.id, "p", 1, 0, f"{tenant} is half way")]
     hf.store.crew.beat(tenant, beat(held.lease.worker, work=busy, saturation=0.9))
     effort.spend(hf, held, {"acme": 41.5, "other": 7}[tenant])
+    results = [CommitmentResult("tidy", True, 0, tenant)]
+    hf.store.commitments.keep(held.lease.group, held.message.raw_id, held.attempt, results)
     clock.advance(1)
     return Estate(hf, [receipt.id for receipt in put], dead, held, once)
 
@@ -105,6 +108,7 @@ Act = Callable[[Holdfast, Estate], object]
 FIND_NOTHING: dict[str, Act] = {
     "status": lambda hf, acme: [hf.status(one) for one in acme.ids()],
     "cancel": lambda hf, acme: [hf.cancel(one) for one in acme.ids()],
+    "commitments": lambda hf, acme: [hf.commitments(one) for one in acme.ids()],
     "acknowledge": lambda hf, acme: [hf.acknowledge(one, remark="seen") for one in acme.ids()],
 }
 """All of them answer None, False or 0."""

@@ -293,7 +293,7 @@ def _of_operating() -> Iterator[Argument]:
     ):
         hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad)  # noqa: E731
         yield Argument(f"{verb}(queue)", hand, NAMES, NAME_SAYS)
-    for verb in ("status", "cancel", "replay"):
+    for verb in ("status", "cancel", "replay", "commitments"):
         hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad)  # noqa: E731
         yield Argument(f"{verb}(id)", hand, {**IDS, "None": None}, ID_SAYS)
     for verb in ("peek", "blocked_keys"):

@@ -17,6 +17,7 @@ FILES = {
         "budget",
         "channels",
         "clock",
+        "commitments",
         "consumers",
         "crew",
         "dead",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from holdfast.core.commitments import CommitmentResult
 from holdfast.core.crew import Attachment, Beat, ConsumerStatus
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord, Selection
 from holdfast.core.effort import Effort, Standing
@@ -171,6 +172,13 @@ class Notices(Protocol):
     def note_told(self, ids: Sequence[MessageId]) -> None: ...
 
 
+class Commitments(Protocol):
+    """How the checks of commitments went."""
+
+    def keep(self, group: int, message_id: MessageId, attempt: int, results: Sequence[CommitmentResult]) -> None: ...
+    def of(self, tenant: str, message_id: MessageId) -> list[CommitmentResult]: ...
+
+
 class Efforts(Protocol):
     """What messages and their queues have taken so far. A report about a lost claim changes nothing, and gets None."""
 
@@ -278,6 +286,8 @@ class Store(Protocol):
     def leaders(self) -> Leaders: ...
     @property
     def efforts(self) -> Efforts: ...
+    @property
+    def commitments(self) -> Commitments: ...
     @property
     def wakeup(self) -> Wakeup: ...
     @property

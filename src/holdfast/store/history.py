@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import itemgetter
 
-from holdfast.store import efforts, tally
+from holdfast.store import commitments, efforts, tally
 from holdfast.store.api import Channel
 from holdfast.store.settling import drop
 from holdfast.store.transaction import Row, Transaction
@@ -18,6 +18,7 @@ def prune(tx: Transaction, channel: Channel, limit: int) -> int:
     gone = _outdated(tx, channel, limit) + _surplus(tx, channel, limit)
     gone += tx.run("results.outdated", group=channel.group, limit=limit)
     gone += efforts.prune(tx, channel, limit)
+    gone += commitments.prune(tx, channel.group, limit)
     gone += tx.run("idempotency.outdated", channel=channel.id, limit=limit)
     if channel.spec.dead_retention is not None:
         retention = round(channel.spec.dead_retention * 1_000_000)

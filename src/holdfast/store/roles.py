@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from holdfast.core.commitments import CommitmentResult
 from holdfast.core.crew import Attachment, Beat, ConsumerStatus
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord, Selection
 from holdfast.core.effort import Effort, Standing
@@ -16,7 +17,20 @@ from holdfast.core.queue import QueueSpec
 from holdfast.core.search import Wanted
 from holdfast.core.settlement import Settlement
 from holdfast.core.stats import Stats
-from holdfast.store import acts, channels, crew, efforts, escalation, expiry, history, leaders, letters, reading, seats
+from holdfast.store import (
+    acts,
+    channels,
+    commitments,
+    crew,
+    efforts,
+    escalation,
+    expiry,
+    history,
+    leaders,
+    letters,
+    reading,
+    seats,
+)
 from holdfast.store.api import Channel, Seat
 from holdfast.store.ids import new_id
 from holdfast.store.posting import Insert
@@ -209,6 +223,19 @@ class NoticesRole:
 
     def note_told(self, ids: Sequence[MessageId]) -> None:
         self._database.write(lambda tx: escalation.note_told(tx, ids))
+
+
+class CommitmentsRole:
+    """How the checks of commitments went."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def keep(self, group: int, message_id: MessageId, attempt: int, results: Sequence[CommitmentResult]) -> None:
+        self._database.write(lambda tx: commitments.keep(tx, group, message_id, attempt, results))
+
+    def of(self, tenant: str, message_id: MessageId) -> list[CommitmentResult]:
+        return self._database.glance(lambda tx: commitments.of(tx, tenant, message_id))
 
 
 class EffortsRole:

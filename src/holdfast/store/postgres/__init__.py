@@ -12,6 +12,7 @@ from holdfast.store.postgres.schema import PostgresSchema
 from holdfast.store.roles import (
     ActsRole,
     ChannelsRole,
+    CommitmentsRole,
     CrewRole,
     EffortsRole,
     LeadersRole,
@@ -41,6 +42,7 @@ class PostgresStore:
         self.seats = SeatsRole(self.database)
         self.leaders = LeadersRole(self.database)
         self.efforts = EffortsRole(self.database)
+        self.commitments = CommitmentsRole(self.database)
         self.wakeup = self.database.wakeup
         self.schema = Migrator(PostgresSchema(self.database), __name__)
         self.join = Joining(self.database, self.schema.newest)

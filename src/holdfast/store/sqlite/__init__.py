@@ -6,6 +6,7 @@ from holdfast.store.migrate import Migrator
 from holdfast.store.roles import (
     ActsRole,
     ChannelsRole,
+    CommitmentsRole,
     CrewRole,
     EffortsRole,
     LeadersRole,
@@ -49,6 +50,7 @@ class SqliteStore:
         self.seats = SeatsRole(self.database)
         self.leaders = LeadersRole(self.database)
         self.efforts = EffortsRole(self.database)
+        self.commitments = CommitmentsRole(self.database)
         self.wakeup = self.database.wakeup
         self.schema = Migrator(SqliteSchema(self.database), __name__)
         self.join = Joining(self.database, self.schema.newest)

@@ -185,6 +185,23 @@ CREATE TABLE holdfast_result (
 
 CREATE INDEX holdfast_result_expires ON holdfast_result (group_id, expires_at);
 
+-- How the checks of a message's commitments went, attempt by attempt.
+CREATE TABLE holdfast_commitment (
+    message_id uuid    NOT NULL,
+    attempt    bigint  NOT NULL,
+    place      bigint  NOT NULL,
+    group_id   bigint  NOT NULL REFERENCES holdfast_group (id),
+    name       text    NOT NULL,
+    passed     boolean NOT NULL,
+    code       bigint,
+    output     text    NOT NULL,
+    checked_at bigint  NOT NULL,
+    expires_at bigint  NOT NULL,
+    PRIMARY KEY (message_id, attempt, place)
+);
+
+CREATE INDEX holdfast_commitment_expires ON holdfast_commitment (group_id, expires_at);
+
 -- Dead letters: a full copy, independent of everything above.
 CREATE TABLE holdfast_dead (
     id             uuid   PRIMARY KEY,

@@ -165,6 +165,23 @@ CREATE TABLE holdfast_result (
 
 CREATE INDEX holdfast_result_expires ON holdfast_result (group_id, expires_at);
 
+-- How the checks of a message's commitments went, attempt by attempt.
+CREATE TABLE holdfast_commitment (
+    message_id BLOB    NOT NULL,
+    attempt    INTEGER NOT NULL,
+    place      INTEGER NOT NULL,
+    group_id   INTEGER NOT NULL REFERENCES holdfast_group (id),
+    name       TEXT    NOT NULL,
+    passed     INTEGER NOT NULL,
+    code       INTEGER,
+    output     TEXT    NOT NULL,
+    checked_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    PRIMARY KEY (message_id, attempt, place)
+) WITHOUT ROWID;
+
+CREATE INDEX holdfast_commitment_expires ON holdfast_commitment (group_id, expires_at);
+
 -- Dead letters: a full copy, independent of everything above.
 CREATE TABLE holdfast_dead (
     id             BLOB    PRIMARY KEY,
