@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.duration import Duration
 from holdfast.receipts import Receipt
-from holdfast.runtime.calling import Call, before, has_promises, verify
+from holdfast.runtime.calling import Call, before, verify
 from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.context import Context
 from holdfast.runtime.hands import Hand
@@ -142,11 +142,11 @@ def awaited(consumer: Consumer) -> Call:
     handler, wants_context = consumer.handler, consumer.wants_context
 
     async def call(context: Context) -> Any:
-        before(context)
         message = context.claim.message
+        promises = before(consumer, context)
         result = await (handler(message, context) if wants_context else handler(message))
-        if has_promises(context):
-            await asyncio.to_thread(verify, consumer, context, result)
+        if promises:
+            await asyncio.to_thread(verify, consumer, context, promises, result)
         return result
 
     return call
