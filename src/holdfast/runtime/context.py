@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.stops import Stop
     from holdfast.runtime.worker import Worker
 
+log = logging.getLogger("holdfast")
+
 _callbacks = threading.Lock()
 
 
@@ -41,6 +44,7 @@ class Context:
         "begun",
         "claim",
         "claimed",
+        "ended",
         "following",
         "hand",
         "settled",
@@ -58,6 +62,7 @@ class Context:
         self.claimed = claimed
         self.started = 0.0
         self.took = 0.0
+        self.ended = False
         self.begun: Effort | None = None
         self.time_left: float | None = None
         self.hand: Hand | None = None
@@ -175,16 +180,16 @@ class Context:
         return timeout is not None and now >= self.started + timeout
 
     def halt(self, stop: Stop) -> None:
-        """Tells the handler to stop; once."""
+        """Tells the handler to stop; once, and not if it has ended."""
         with _callbacks:
-            if self.stop is not None:
+            if self.stop is not None or self.ended:
                 return
             self.stop = stop
             self.stopped_at = time.monotonic()
             callbacks = list(self._callbacks)
         self._worker.stopped(self, stop)
-        for callback in callbacks:
-            callback()
+        if callbacks:  # Whoever says stop has others to look after, and callbacks may take their time.
+            threading.Thread(target=_call_all, args=(callbacks,), name="holdfast-cancel", daemon=True).start()
         if self.hand is not None:
             self.hand.interrupt(self)
 
@@ -195,3 +200,11 @@ class Context:
     def work(self) -> Work:
         """What is being done, for the list of consumers."""
         return Work(self.claim.message.id, self.queue, self.attempt, self.claim.lease.since, self._progress)
+
+
+def _call_all(callbacks: list[Callable[[], object]]) -> None:
+    for callback in callbacks:
+        try:
+            callback()
+        except Exception:
+            log.exception("a callback for the end of a handler failed")

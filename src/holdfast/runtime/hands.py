@@ -27,18 +27,18 @@ class Hand:
         self.lock = threading.Lock()
 
     def begin(self, context: Context) -> None:
-        """From here on it may be interrupted, or given up."""
+        """From here on it may be interrupted, or given up. Raises `Interrupted` if it was told to stop before."""
         context.started = time.monotonic()
         context.hand = self
         with self.lock:
             self.current = context
+        if context.stop is not None:
+            raise Interrupted
 
-    def let_go(self, context: Context) -> bool:
-        """Ends the work on it; False if this hand was given up meanwhile, so that the outcome no longer counts."""
+    def let_go(self) -> None:
+        """Ends the work; from here on it cannot be given up any more."""
         with self.lock:
-            mine = self.current is context
             self.current = None
-        return mine
 
     def interrupt(self, context: Context) -> None:
         """Makes the handler stop, if it still runs."""
@@ -87,21 +87,20 @@ class ThreadHand(Hand):
     def _work(self, context: Context) -> None:
         result: Any = None
         problem: BaseException | None = None
-        mine = False
-        self.begin(context)
         try:
             try:
+                self.begin(context)
                 result = self.worker.call(context)
             finally:
-                mine = self.let_go(context)
+                self.let_go()
         except BaseException as raised:
             problem = raised
-            mine = self.let_go(context) or mine
+            self.let_go()  # An interrupt may have arrived before the first time was through.
         if self._interrupted:
             self._interrupted = False
             if not isinstance(problem, Interrupted):
                 self._absorb()
-        if mine:
+        if not self.abandoned:
             self.worker.finished(context, result, problem)
 
     def _absorb(self) -> None:

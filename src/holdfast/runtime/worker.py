@@ -104,6 +104,7 @@ class Worker:
 
     def finished(self, context: Context, result: Any, problem: BaseException | None) -> None:
         """A handler has ended; its outcome is settled soon."""
+        context.ended = True
         context.took = time.monotonic() - context.started
         if problem is not None:
             context.settlement = verdict.failed(self.consumer, context, problem)
