@@ -10,6 +10,7 @@ from typing import Any
 from holdfast import Claim, Holdfast, Message
 from holdfast.events import MessageEvent, MessageFailed, MessageLost, MessageSucceeded
 from holdfast.runtime.context import Context
+from holdfast.runtime.maintenance import keeper
 from tests.acceptance.history import Log
 from tests.acceptance.working import Orders, is_drained
 
@@ -25,11 +26,14 @@ def consumer(
     grace: float = 30.0,
     patience: float = 60.0,
     shift: float = 0.0,
+    term: float | None = None,
     **options: Any,
 ) -> None:
     """Runs until a signal; or until there are no more orders and nothing is left in the queue."""
     if shift:
         shift_clock(shift)
+    if term is not None:
+        keeper.TERM = term
     with Holdfast(url, worker=worker, sweep_every=0.1, patience=patience) as hf:
         records = Records(log, hf)
         hf.consumer(queue, name="handler", **options)(records.handle)
