@@ -61,7 +61,7 @@ def test_an_interrupt_waits_until_the_outermost_call_is_through() -> None:
 
 @pytest.mark.usefixtures("nervous")
 def test_whenever_it_comes_a_call_is_done_as_a_whole_or_not_begun() -> None:
-    shield, rounds = Shield(), 3000
+    shield, rounds = Shield(), 400
     halves: list[int] = []
     ready, stops, broken = threading.Semaphore(0), 0, 0
 
