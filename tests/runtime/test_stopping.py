@@ -65,8 +65,8 @@ def test_nothing_new_is_claimed(hf: Holdfast) -> None:
     runner = hf.running()
     runner.start()
     assert gate.entered.wait(PATIENCE)
-    runner.ask_to_stop(PATIENCE)
     late = hf.enqueue("q", "late")
+    runner.ask_to_stop(PATIENCE)
     gate.open.set()
     assert runner.stop()
     assert status_of(hf, late.id).attempts == 0

@@ -125,15 +125,19 @@ def test_a_handler_that_does_not_stop_is_given_up(hf: Holdfast, monkeypatch: pyt
 
     hf.consumer("q", name="handler", timeout=0.2)(stubborn_too if "async" in kind else stubborn)
     sent = hf.enqueue("q", "stubborn")
-    with hf.running():
+    with hf.running() as runner:
+        [worker] = runner.workers
+        [hand] = worker.hands
         assert ended(hf, sent.id) is State.DEAD
         hf.enqueue("q", "other")
         others.wait(1)
         assert not left.is_set(), "another hand has done it"
         leave.set()
         assert left.wait(PATIENCE)
+        hand.join(PATIENCE)  # type: ignore[attr-defined]
         hf.enqueue("q", "other")
         others.wait(2)
+    assert (worker.failed, worker.outbox.handled) == (False, 3)
     status = status_of(hf, sent.id)
     assert (status.state, status.result) == (State.DEAD, None)
     assert status.history[0].error.startswith("timed out")
