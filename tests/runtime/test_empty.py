@@ -141,7 +141,7 @@ def test_one_that_ends_leaves_the_others_at_work(hf: Holdfast) -> None:
     seen, other = declare(hf, "q", empty="terminate"), Calls()
     hf.consumer("other", name="other")(lambda message: other.note(message.body))
     hf.enqueue("q", 1)
-    running = threading.Thread(target=hf.run)
+    running = threading.Thread(target=hf.run, daemon=True)
     running.start()
     seen.wait(1)
     until(lambda: hf._runner and hf._runner.workers[0].ended.is_set())
