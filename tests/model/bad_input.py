@@ -256,6 +256,7 @@ def _of_queue() -> Iterator[Argument]:
         yield Argument(f"queue({name}=)", declare(name), WORDS, f"^{name} must be one of")
     for name in ("dead_letter", "owner"):
         yield Argument(f"queue({name}=)", declare(name), NAMES_OR_NONE, f"^{name} ")
+    yield Argument("queue(owner=)", declare("owner"), {"too long for an inbox": "x" * 195}, "^owner .* at most 194")
     backoffs = {
         **LENGTHS_OR_NONE,
         "an empty list": [],
