@@ -25,6 +25,7 @@ from holdfast.errors import InvalidInput
 from holdfast.gather import Gather
 from holdfast.joining import async_driver_connection, is_awaited
 from holdfast.receipts import Receipt, one_for_each, receipts
+from holdfast.scheduling_async import AsyncScheduling
 from holdfast.store.api import OnLoop
 from holdfast.threads import Threads
 
@@ -95,7 +96,7 @@ class AsyncClaim:
 AsyncClaims = AsyncClaim | Iterable[AsyncClaim]
 
 
-class AsyncHoldfast(AsyncOperating):
+class AsyncHoldfast(AsyncOperating, AsyncScheduling):
     """Holdfast for asyncio.
 
     >>> async def main():

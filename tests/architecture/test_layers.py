@@ -27,6 +27,8 @@ LAYERS = {
     "operating": 2,
     "presence": 2,
     "receipts": 2,
+    "schedules": 2,
+    "scheduling_async": 2,
     "threads": 2,
     "delivery": 2,
     "runtime": 2,

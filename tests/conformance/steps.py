@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from holdfast import Claim, Holdfast, State
+from holdfast import Claim, Holdfast, Schedule, State
 from holdfast.store.api import Bell
 
 OpenClient = Callable[..., Holdfast]
@@ -76,6 +76,12 @@ def kill(hf: Holdfast, body: Any = "doomed", queue: str = "q", **options: Any) -
     [claim] = hf.claim(queue)
     claim.dead_letter("boom")
     return hf.dead_letters(queue)[-1].id
+
+
+def the_schedule(hf: Holdfast) -> Schedule:
+    """The only one that there is."""
+    [found] = hf.schedules()
+    return found
 
 
 class NoticedBell:

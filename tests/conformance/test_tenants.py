@@ -37,6 +37,7 @@ class Estate(NamedTuple):
             "dead": [(one.id, one.message.body, one.replayed_as, one.replay_state) for one in hf.dead_letters()],
             "notices": hf.notices(acknowledged=True),
             "owners": hf.owners(),
+            "schedules": hf.schedules(),
             "audit": hf.audit(),
         }
 
@@ -50,6 +51,10 @@ def settle_in(hf: Holdfast, clock: FakeClock) -> Estate:
     hf.owner("mia", inbox="inbox", escalate_after=60)
     hf.queue("q", ordering="per_key", on_dead="block", owner="mia", dead_letter="graves", max_depth=10)
     hf.queue("p", lease=30)
+    hf.schedule("s", queue="ticks", body=f"{tenant} ticks", every=60)
+    hf.schedule("paused", queue="ticks", every=60)
+    hf.pause_schedule("paused")
+    hf.schedule(f"{tenant} alone has this", queue="ticks", every=3600)
     hf.queue(f"{tenant} alone has this")
     hf.owner(f"{tenant} alone has this")
     put = [hf.enqueue("q", f"{tenant} dead", key="k"), hf.enqueue("q", f"{tenant} replayed", key="j")]
@@ -99,6 +104,7 @@ FIND_NOTHING: dict[str, Act] = {
     "status": lambda hf, acme: [hf.status(one) for one in acme.ids()],
     "cancel": lambda hf, acme: [hf.cancel(one) for one in acme.ids()],
     "acknowledge": lambda hf, acme: [hf.acknowledge(one, remark="seen") for one in acme.ids()],
+    "unschedule": lambda hf, acme: [hf.unschedule("acme alone has this")],
 }
 """All of them answer None, False or 0."""
 
@@ -125,6 +131,7 @@ SEE_THEIR_OWN: dict[str, Act] = {
         hf.notices("mia", queue="q"),
         *(hf.notices(after=one.id, acknowledged=True) for one in acme.hf.notices(acknowledged=True)),
     ],
+    "schedules": lambda hf, acme: hf.schedules(),
     "audit": lambda hf, acme: [hf.audit(), *(hf.audit(before=one.id) for one in acme.hf.audit())],
     "claim": lambda hf, acme: [bodies(hf.claim(queue, n=10)) for queue in ("q", "p", "inbox", "graves")],
     "on_notice": lambda hf, acme: [told(hf, "mia"), told(hf, None)],
@@ -143,6 +150,11 @@ CHANGE_THEIR_OWN: dict[str, Act] = {
     "replay_many": lambda hf, acme: [hf.replay_many("q"), hf.replay_many()],
     "delete_dead_letters": lambda hf, acme: [hf.delete_dead_letters("q"), hf.delete_dead_letters()],
     "queue": lambda hf, acme: [hf.queue("q", lease=1, max_attempts=1), hf.queue("p", owner="nobody", history=0)],
+    "schedule": lambda hf, acme: hf.schedule("s", queue="ticks", body="changed", cron="@daily"),
+    "pause_schedule": lambda hf, acme: hf.pause_schedule("s"),
+    "resume_schedule": lambda hf, acme: hf.resume_schedule("paused"),
+    "run_schedule": lambda hf, acme: hf.run_schedule("s").id,
+    "fire_schedules": lambda hf, acme: hf.fire_schedules(),
     "owner": lambda hf, acme: hf.owner("mia", inbox="elsewhere", escalate_after=None),
     "enqueue": lambda hf, acme: [hf.enqueue("q", "new", key="k").id, hf.enqueue("p", "new").id],
     "enqueue_many": lambda hf, acme: [one.id for one in hf.enqueue_many("q", ["new"] * 5, key="k")],

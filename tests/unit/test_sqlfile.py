@@ -26,6 +26,7 @@ FILES = {
         "results",
         "rows",
         "runs",
+        "schedules",
         "schema",
         "tally",
         "wakeup",

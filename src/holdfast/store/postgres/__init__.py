@@ -9,7 +9,7 @@ from holdfast.store.postgres.health import PostgresHealth
 from holdfast.store.postgres.joining import Joining
 from holdfast.store.postgres.messages import PostgresMessages
 from holdfast.store.postgres.schema import PostgresSchema
-from holdfast.store.roles import ActsRole, ChannelsRole, LettersRole, NoticesRole, ReadsRole
+from holdfast.store.roles import ActsRole, ChannelsRole, LettersRole, NoticesRole, ReadsRole, SchedulesRole
 
 
 class PostgresStore:
@@ -23,6 +23,7 @@ class PostgresStore:
         self.reads = ReadsRole(self.database)
         self.letters = LettersRole(self.database)
         self.notices = NoticesRole(self.database, lanes.insert)
+        self.schedules = SchedulesRole(self.database, lanes.insert)
         self.wakeup = self.database.wakeup
         self.schema = Migrator(PostgresSchema(self.database), __name__)
         self.join = Joining(self.database, self.schema.newest)

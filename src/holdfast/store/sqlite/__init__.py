@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.store.migrate import Migrator
-from holdfast.store.roles import ActsRole, ChannelsRole, LettersRole, NoticesRole, ReadsRole
+from holdfast.store.roles import ActsRole, ChannelsRole, LettersRole, NoticesRole, ReadsRole, SchedulesRole
 from holdfast.store.sqlite import lanes
 from holdfast.store.sqlite.connection import Clock, Database
 from holdfast.store.sqlite.health import SqliteHealth
@@ -31,6 +31,7 @@ class SqliteStore:
         self.reads = ReadsRole(self.database)
         self.letters = LettersRole(self.database)
         self.notices = NoticesRole(self.database, lanes.insert)
+        self.schedules = SchedulesRole(self.database, lanes.insert)
         self.wakeup = self.database.wakeup
         self.schema = Migrator(SqliteSchema(self.database), __name__)
         self.join = Joining(self.database, self.schema.newest)
