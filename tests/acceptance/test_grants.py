@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from holdfast import Holdfast, QueueFull, StoreError
+from tests.acceptance.children import eventually
 from tests.conformance.steps import drain
 from tests.docs.pages import ROOT, blocks
 from tests.servers import PostgresServer
@@ -140,10 +141,24 @@ def operate(hf: Watched) -> None:
     assert hf.peek("q")
     assert hf.purge("q") > 0
     assert hf.search(correlation_id="c")
+    schedule(hf)
     for queue in hf.queues():
         hf.sweep(queue)
     hf.maintain()
     assert {finding.check: finding.state for finding in hf.store.health.look()}["schema"] == "ok"
+
+
+def schedule(hf: Watched) -> None:
+    """What is sent by the clock."""
+    hf.schedule("s", queue="q", every=1)
+    hf.schedule("s", queue="q", body="changed", cron="* * * * * *")
+    hf.pause_schedule("s")
+    hf.resume_schedule("s")
+    eventually(hf.fire_schedules, "a second has passed")
+    assert hf.store.schedules.next_due("default") is not None
+    hf.run_schedule("s")
+    assert [one.name for one in hf.schedules()] == ["s"]
+    assert hf.unschedule("s")
 
 
 def test_with_the_documented_grants_a_role_can_do_everything(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, Holdfast, NotFound, Schedule, UnknownQueue
+from holdfast import AsyncHoldfast, Holdfast, InvalidInput, NotFound, Schedule, TooLarge, UnknownQueue
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, the_schedule
 
@@ -127,6 +127,16 @@ def test_a_strict_client_schedules_for_declared_queues_only(client: OpenClient) 
     strict.queue("q")
     strict.schedule("s", queue="q", every=60)
     assert len(strict.schedules()) == 1
+
+
+def test_what_the_queue_would_refuse_is_refused_when_it_is_declared(hf: Holdfast) -> None:
+    hf.queue("numbers", message_type=int)
+    hf.queue("small", max_size=20)
+    with pytest.raises(InvalidInput, match="Expected `int`"):
+        hf.schedule("s", queue="numbers", body="one", every=60)
+    with pytest.raises(TooLarge):
+        hf.schedule("s", queue="small", body="x" * 30, every=60)
+    assert hf.schedules() == []
 
 
 # --- stopping, running ------------------------------------------------------------------------------------------------

@@ -52,4 +52,4 @@ UPDATE holdfast_schedule SET due_at = (SELECT holdfast_now(:now::bigint)) + 1000
 WHERE tenant = :tenant AND name = :name AND due_at <= (SELECT holdfast_now(:now::bigint))
 
 -- name: next_due
-SELECT MIN(due_at) - (SELECT holdfast_now(:now::bigint)) FROM holdfast_schedule WHERE tenant = :tenant
+SELECT MIN(due_at) - (SELECT holdfast_now(:now::bigint)) FROM holdfast_schedule WHERE tenant = :tenant AND due_at IS NOT NULL

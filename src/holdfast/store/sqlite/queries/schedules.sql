@@ -50,4 +50,4 @@ UPDATE holdfast_schedule SET due_at = :now + 1000000, error = :error
 WHERE tenant = :tenant AND name = :name AND due_at <= :now
 
 -- name: next_due
-SELECT MIN(due_at) - :now FROM holdfast_schedule WHERE tenant = :tenant
+SELECT MIN(due_at) - :now FROM holdfast_schedule WHERE tenant = :tenant AND due_at IS NOT NULL
