@@ -10,7 +10,7 @@ from holdfast import Holdfast, QueueFull
 from holdfast.client import LONGEST_NAP
 from holdfast.store import scheduling
 from tests.clock import FakeClock
-from tests.conformance.steps import OpenClient, bodies, drain, sleepers, the_schedule
+from tests.conformance.steps import OpenClient, bodies, claim_one, drain, sleepers, the_schedule
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR
@@ -63,6 +63,18 @@ def test_a_message_has_what_the_schedule_says(hf: Holdfast, clock: FakeClock) ->
     assert (message.body, message.priority, message.key, message.headers["a"]) == (None, 1, "k", 1)
     assert message.headers["holdfast-slot"] == text(clock())
     assert (hf.stats("q").processing, hf.stats("q").pending) == (1, 0)
+
+
+def test_messages_of_an_ordered_queue_keep_their_order(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", ordering="fifo")
+    hf.schedule("s", queue="q", every=60, missed="all")
+    start = clock()
+    clock.advance(180)
+    assert hf.fire_schedules() == 3
+    for seconds in (60, 120, 180):
+        claim = claim_one(hf)
+        assert claim.message.headers["holdfast-slot"] == text(start + seconds * 1_000_000)
+        claim.ack()
 
 
 def test_a_period_is_counted_from_the_declaration(hf: Holdfast, clock: FakeClock) -> None:

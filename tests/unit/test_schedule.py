@@ -199,6 +199,15 @@ def test_a_line_of_every_hour_fires_whenever_the_clock_shows_it(tz: str, day: st
     assert slots(spec(line, tz=tz), start, end) == wanted
 
 
+def test_the_last_hour_of_a_day_that_is_shown_twice_belongs_to_it_twice() -> None:
+    """The next match of the line is a year away, when the clock will show the same offset as before the change."""
+    wanted = spec("30 * * 10 4L", tz="Africa/Cairo")
+    assert shown(wanted, at("2026-10-29T22:45+03:00"), at("2026-12-01")) == [
+        "2026-10-29T23:30:00+03:00",
+        "2026-10-29T23:30:00+02:00",
+    ]
+
+
 NAMED = {
     "*/15": {0, 15, 30, 45},
     "45": {45},
