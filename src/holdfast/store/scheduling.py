@@ -27,12 +27,11 @@ def declare(tx: Transaction, tenant: str, name: str, spec: ScheduleSpec) -> None
     """Creates a schedule, or changes one. While its timing stays as it was, so does the slot it waits for."""
     raw, now = _encode(spec), tx.clock()
     first = plan(spec, now).after(now)
-    if tx.one("schedules.add", tenant=tenant, name=name, spec=raw, created_at=now, next_at=first):
-        return
-    found = tx.one("schedules.lock", tenant=tenant, name=name)
-    if found is None:  # It was removed a moment ago.
-        tx.one("schedules.add", tenant=tenant, name=name, spec=raw, created_at=now, next_at=first)
-        return
+    found = None
+    while found is None:  # Whoever is not the first to add it finds it, unless it was removed in between.
+        if tx.one("schedules.add", tenant=tenant, name=name, spec=raw, created_at=now, next_at=first):
+            return
+        found = tx.one("schedules.lock", tenant=tenant, name=name)
     before, anchor, next_at, due_at, last_slot, paused = found
     if before == raw:
         return
