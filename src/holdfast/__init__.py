@@ -1,9 +1,12 @@
 """Reliable messaging in the database you already have."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from holdfast.claims import Claim
 from holdfast.client import Holdfast
+from holdfast.core.commitments import Commitment, CommitmentResult
+from holdfast.core.crew import Attachment, ConsumerStatus, Work
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord
 from holdfast.core.lifecycle import State
 from holdfast.core.message import Failure, Lease, Message, MessageStatus
@@ -22,6 +25,8 @@ from holdfast.errors import (
     LeaseLost,
     NetworkFileSystem,
     NotFound,
+    PreflightFailed,
+    ProgramFailed,
     QueueFull,
     SchemaTooNew,
     StoreCorrupt,
@@ -31,19 +36,30 @@ from holdfast.errors import (
     Unavailable,
     UnknownQueue,
 )
+from holdfast.outcomes import Cancel, DeadLetter, Retry, Snooze
 from holdfast.receipts import Receipt
 
 if TYPE_CHECKING:
     from holdfast.aio import AsyncClaim, AsyncHoldfast
-
+    from holdfast.runtime.agents import exec_handler
+    from holdfast.runtime.consumer import Consumer
+    from holdfast.runtime.context import Context
 __all__ = [
     "AlreadyReplayed",
     "AsyncClaim",
     "AsyncHoldfast",
+    "Attachment",
     "AuditRecord",
     "Backoff",
     "BlockedKey",
+    "Cancel",
     "Claim",
+    "Commitment",
+    "CommitmentResult",
+    "Consumer",
+    "ConsumerStatus",
+    "Context",
+    "DeadLetter",
     "DeadLetterRecord",
     "EngineConflict",
     "Failure",
@@ -61,10 +77,14 @@ __all__ = [
     "NotFound",
     "Notice",
     "OwnerSpec",
+    "PreflightFailed",
+    "ProgramFailed",
     "QueueFull",
     "Receipt",
+    "Retry",
     "Schedule",
     "SchemaTooNew",
+    "Snooze",
     "State",
     "Stats",
     "StoreCorrupt",
@@ -73,13 +93,30 @@ __all__ = [
     "TooLarge",
     "Unavailable",
     "UnknownQueue",
+    "Work",
+    "exec_handler",
 ]
 
 
+_LATE = {
+    "AsyncClaim": "holdfast.aio",
+    "AsyncHoldfast": "holdfast.aio",
+    "Consumer": "holdfast.runtime.consumer",
+    "Context": "holdfast.runtime.context",
+}
+
+
 def __getattr__(name: str) -> Any:
-    """Loads what is for asyncio when it is first asked for: others need not pay for it with every start."""
+    """Loads what not everyone uses when it is first asked for: others need not pay for it with every start."""
+    if name in _LATE:
+        return getattr(import_module(_LATE[name]), name)
+    """Loads what only some need when it is first asked for: others need not pay for it with every start."""
     if name in ("AsyncClaim", "AsyncHoldfast"):
         from holdfast import aio
 
         return getattr(aio, name)
+    if name == "exec_handler":
+        from holdfast.runtime import agents
+
+        return agents.exec_handler
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

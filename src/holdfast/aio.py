@@ -9,23 +9,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, Unpack
 
 from holdfast import endings
 from holdfast.awaiting import AsyncOperating
+from holdfast.awaiting_budgets import AsyncBudgeting
+from holdfast.awaiting_commitments import AsyncCommitting
+from holdfast.awaiting_consumers import AsyncConsuming
+from holdfast.awaiting_crew import AsyncCrewing
+from holdfast.awaiting_schedules import AsyncScheduling
 from holdfast.claims import Claim
 from holdfast.client import Holdfast
 from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration
 from holdfast.core.message import Lease, Message
-from holdfast.core.retry import Backoff
+from holdfast.core.queue import QueueSettings
 from holdfast.core.settlement import Settlement
 from holdfast.drafting import Key, Options, listed
 from holdfast.errors import InvalidInput
 from holdfast.gather import Gather
 from holdfast.joining import async_driver_connection, is_awaited
 from holdfast.receipts import Receipt, one_for_each, receipts
-from holdfast.scheduling_async import AsyncScheduling
 from holdfast.store.api import OnLoop
 from holdfast.threads import Threads
 
@@ -96,7 +100,7 @@ class AsyncClaim:
 AsyncClaims = AsyncClaim | Iterable[AsyncClaim]
 
 
-class AsyncHoldfast(AsyncOperating, AsyncScheduling):
+class AsyncHoldfast(AsyncOperating, AsyncConsuming, AsyncCrewing, AsyncBudgeting, AsyncCommitting, AsyncScheduling):
     """Holdfast for asyncio.
 
     >>> async def main():
@@ -140,46 +144,9 @@ class AsyncHoldfast(AsyncOperating, AsyncScheduling):
         """Who claims."""
         return self._hf.worker
 
-    async def queue(
-        self,
-        name: str,
-        *,
-        lease: Duration = 30,
-        max_attempts: int = 5,
-        backoff: Backoff | str | Duration | Sequence[Duration] | None = "1s..60s",
-        ordering: str = "unordered",
-        on_dead: str = "continue",
-        dead_letter: str | None = None,
-        history: Duration = "1h",
-        history_limit: int = 100_000,
-        max_age: Duration | None = None,
-        max_size: int = 1_048_576,
-        max_depth: int | None = None,
-        idempotency_window: Duration = "24h",
-        dead_retention: Duration | None = None,
-        owner: str | None = None,
-        message_type: Any = None,
-    ) -> None:
+    async def queue(self, name: str, *, message_type: Any = None, **settings: Unpack[QueueSettings]) -> None:
         """Declares a queue, or changes the settings of one. See `Holdfast.queue`."""
-        await self._run(
-            self._hf.queue,
-            name,
-            lease=lease,
-            max_attempts=max_attempts,
-            backoff=backoff,
-            ordering=ordering,
-            on_dead=on_dead,
-            dead_letter=dead_letter,
-            history=history,
-            history_limit=history_limit,
-            max_age=max_age,
-            max_size=max_size,
-            max_depth=max_depth,
-            idempotency_window=idempotency_window,
-            dead_retention=dead_retention,
-            owner=owner,
-            message_type=message_type,
-        )
+        await self._run(self._hf.queue, name, message_type=message_type, **settings)
 
     async def queues(self) -> list[str]:
         """The names of all declared queues of this tenant."""
@@ -198,10 +165,11 @@ class AsyncHoldfast(AsyncOperating, AsyncScheduling):
         reply_to: str | None = None,
         ttl: Duration | None = None,
         idempotency_key: str | None = None,
+        budget: float | None = None,
         conn: Any = None,
     ) -> Receipt:
         """Stores one message; when this returns, it survives a crash. See `Holdfast.enqueue`."""
-        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key)
+        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key, budget)
         return (await self._put(queue, [body], options, conn))[0]
 
     async def enqueue_many(
@@ -217,10 +185,12 @@ class AsyncHoldfast(AsyncOperating, AsyncScheduling):
         reply_to: str | None = None,
         ttl: Duration | None = None,
         idempotency_key: Callable[[Any], str | None] | None = None,
+        budget: float | None = None,
         conn: Any = None,
     ) -> list[Receipt]:
         """Stores many messages in one transaction: all of them or none. See `Holdfast.enqueue_many`."""
-        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, one_for_each(idempotency_key))
+        unique = one_for_each(idempotency_key)
+        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, unique, budget)
         return await self._put(queue, bodies, options, conn)
 
     async def claim(

@@ -34,6 +34,11 @@ def expired(claims: Sequence[Claim]) -> list[Settlement]:
     return [claim.settlement(Event.EXPIRED) for claim in claims]
 
 
+def canceled(claims: Sequence[Claim]) -> list[Settlement]:
+    """Their consumer found that nobody wants them any more."""
+    return [claim.settlement(Event.CANCELED) for claim in claims]
+
+
 def snoozed(claims: Sequence[Claim], delay: Duration) -> list[Settlement]:
     """Later, without an attempt spent."""
     wait = micros(delay, "delay")

@@ -1,4 +1,4 @@
-"""Messages that are sent by the clock, for users. (`scheduling_async` has it for asyncio.)"""
+"""Messages that are sent by the clock, for users. (`awaiting_schedules` has it for asyncio.)"""
 
 from __future__ import annotations
 

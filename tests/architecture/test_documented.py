@@ -61,8 +61,10 @@ def errors() -> dict[str, object]:
 
 def queue_keywords() -> list[str]:
     from holdfast import Holdfast
+    from holdfast.core.queue import QueueSettings
 
-    return [name for name in inspect.signature(Holdfast.queue).parameters if name != "self"]
+    named = inspect.signature(Holdfast.queue).parameters
+    return [*(name for name in named if name not in ("self", "settings")), *QueueSettings.__annotations__]
 
 
 def test_public_names_are_documented() -> None:

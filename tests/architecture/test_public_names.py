@@ -8,7 +8,15 @@ from typing import Any
 
 PINNED = Path(__file__).with_name("public_names.txt")
 
-NEVER_AWAITED = {"consumer": "a decorator", "command": "a decorator"}
+NEVER_AWAITED = {
+    "consumer": "a decorator",
+    "command": "a decorator",
+    "around_execute": "a decorator",
+    "pool": "only declares",
+    "on": "only notes a callback",
+    "running": "gives something to enter",
+    "stop": "only asks",
+}
 """Plain in both clients → why."""
 
 

@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from holdfast import Claim, Holdfast, InvalidInput, LeaseLost
-from holdfast.client import LONGEST_NAP
+from holdfast.claiming import LONGEST_NAP
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain, sleepers
 

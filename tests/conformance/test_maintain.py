@@ -55,7 +55,7 @@ def test_a_turn_is_bounded(hf: Holdfast, clock: FakeClock) -> None:
 
 def test_a_busy_consumer_keeps_pace(hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends more messages between two sweeps than one turn removes."""
-    monkeypatch.setattr("holdfast.client.LONGEST_SWEEP", 60)
+    monkeypatch.setattr("holdfast.claiming.LONGEST_SWEEP", 60)
     hf.queue("q", history=1)
     for _ in range(3):
         for number in range(130):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, QueueFull
-from holdfast.client import LONGEST_NAP
+from holdfast.claiming import LONGEST_NAP
 from holdfast.store import scheduling
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain, sleepers, the_schedule

@@ -3,6 +3,7 @@
 import doctest
 import inspect
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,8 @@ def examples(name: str) -> list[doctest.DocTest]:
 def test_docstring_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-    for test in examples(name):
+    for number, test in enumerate(examples(name)):
+        test.globs.update(hf=holdfast.Holdfast(f"sqlite:///example{number}.db"), time=time)
         outcome = runner.run(test)
         assert outcome.attempted
         assert not outcome.failed

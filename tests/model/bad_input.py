@@ -5,12 +5,14 @@ Each must be refused with an error of Holdfast's own that names what is wrong, o
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from holdfast import Backoff, Holdfast, InvalidInput, NotFound
 from holdfast.core.message import DEEPEST
+from holdfast.events import MessageFailed
 
 NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
 NAN, ENDLESS = float("nan"), float("inf")
@@ -112,6 +114,18 @@ HEADERS = {
     "a number as name": {1: 1},
 }
 WHOLE = {"0": 0, "a fraction": 1.5, "text": "5", "True": True, "2**70": 2**70}
+RATES = {**WHOLE, "no number": "fast", "no time": "5/0s", "two slashes": "5/1/s", "nothing": "", "negative": "-5/s"}
+AMOUNTS = {"0": 0, "negative": -1.0, "NaN": NAN, "infinite": ENDLESS, "text": "5", "True": True, "2**70": 2**70}
+LABELS = {
+    "a list": ["tier"],
+    "text": "tier=haiku",
+    "a number as name": {1: "a"},
+    "a number as value": {"a": 1},
+    "nothing as name": {"": "a"},
+    "a line break": {"a": "b\nc"},
+    "201 letters": {"a": "x" * 201},
+    "too many": {str(n): "a" for n in range(21)},
+}
 WORDS = {"an unknown word": "random", "a number": 7, "a list": [], "None": None}
 CONNS = {"text": "conn", "0": 0, "an object": object()}
 CLAIMS = {"an id": NOBODY, "None": None, "a number": 7, "a list of ids": [NOBODY]}
@@ -154,6 +168,9 @@ def _of_enqueue() -> Iterator[Argument]:
         )
         levels = {"4": 4, "-1": -1, "a fraction": 1.0, "True": True, "a word": "soon", "None": None, "a list": []}
         yield Argument(f"{method}(priority=)", lambda hf, bad, put=put: put(hf, priority=bad), levels, "^priority must")
+        yield Argument(f"{method}(budget=)", lambda hf, bad, put=put: put(hf, budget=bad), AMOUNTS, "^budget must be")
+        hand = lambda hf, bad, put=put: put(hf, headers={"holdfast-budget": bad})  # noqa: E731
+        yield Argument(f"{method}(headers=), a budget among them", hand, AMOUNTS, "^holdfast-budget must be a number")
         yield Argument(f"{method}(conn=)", lambda hf, bad, put=put: put(hf, conn=bad), CONNS, "^conn= on .* takes")
 
 
@@ -210,14 +227,21 @@ def _of_queue() -> Iterator[Argument]:
     yield Argument("queue(name)", lambda hf, bad: hf.queue(bad), NAMES, NAME_SAYS)
     for name in ("lease", "history", "idempotency_window"):
         yield _length("queue", name, declare(name))
-    for name in ("max_age", "dead_retention"):
+    for name in ("max_age", "dead_retention", "max_time"):
         yield _length("queue", name, declare(name), {**LENGTHS_OR_NONE, "no time": 0})
     yield _length("queue", "lease", declare("lease"), {"no time": 0, "less than a microsecond": 1e-9})
     for name in ("max_attempts", "max_size", "max_depth"):
         yield Argument(f"queue({name}=)", declare(name), WHOLE, f"^{name} must be a whole number")
     whole_or_none = {what: value for what, value in WHOLE.items() if value != 0}
     yield Argument("queue(history_limit=)", declare("history_limit"), whole_or_none, "^history_limit must be a whole")
-    for name in ("ordering", "on_dead"):
+    for name in ("concurrency", "key_concurrency", "max_repeats"):
+        yield Argument(f"queue({name}=)", declare(name), WHOLE, f"^{name} must be a whole number")
+    for name in ("rate", "key_rate"):
+        yield Argument(f"queue({name}=)", declare(name), RATES, f"^{name} ")
+    for name in ("budget", "message_budget"):
+        yield Argument(f"queue({name}=)", declare(name), AMOUNTS, f"^{name} must be a number above 0")
+    yield Argument("queue(requires=)", declare("requires"), LABELS, "^requires must ")
+    for name in ("ordering", "on_dead", "empty"):
         yield Argument(f"queue({name}=)", declare(name), WORDS, f"^{name} must be one of")
     for name in ("dead_letter", "owner"):
         yield Argument(f"queue({name}=)", declare(name), NAMES_OR_NONE, f"^{name} ")
@@ -254,10 +278,22 @@ def _of_claims() -> Iterator[Argument]:
 
 
 def _of_operating() -> Iterator[Argument]:
-    for verb in ("sweep", "pause", "resume", "is_paused", "stats", "purge", "peek", "blocked_keys", "unblock"):
+    for verb in (
+        "sweep",
+        "pause",
+        "resume",
+        "is_paused",
+        "stats",
+        "purge",
+        "peek",
+        "blocked_keys",
+        "unblock",
+        "spent",
+        "reset_budget",
+    ):
         hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad)  # noqa: E731
         yield Argument(f"{verb}(queue)", hand, NAMES, NAME_SAYS)
-    for verb in ("status", "cancel", "replay"):
+    for verb in ("status", "cancel", "replay", "commitments"):
         hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad)  # noqa: E731
         yield Argument(f"{verb}(id)", hand, {**IDS, "None": None}, ID_SAYS)
     for verb in ("peek", "blocked_keys"):
@@ -314,6 +350,21 @@ def _of_owners() -> Iterator[Argument]:
     yield _length("owner", "escalate_after", declare("escalate_after"), LENGTHS_OR_NONE)
     yield _length("owner", "digest_every", declare("digest_every"))
     yield Argument("owner(notify=)", declare("notify"), WORDS, "^notify must be one of")
+    kinds = {
+        **ODD,
+        "None": None,
+        "nothing": "",
+        "a death": "dead_letter",
+        "spaces": "crash loop",
+        "51 letters": "x" * 51,
+    }
+    errors = {"a number": 404, "None": None, "bytes": b"x"}
+    yield Argument("report(kind)", lambda hf, bad: hf.report(bad, "pool", "boom"), kinds, "^kind ")
+    yield Argument("report(about)", lambda hf, bad: hf.report("crash_loop", bad, "boom"), NAMES, "^about ")
+    yield Argument("report(error)", lambda hf, bad: hf.report("crash_loop", "pool", bad), errors, "error must be")
+    for name in ("owner", "queue"):
+        hand = lambda hf, bad, name=name: hf.report("crash_loop", "pool", "boom", **{name: bad})  # noqa: E731
+        yield Argument(f"report({name}=)", hand, NAMES_OR_NONE, f"^{name} ")
     yield Argument("notices(owner)", lambda hf, bad: hf.notices(bad), TEXTS, _named("owner", TEXT_SAYS))
     yield Argument("notices(queue=)", lambda hf, bad: hf.notices(queue=bad), NAMES_OR_NONE, "^queue ")
     yield Argument("notices(n=)", lambda hf, bad: hf.notices(n=bad), COUNTS, COUNT_SAYS)
@@ -356,6 +407,104 @@ def _of_schedules() -> Iterator[Argument]:
     yield Argument("schedule(headers=)", declare("headers"), HEADERS, _named("headers", JSON_SAYS + "|must be"))
 
 
+def _of_crew() -> Iterator[Argument]:
+    for verb in ("attach", "detach"):
+        hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad, "plain")  # noqa: E731
+        yield Argument(f"{verb}(consumer)", hand, NAMES, "^consumer ")
+        hand = lambda hf, bad, verb=verb: getattr(hf, verb)("mailer", bad)  # noqa: E731
+        yield Argument(f"{verb}(queue)", hand, NAMES, "^queue ")
+    shares = {
+        "negative": -0.1,
+        "above 1": 1.1,
+        "NaN": NAN,
+        "infinite": ENDLESS,
+        "True": True,
+        "text": "1",
+        "None": None,
+    }
+    weights = {"0": 0, "negative": -1, "NaN": NAN, "infinite": ENDLESS, "True": True, "text": "5", "a list": [1]}
+    weights |= {"beyond text": MANY_DIGITS}
+    empties = {what: word for what, word in WORDS.items() if word is not None}
+    attach = lambda hf, **how: hf.attach("mailer", "plain", **how)  # noqa: E731
+    yield Argument("attach(weight=)", lambda hf, bad: attach(hf, weight=bad), weights, "^weight must be a number")
+    yield Argument("attach(empty=)", lambda hf, bad: attach(hf, empty=bad), empties, "^empty must be one of")
+    yield Argument("attachments(consumer)", lambda hf, bad: hf.attachments(bad), NAMES_OR_NONE, "^consumer ")
+    yield Argument("amplification(threshold)", lambda hf, bad: hf.amplification(bad), shares, "^threshold must be")
+
+
+def _nothing(message: Any) -> None:
+    """A handler."""
+
+
+def _of_consumers() -> Iterator[Argument]:
+    def declare(name: str, **others: Any) -> Callable[[Holdfast, Any], object]:
+        return lambda hf, bad: hf.consumer("plain", **{**others, name: bad})(_nothing)
+
+    yield Argument("consumer(queue)", lambda hf, bad: hf.consumer(bad)(_nothing), NAMES, NAME_SAYS)
+    yield Argument("consumer()", lambda hf, bad: hf.consumer(*bad)(_nothing), {"no queue": ()}, "needs the name of a")
+    yield Argument("consumer(name=)", declare("name"), NAMES_OR_NONE, NAME_SAYS)
+    yield Argument(
+        "consumer(policy=)", declare("policy"), {**WORDS, "an unknown word": "fair"}, "^policy must be one of"
+    )
+    weights = {"a stranger": {"q": 1}, "0": {"plain": 0}, "text": {"plain": "3"}, "NaN": {"plain": NAN}}
+    yield Argument("consumer(weights=)", declare("weights", policy="weighted"), weights, "^weights ")
+    yield Argument("consumer(weights=)", declare("weights"), {"round robin": {"plain": 2}}, "^weights are for")
+    yield Argument("consumer(concurrency=)", declare("concurrency"), COUNTS, "^concurrency must be a whole number")
+    for name in ("lease", "timeout"):
+        yield _length("consumer", name, declare(name), {**LENGTHS_OR_NONE, "no time": 0})
+    empty = {"an unknown word": "wait", "a stranger": {"q": "poll"}, "a number": {"plain": 7}}
+    yield Argument("consumer(empty=)", declare("empty"), empty, "^empty ")
+    named = {what: value for what, value in LABELS.items() if isinstance(value, dict)}
+    yield Argument("consumer(labels=)", declare("labels"), named, "^labels must ")
+    kinds = {"no class": ["ValueError"], "no error": [int], "an exit": [SystemExit]}
+    yield Argument("consumer(permanent=)", declare("permanent"), kinds, "^permanent must be exception classes")
+    yield Argument("consumer(isolation=)", declare("isolation"), WORDS, "^isolation must be one of")
+    yield Argument("consumer(middleware=)", declare("middleware"), {"a number": [7]}, "^middleware must be functions")
+    handlers = {"nothing": lambda: None, "three": lambda a, b, c: None, "a number": 7}
+    yield Argument("consumer(handler)", lambda hf, bad: hf.consumer("plain")(bad), handlers, "^the handler ")
+    for verb in ("run", "running"):
+        yield Argument(f"{verb}()", lambda hf, bad, verb=verb: getattr(hf, verb)(), {"none": None}, "is no consumer to")
+        hand = lambda hf, bad, verb=verb: getattr(_with_consumer(hf), verb)(bad)  # noqa: E731
+        yield Argument(f"{verb}(consumer)", hand, {"a stranger": "nobody", "a number": 7}, "there is no consumer")
+        grace = lambda hf, bad, verb=verb: getattr(_with_consumer(hf), verb)(grace=bad)  # noqa: E731
+        yield _length(verb, "grace", grace)
+    yield Argument(
+        "on(kind)", lambda hf, bad: hf.on(bad, print), {"text": "x", "a class": int}, "^kind must be a class"
+    )
+    yield from _of_pools()
+    nothing = {"a number": 7, "None": None}
+    yield Argument("on(callback)", lambda hf, bad: hf.on(MessageFailed, bad), nothing, "^callback must be a function")
+    yield Argument("around_execute(middleware)", lambda hf, bad: hf.around_execute(bad), nothing, "^middleware must")
+
+
+def _of_pools() -> Iterator[Argument]:
+    def pool(name: str) -> Callable[[Holdfast, Any], object]:
+        return lambda hf, bad: _with_consumer(hf).pool("listed", **{name: bad})
+
+    strangers = {"a stranger": "nobody", "a number": 7}
+    yield Argument("pool(consumer)", lambda hf, bad: _with_consumer(hf).pool(bad), strangers, "there is no consumer")
+    yield Argument("pool(name=)", pool("name"), NAMES_OR_NONE, NAME_SAYS)
+    yield Argument("pool(owner=)", pool("owner"), NAMES_OR_NONE, "^owner ")
+    whole = {"a fraction": 1.5, "text": "5", "True": True, "2**70": 2**70, "-1": -1}
+    for name in ("min", "max", "scale_up_depth", "scale_down_depth", "max_crashes"):
+        yield Argument(f"pool({name}=)", pool(name), whole, f"^{name} must be a whole number")
+    yield Argument("pool(min=)", pool("min"), {"above max": 5}, "^min must not be above max")
+    yield Argument(
+        "pool(scale_down_depth=)", pool("scale_down_depth"), {"the same": 20}, "^scale_down_depth must be below"
+    )
+    for name in ("scale_up_age", "cooldown", "crash_window"):
+        yield _length("pool", name, pool(name))
+    yield Argument("pool(members=)", pool("members"), WORDS, "^members must be one of")
+
+
+def _with_consumer(hf: Any) -> Any:
+    with contextlib.suppress(InvalidInput):
+        hf.consumer("plain", name="listed")(_nothing)
+    return hf
+
+
+CONSUMERS = [*_of_consumers()]
+
 ARGUMENTS = [
     *_of_enqueue(),
     *_bodies(),
@@ -364,6 +513,7 @@ ARGUMENTS = [
     *_of_operating(),
     *_of_dead_letters(),
     *_of_owners(),
+    *_of_crew(),
     *_of_schedules(),
 ]
 """Of a client. All but `conn` can be refused before anything is asked of the database."""

@@ -12,9 +12,12 @@ import pytest
 
 from holdfast import AsyncHoldfast, Claim, Holdfast, HoldfastError, InvalidInput
 from holdfast.core.message import DEEPEST
+from holdfast.core.queue import QueueSettings
+from holdfast.runtime.consumer import ConsumerOptions
+from holdfast.runtime.pool import PoolOptions
 from tests.clock import FakeClock
 from tests.conftest import STORES
-from tests.model.bad_input import ARGUMENTS, BAD_INPUT, ENDINGS, OPENING, Argument, Bad, cases, nested
+from tests.model.bad_input import ARGUMENTS, BAD_INPUT, CONSUMERS, ENDINGS, OPENING, Argument, Bad, cases, nested
 from tests.model.databases import database
 from tests.model.subject import Subject, assert_helps
 
@@ -37,7 +40,7 @@ def assert_usable(subject: Subject) -> None:
     for queue in ("plain", "keyed"):
         subject.enqueue(queue, ["after", {"all": "that"}], key="k")
         assert subject.client.purge(queue) == 2
-    assert subject.client.owners() == {}
+    assert (subject.client.owners(), subject.client.attachments()) == ({}, [])
     assert subject.client.schedules() == []
 
 
@@ -122,23 +125,49 @@ def test_a_path_that_no_file_can_have_is_refused(path: str, tmp_path: Any, monke
     assert list(tmp_path.iterdir()) == []
 
 
+def finished(outcome: Any) -> Any:
+    return asyncio.run(outcome) if inspect.iscoroutine(outcome) else outcome
+
+
+@pytest.mark.parametrize("argument", CONSUMERS, ids=[argument.name for argument in CONSUMERS])
+@pytest.mark.parametrize("kind", [Holdfast, AsyncHoldfast])
+def test_bad_consumers_are_refused(kind: Any, argument: Argument, tmp_path: Any) -> None:
+    """Declaring is not awaited, and needs no database."""
+    client = kind(f"sqlite:///{tmp_path}/never.db")
+    for bad in cases(argument).values():
+        with pytest.raises(HoldfastError) as refused:
+            finished(bad.call(client))
+        assert_helps(refused.value, bad)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_every_argument_is_in_the_list() -> None:
     """A new argument of a public method must be told what it may not be. Switches take anything."""
-    switches = {"permanent", "fresh", "acknowledged", "strict", "migrate", "url"}
-    named = {argument.name for argument in [*ARGUMENTS, *ENDINGS, *OPENING]}
+    switches = {"permanent", "fresh", "acknowledged", "alive", "strict", "migrate", "url"}
+    named = {argument.name for argument in [*ARGUMENTS, *CONSUMERS, *ENDINGS, *OPENING]}
     missing = [
         f"{name}({parameter})"
         for name, method in [("Holdfast", Holdfast), *inspect.getmembers(Holdfast, inspect.isfunction)]
         if not name.startswith("_")
-        for parameter in inspect.signature(method).parameters
+        for parameter in parameters(method)
         if parameter not in switches | {"self"} and not is_listed(name, parameter, named)
     ]
     assert missing == []
 
 
+def parameters(method: Any) -> list[str]:
+    """The keywords that stand in a typed dict too."""
+    typed = {"queue": QueueSettings, "consumer": ConsumerOptions, "pool": PoolOptions}.get(method.__name__)
+    named = inspect.signature(method).parameters.values()
+    plain = [one.name for one in named if typed is None or one.kind is not one.VAR_KEYWORD]
+    return [*plain, *(typed.__annotations__ if typed else ())]
+
+
 def is_listed(method: str, parameter: str, named: set[str]) -> bool:
     """Ids and queues stand in the list without their parameter's full name."""
-    short = {"message_id": "id", "dead_id": "id", "notice_ids": "id", "queues": "queue"}.get(parameter, parameter)
+    short = {"message_id": "id", "dead_id": "id", "notice_ids": "id", "queues": "queue", "consumers": "consumer"}.get(
+        parameter, parameter
+    )
     return any(name.startswith((f"{method}({short})", f"{method}({short}=")) for name in named)
 
 

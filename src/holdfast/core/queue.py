@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict
 
 import msgspec
 
-from holdfast.core.duration import micros, seconds
+from holdfast.core.duration import Duration, micros, seconds
+from holdfast.core.labels import labels
+from holdfast.core.limits import MOST, Rate, rate
 from holdfast.core.retry import Backoff, backoff
 from holdfast.errors import InvalidInput, shown
 
+EMPTY = ("poll", "hibernate", "terminate")
 ON_DEAD = ("continue", "block")
 ORDERINGS = ("unordered", "fifo", "per_key")
 NAME_LIMIT = 200
 LARGEST = 256 * 1_048_576
 """Bytes; a message above this does not fit into a statement of every database."""
 
-
 DEEPEST = 1_000_000_000_000
+LARGEST_AMOUNT = 1e15
+
+Reader = Callable[[str, Any], Any]
 
 
 class QueueSpec(msgspec.Struct, frozen=True):
@@ -37,6 +43,16 @@ class QueueSpec(msgspec.Struct, frozen=True):
     max_depth: int | None = None
     owner: str | None = None
     history_limit: int = 100_000
+    empty: str = "poll"
+    requires: dict[str, str] = {}
+    concurrency: int | None = None
+    rate: Rate | None = None
+    key_concurrency: int | None = None
+    key_rate: Rate | None = None
+    budget: float | None = None
+    message_budget: float | None = None
+    max_time: float | None = None
+    max_repeats: int | None = None
 
     @property
     def ordered(self) -> bool:
@@ -64,48 +80,119 @@ def blocked_order_key(key: str | None) -> str:
     return "fifo" if key is None else "=" + key
 
 
-def queue_spec(settings: dict[str, Any]) -> QueueSpec:
+class QueueSettings(TypedDict, total=False):
+    """The keywords of `hf.queue(name, …)`, as users write them."""
+
+    lease: Duration
+    max_attempts: int
+    backoff: Backoff | str | Duration | Sequence[Duration] | None
+    ordering: str
+    on_dead: str
+    dead_letter: str | None
+    history: Duration
+    history_limit: int
+    max_age: Duration | None
+    max_size: int
+    max_depth: int | None
+    idempotency_window: Duration
+    dead_retention: Duration | None
+    owner: str | None
+    empty: str
+    requires: dict[str, str] | None
+    concurrency: int | None
+    rate: int | str | Rate | None
+    key_concurrency: int | None
+    key_rate: int | str | Rate | None
+    budget: float | None
+    message_budget: float | None
+    max_time: Duration | None
+    max_repeats: int | None
+
+
+def queue_spec(settings: QueueSettings) -> QueueSpec:
     """Checks what a user wrote in `hf.queue(name, …)`; what is not given has its default."""
-    known = set(QueueSpec.__struct_fields__)
     for name in settings:
-        if name not in known:
-            raise InvalidInput(f"queue() has no setting {name!r}; it knows {', '.join(sorted(known))}")
-    spec = QueueSpec(**{name: _read(name, value) for name, value in settings.items()})
-    if micros(spec.lease) < 1:
+        if name not in _READERS:
+            raise InvalidInput(f"queue() has no setting {name!r}; it knows {', '.join(sorted(_READERS))}")
+    return QueueSpec(**{name: _READERS[name](name, value) for name, value in settings.items()})
+
+
+def _length(name: str, value: Any) -> float:
+    return seconds(value, name)
+
+
+def _lease(name: str, value: Any) -> float:
+    if micros(value, name) < 1:
         raise InvalidInput("lease must be at least a microsecond")
-    return spec
+    return seconds(value, name)
 
 
-def _read(name: str, value: Any) -> Any:
-    if name in ("lease", "history", "idempotency_window"):
-        return seconds(value, name)
-    if name == "backoff":
-        return value if isinstance(value, Backoff) else backoff(value)
-    if name == "max_attempts" and (not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 10_000):
-        raise InvalidInput(f"max_attempts must be a whole number from 1 to 10000, not {shown(value)}")
-    if name == "ordering" and value not in ORDERINGS:
-        raise InvalidInput(f"ordering must be one of {', '.join(ORDERINGS)}, not {shown(value)}")
-    if name in ("max_age", "dead_retention") and value is not None:
-        return _lasting(name, seconds(value, name))
-    if name == "max_size" and (type(value) is not int or not 1 <= value <= LARGEST):
-        raise InvalidInput(f"max_size must be a whole number of bytes from 1 to {LARGEST}, not {shown(value)}")
-    if name == "max_depth" and value is not None and (type(value) is not int or not 1 <= value <= DEEPEST):
-        raise InvalidInput(
-            f"max_depth must be a whole number from 1 to {DEEPEST}, or None for no limit, not {shown(value)}"
-        )
-    if name == "history_limit" and (type(value) is not int or not 0 <= value <= DEEPEST):
-        raise InvalidInput(f"history_limit must be a whole number from 0 to {DEEPEST}, not {shown(value)}")
-    if name == "on_dead" and value not in ON_DEAD:
-        raise InvalidInput(f"on_dead must be one of {', '.join(ON_DEAD)}, not {shown(value)}")
-    if name in ("dead_letter", "owner") and value is not None:
-        return channel_name(value, name)
-    return value
-
-
-def _lasting(name: str, time: float) -> float:
+def _lasting(name: str, value: Any) -> float:
+    time = seconds(value, name)
     if micros(time) < 1:
         raise InvalidInput(f"{name} must be at least a microsecond; None means for ever")
     return time
+
+
+def _backoff(name: str, value: Any) -> Backoff:
+    return value if isinstance(value, Backoff) else backoff(value)
+
+
+def _one_of(words: tuple[str, ...]) -> Reader:
+    def read(name: str, value: Any) -> str:
+        if not isinstance(value, str) or value not in words:
+            raise InvalidInput(f"{name} must be one of {', '.join(words)}, not {shown(value)}")
+        return value
+
+    return read
+
+
+def _whole(least: int, most: int, unit: str = "") -> Reader:
+    def read(name: str, value: Any) -> int:
+        if type(value) is not int or not least <= value <= most:
+            raise InvalidInput(f"{name} must be a whole number{unit} from {least} to {most}, not {shown(value)}")
+        return value
+
+    return read
+
+
+def amount(name: str, value: Any) -> float:
+    """Checks a budget."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST_AMOUNT:
+        raise InvalidInput(f"{name} must be a number above 0 and up to 1e15, or None for no limit, not {shown(value)}")
+    return float(value)
+
+
+def _or_none(reader: Reader) -> Reader:
+    return lambda name, value: None if value is None else reader(name, value)
+
+
+_READERS: dict[str, Reader] = {
+    "lease": _lease,
+    "max_attempts": _whole(1, 10_000),
+    "backoff": _backoff,
+    "ordering": _one_of(ORDERINGS),
+    "on_dead": _one_of(ON_DEAD),
+    "dead_letter": _or_none(lambda name, value: channel_name(value, name)),
+    "history": _length,
+    "history_limit": _whole(0, DEEPEST),
+    "max_age": _or_none(_lasting),
+    "max_size": _whole(1, LARGEST, " of bytes"),
+    "max_depth": _or_none(_whole(1, DEEPEST)),
+    "idempotency_window": _length,
+    "dead_retention": _or_none(_lasting),
+    "owner": _or_none(lambda name, value: channel_name(value, name)),
+    "empty": _one_of(EMPTY),
+    "requires": lambda name, value: {} if value is None else labels(value, name),
+    "concurrency": _or_none(_whole(1, MOST)),
+    "rate": _or_none(lambda name, value: rate(value, name)),
+    "key_concurrency": _or_none(_whole(1, MOST)),
+    "key_rate": _or_none(lambda name, value: rate(value, name)),
+    "budget": _or_none(amount),
+    "message_budget": _or_none(amount),
+    "max_time": _or_none(_lasting),
+    "max_repeats": _or_none(_whole(2, 1_000)),
+}
 
 
 def channel_name(name: str, what: str = "name") -> str:

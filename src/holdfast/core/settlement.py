@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from holdfast.core.lifecycle import Event
-from holdfast.core.message import Failure, Lease, MessageId
+from holdfast.core.message import Failure, Lease, MessageId, NewMessage
 
 
 class Settlement(msgspec.Struct, gc=False):
     """The end of one claim. `member` is its place in a run, or None for a row with a lease of its own.
 
-    `alone` says that the message's next attempt, if it has one, must not share a claim.
+    `alone` says that the message's next attempt, if it has one, must not share a claim. `followed_by` are messages that
+    arrive in the same transaction, if the claim still holds.
     """
 
     lease: Lease
@@ -23,3 +26,4 @@ class Settlement(msgspec.Struct, gc=False):
     failure: Failure | None = None
     alone: bool = False
     result: bytes | None = None
+    followed_by: Sequence[NewMessage] = ()

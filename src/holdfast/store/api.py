@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from holdfast.core.commitments import CommitmentResult
+from holdfast.core.crew import Attachment, Beat, ConsumerStatus
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord, Selection
+from holdfast.core.effort import Effort, Standing
 from holdfast.core.health import Finding
 from holdfast.core.message import Duplicate, Lease, Message, MessageId, MessageStatus, NewMessage
 from holdfast.core.notice import Notice, OwnerSpec
@@ -41,11 +44,20 @@ class Grant(msgspec.Struct, gc=False):
     message: Message
 
 
+class Seat(msgspec.Struct, frozen=True):
+    """One of the places of a pool, held until `until` unless it is kept. The token says by whom."""
+
+    number: int
+    worker: str
+    token: MessageId
+    until: int
+
+
 class ClaimRequest(msgspec.Struct):
     """Who wants what. `ack` is settled on the way, in the same transaction where that is possible.
 
     `alone_first` begins with a row that must be held alone, if there is one: asked for now and then, it keeps such
-    rows from being passed by for ever.
+    rows from being passed by for ever. `alone` says whether there may be any: not for one who holds such a row.
     """
 
     channels: Sequence[Channel]
@@ -54,6 +66,7 @@ class ClaimRequest(msgspec.Struct):
     lease: int | None = None
     ack: Sequence[Settlement] = ()
     alone_first: bool = False
+    alone: bool = True
 
     def term(self, channel: Channel) -> int:
         """How long a lease lasts, in microseconds."""
@@ -96,6 +109,14 @@ class Messages(Protocol):
     def sweep(self, channel: Channel, limit: int, worker: str | None = None) -> int: ...
 
 
+class Upkeep(Protocol):
+    """What time does to a queue, duty by duty: each call is one short transaction; how much it found to do."""
+
+    def take_back(self, channel: Channel, limit: int) -> int: ...
+    def expire(self, channel: Channel, limit: int) -> int: ...
+    def prune(self, channel: Channel, limit: int) -> int: ...
+
+
 class Acts(Protocol):
     """What an operator does to messages."""
 
@@ -129,11 +150,19 @@ class Letters(Protocol):
     def audit(self, tenant: str, limit: int, before: int | None) -> list[AuditRecord]: ...
 
 
-class Notices(Protocol):
-    """Owners, and the notices that wait for their answer."""
+class Owners(Protocol):
+    """Who answers."""
 
     def declare(self, tenant: str, name: str, spec: OwnerSpec) -> None: ...
-    def owners(self, tenant: str) -> dict[str, OwnerSpec]: ...
+    def all(self, tenant: str) -> dict[str, OwnerSpec]: ...
+
+
+class Notices(Protocol):
+    """What waits for an owner's answer."""
+
+    def post(
+        self, tenant: str, kind: str, about: str, error: str, owner: str | None = None, queue: str | None = None
+    ) -> MessageId: ...
     def is_due(self, tenant: str) -> bool: ...
     def escalate(self, tenant: str, limit: int) -> int: ...
     def find(
@@ -142,6 +171,51 @@ class Notices(Protocol):
     def acknowledge(self, tenant: str, actor: str, ids: Sequence[MessageId], remark: str | None) -> int: ...
     def take_untold(self, tenant: str, owner: str | None, limit: int) -> list[Notice]: ...
     def note_told(self, ids: Sequence[MessageId]) -> None: ...
+
+
+class Commitments(Protocol):
+    """How the checks of commitments went."""
+
+    def keep(self, group: int, message_id: MessageId, attempt: int, results: Sequence[CommitmentResult]) -> None: ...
+    def of(self, tenant: str, message_id: MessageId) -> list[CommitmentResult]: ...
+
+
+class Efforts(Protocol):
+    """What messages and their queues have taken so far. A report about a lost claim changes nothing, and gets None."""
+
+    def spend(self, claim: Settlement, amount: float) -> Standing | None: ...
+    def act(self, claim: Settlement, action: str) -> Standing | None: ...
+    def begin(self, claims: Sequence[Settlement]) -> list[Effort | None]: ...
+    def spent(self, channel: Channel) -> float: ...
+    def reset(self, channel: Channel, actor: str) -> float: ...
+
+
+class Seats(Protocol):
+    """At most so many consumers of a pool at a time. A seat is a lease: who is gone holds none for long."""
+
+    def take(self, tenant: str, pool: str, worker: str, most: int, term_micros: int) -> Seat | None: ...
+    def keep(self, tenant: str, pool: str, seat: Seat, term_micros: int) -> bool: ...
+    def leave(self, tenant: str, pool: str, seat: Seat) -> bool: ...
+    def taken(self, tenant: str, pool: str) -> list[Seat]: ...
+
+
+class Leaders(Protocol):
+    """One worker at a time for each duty. `worker` is another text for every start of a process."""
+
+    def lead(self, tenant: str, duty: str, worker: str, term_micros: int) -> bool: ...
+    def step_down(self, tenant: str, duty: str, worker: str) -> None: ...
+
+
+class Crew(Protocol):
+    """Running consumers, and what was changed about the queues they take from. A change rings `store.crew.CREW`."""
+
+    def beat(self, tenant: str, beat: Beat) -> None: ...
+    def leave(self, tenant: str, worker_id: str) -> None: ...
+    def workers(self, tenant: str) -> list[ConsumerStatus]: ...
+    def forget(self, tenant: str, limit: int) -> int: ...
+    def attach(self, tenant: str, consumer: str, queue: str, weight: float | None, empty: str | None) -> None: ...
+    def detach(self, tenant: str, consumer: str, queue: str) -> None: ...
+    def attachments(self, tenant: str, consumer: str | None) -> list[Attachment]: ...
 
 
 class Schedules(Protocol):
@@ -169,6 +243,7 @@ class Bell(Protocol):
     """One sleeper's ear. Ringing is a hint: whoever wakes looks, and whoever is not woken looks anyway, later."""
 
     def wait(self, channels: Sequence[int], timeout: float) -> bool: ...
+    def poke(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -205,13 +280,27 @@ class Store(Protocol):
     @property
     def messages(self) -> Messages: ...
     @property
+    def upkeep(self) -> Upkeep: ...
+    @property
     def acts(self) -> Acts: ...
     @property
     def reads(self) -> Reads: ...
     @property
     def letters(self) -> Letters: ...
     @property
+    def owners(self) -> Owners: ...
+    @property
     def notices(self) -> Notices: ...
+    @property
+    def crew(self) -> Crew: ...
+    @property
+    def seats(self) -> Seats: ...
+    @property
+    def leaders(self) -> Leaders: ...
+    @property
+    def efforts(self) -> Efforts: ...
+    @property
+    def commitments(self) -> Commitments: ...
     @property
     def schedules(self) -> Schedules: ...
     @property

@@ -13,13 +13,16 @@ from holdfast.core import run
 from holdfast.core.deadletter import add_to_history
 from holdfast.core.lifecycle import GIVES_ATTEMPT_BACK, Event, State, attempts_after
 from holdfast.core.settlement import Settlement
-from holdfast.store import depth, rows, tally
+from holdfast.store import arriving, depth, rows, tally
 from holdfast.store.burial import bury, end_replay
 from holdfast.store.posting import Insert
 from holdfast.store.rows import Content, HeldRow, NewRow
 from holdfast.store.transaction import Transaction
 
 Indexed = tuple[int, Settlement]
+
+ENDINGS = {Event.EXPIRED: State.EXPIRED, Event.CANCELED: State.CANCELED}
+"""Ends that leave a row to look at, and no dead letter."""
 
 
 def settle(tx: Transaction, insert: Insert, settlements: Sequence[Settlement]) -> list[bool]:
@@ -38,8 +41,16 @@ def settle(tx: Transaction, insert: Insert, settlements: Sequence[Settlement]) -
     for index in _settle_rows(tx, insert, singles):
         applied[index] = True
         tally.settled(tx, settlements[index].lease, settlements[index].event)
-    _keep_results(tx, [one for one, held in zip(settlements, applied, strict=True) if held and one.result is not None])
+    held = [settlement for settlement, still in zip(settlements, applied, strict=True) if still]
+    _keep_results(tx, [settlement for settlement in held if settlement.result is not None])
+    follow(tx, insert, held)
     return applied
+
+
+def follow(tx: Transaction, insert: Insert, held: Sequence[Settlement]) -> None:
+    """What a consumer wanted to happen together with the end of its claim."""
+    if new := [message for settlement in held for message in settlement.followed_by]:
+        arriving.insert(tx, insert, new)
 
 
 def _keep_results(tx: Transaction, settlements: Sequence[Settlement]) -> None:
@@ -126,8 +137,8 @@ def _move_out(tx: Transaction, insert: Insert, leaving: list[Settlement]) -> Non
 
 def _row_of(settlement: Settlement, content: Content, now: int) -> NewRow:
     attempts = attempts_after(settlement.attempt, settlement.event)
-    if settlement.event is Event.EXPIRED:
-        return NewRow(settlement.lease.group, content, state=State.EXPIRED, attempts=attempts)
+    if settlement.event in ENDINGS:
+        return NewRow(settlement.lease.group, content, state=ENDINGS[settlement.event], attempts=attempts)
     return NewRow(
         settlement.lease.group,
         content,
@@ -155,8 +166,8 @@ def _settle_rows(tx: Transaction, insert: Insert, settlements: list[Indexed]) ->
             _succeed(tx, chosen)
         elif event is Event.DIED:
             _die(tx, insert, chosen)
-        elif event is Event.EXPIRED:
-            _expire(tx, chosen)
+        elif event in ENDINGS:
+            _end(tx, chosen)
         else:
             _again(tx, chosen)
             continue
@@ -189,10 +200,10 @@ def _die(tx: Transaction, insert: Insert, chosen: list[tuple[Settlement, HeldRow
         tx.each("rows.remove", [{"group": group, "id": content.id}])
 
 
-def _expire(tx: Transaction, chosen: list[tuple[Settlement, HeldRow]]) -> None:
+def _end(tx: Transaction, chosen: list[tuple[Settlement, HeldRow]]) -> None:
     for settlement, row in chosen:
-        attempts = attempts_after(settlement.attempt, settlement.event)
-        rows.end(tx, settlement.lease.group, row.content.id, State.EXPIRED, row.replay_of, attempts)
+        attempts, state = attempts_after(settlement.attempt, settlement.event), ENDINGS[settlement.event]
+        rows.end(tx, settlement.lease.group, row.content.id, state, row.replay_of, attempts)
 
 
 def _again(tx: Transaction, chosen: list[tuple[Settlement, HeldRow]]) -> None:

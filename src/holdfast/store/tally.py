@@ -10,7 +10,7 @@ from holdfast.core.lifecycle import Event
 from holdfast.core.message import Lease
 from holdfast.store.transaction import Transaction
 
-_ENDS = {Event.ACKED, Event.DIED, Event.EXPIRED}
+_ENDS = {Event.ACKED, Event.DIED, Event.EXPIRED, Event.CANCELED}
 _FAILS = {Event.FAILED, Event.DIED}
 _NOTHING = {
     "arrived": 0,

@@ -121,7 +121,7 @@ def whole_runs(settlements: Sequence[Settlement]) -> dict[int, Lease]:
         if one.member is None:
             continue
         token = one.lease.token
-        if one.event is Event.ACKED and one.result is None and one.member not in acked[token]:
+        if one.event is Event.ACKED and _is_bare(one) and one.member not in acked[token]:
             acked[token].add(one.member)
             leases[token] = one.lease
         else:
@@ -155,6 +155,11 @@ def settle(tx: PostgresTransaction, settlements: Sequence[Settlement]) -> list[b
     return applied
 
 
+def _is_bare(settlement: Settlement) -> bool:
+    """Whether nothing has to be written but that the claim has ended."""
+    return settlement.result is None and not settlement.followed_by
+
+
 class Split(msgspec.Struct):
     """Some claims of one run, as one call of the server's function ends them."""
 
@@ -177,7 +182,7 @@ def splits(settlements: Sequence[Settlement]) -> list[Split]:
     return [
         _split([(index, settlements[index]) for index in by_token[token]])
         for token in sorted(by_token)
-        if all(settlements[i].event in _SIMPLE and settlements[i].result is None for i in by_token[token])
+        if all(settlements[i].event in _SIMPLE and _is_bare(settlements[i]) for i in by_token[token])
     ]
 
 
@@ -232,7 +237,8 @@ def _wish(request: ClaimRequest) -> dict[str, object]:
         "run_limits": int8_array([spec.run_limit(request.limit) for spec in specs]),
         "wanted": request.limit,
         "worker": request.worker,
-        "alone_first": request.alone_first,
+        "alone_first": request.alone_first and request.alone,
+        "alone": request.alone,
     }
 
 

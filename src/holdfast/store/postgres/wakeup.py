@@ -132,16 +132,25 @@ class Listener:
         self._thread = threading.Thread(target=self._run, name="holdfast-listen", daemon=True)
         self._thread.start()
 
-    def wait(self, wanted: set[int], seen: int, timeout: float) -> tuple[bool, int]:
-        """Until one of the wanted channels was rung after `seen`."""
+    def wait(self, wanted: set[int], seen: int, timeout: float, poked: threading.Event) -> tuple[bool, int]:
+        """Until one of the wanted channels was rung after `seen`, or the sleeper is poked."""
         deadline = time.monotonic() + timeout
         with self._changed:
             while True:
-                if self._everyone > seen or any(self._rung.get(channel, 0) > seen for channel in wanted):
+                if (
+                    poked.is_set()
+                    or self._everyone > seen
+                    or any(self._rung.get(channel, 0) > seen for channel in wanted)
+                ):
                     return True, self.count
                 left = deadline - time.monotonic()
                 if left <= 0 or not self._changed.wait(left):
                     return False, self.count
+
+    def nudge(self) -> None:
+        """Makes every sleeper look whether it was poked."""
+        with self._changed:
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Ends the thread, within the second that it listens at a time."""
@@ -182,11 +191,18 @@ class ConditionBell:
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
         self._seen = listener.count
+        self._poked = threading.Event()
 
     def wait(self, channels: Sequence[int], timeout: float) -> bool:
         """True as soon as one of the channels was rung since the last look."""
-        rung, self._seen = self._listener.wait(set(channels), self._seen, timeout)
+        rung, self._seen = self._listener.wait(set(channels), self._seen, timeout, self._poked)
+        self._poked.clear()
         return rung
+
+    def poke(self) -> None:
+        """Wakes this sleeper, from another thread."""
+        self._poked.set()
+        self._listener.nudge()
 
     def close(self) -> None:
         """Nothing to take away."""

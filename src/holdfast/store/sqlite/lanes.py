@@ -32,7 +32,7 @@ def insert(tx: SqliteTransaction, new: Sequence[NewMessage]) -> None:
 def claim(tx: SqliteTransaction, request: ClaimRequest) -> Claimed:
     """Acks what came along, then takes due rows and lane runs, priority by priority, until the limit is reached."""
     acked = settle(tx, insert, request.ack)
-    if request.alone_first:
+    if request.alone_first and request.alone:
         for channel in request.channels:
             if alone := tx.all("rows.due_alone", group=channel.group):
                 tally.add(tx, channel.group, claimed=1)
@@ -90,7 +90,7 @@ def _due_rows(
     tx: SqliteTransaction, request: ClaimRequest, channel: Channel, lane: int, grants: list[Grant]
 ) -> list[Row]:
     room = request.limit - len(grants)
-    due = tx.all("rows.due", group=channel.group, lane=lane, limit=1, alone=not grants)
+    due = tx.all("rows.due", group=channel.group, lane=lane, limit=1, alone=request.alone and not grants)
     if not due or due[0][4] or room == 1:
         return due
     return tx.all("rows.due", group=channel.group, lane=lane, limit=room, alone=False)

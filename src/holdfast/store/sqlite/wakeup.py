@@ -132,6 +132,7 @@ class DatagramBell:
     """One sleeper's socket, and its eye on the file."""
 
     def __init__(self, address: str, path: str, watch: Watch, dormitory: Dormitory) -> None:
+        self._address = address
         self._path = path
         self._watch = watch
         self._dormitory = dormitory
@@ -159,6 +160,11 @@ class DatagramBell:
                     return True
                 if time.monotonic() >= deadline:
                     return False
+
+    def poke(self) -> None:
+        """Wakes this sleeper, from another thread."""
+        with suppress(OSError):  # Closed, or full of rings: either way nobody sleeps on.
+            self._socket.sendto(b"*", self._address)
 
     def close(self) -> None:
         """Takes the socket away; in a forked child it is still the parent's."""
@@ -226,6 +232,9 @@ class PollingBell:
         """Always worth a look."""
         time.sleep(min(timeout, _POLL))
         return True
+
+    def poke(self) -> None:
+        """It looks soon anyway."""
 
     def close(self) -> None:
         """Nothing to take away."""

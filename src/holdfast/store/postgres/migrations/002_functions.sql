@@ -329,10 +329,11 @@ END
 $$;
 
 -- One claim: for each group in turn, priority by priority, due rows and then the lane, until the limit is reached.
--- With `alone_first` it begins with a row that must be alone, so that those are not passed by for ever.
+-- With `alone_first` it begins with a row that must be alone, so that those are not passed by for ever; who holds one
+-- already takes no other (`may_be_alone`).
 CREATE FUNCTION holdfast_claim(
     readers bigint[], first_lanes bigint[], terms bigint[], run_limits bigint[], wanted bigint, new_worker text,
-    alone_first boolean, given_now bigint
+    alone_first boolean, may_be_alone boolean, given_now bigint
 ) RETURNS SETOF holdfast_grant LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     moment bigint := holdfast_now(given_now);
@@ -360,7 +361,8 @@ BEGIN
             EXIT WHEN taken >= wanted;
             IF place_in.in_rows THEN
                 FOR found_row IN SELECT * FROM holdfast_claim_rows(readers[place], first_lanes[place] + place_in.level,
-                                         wanted - taken, moment, moment + terms[place], new_worker, taken = 0)
+                                         wanted - taken, moment, moment + terms[place], new_worker,
+                                         may_be_alone AND taken = 0)
                 LOOP
                     taken := taken + 1;
                     RETURN NEXT found_row.granted;

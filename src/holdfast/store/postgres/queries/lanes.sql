@@ -38,7 +38,7 @@ ORDER BY n.place
 SELECT group_id, token, until, attempt, member, lane, id, body, headers, key, correlation_id, reply_to, expires_at,
        enqueued_at
 FROM holdfast_claim(:readers::bigint[], :first_lanes::bigint[], :terms::bigint[], :run_limits::bigint[], :wanted::bigint,
-                    :worker::text, :alone_first, :now::bigint)
+                    :worker::text, :alone_first, :alone, :now::bigint)
 
 -- name: close_and_claim
 -- The same as runs.close_whole and then claim, in one statement: one round trip and one commit per turn of a consumer.
@@ -51,7 +51,7 @@ UNION ALL
 SELECT group_id, token, until, attempt, member, lane, id, body, headers, key, correlation_id, reply_to, expires_at,
        enqueued_at
 FROM holdfast_claim(:readers::bigint[], :first_lanes::bigint[], :terms::bigint[], :run_limits::bigint[], :wanted::bigint,
-                    :worker::text, :alone_first, :now::bigint)
+                    :worker::text, :alone_first, :alone, :now::bigint)
 
 -- name: member
 -- The message of a lane by id, in the columns that a row takes over.

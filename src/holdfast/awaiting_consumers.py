@@ -1,0 +1,81 @@
+"""Consumers for asyncio: `async def` handlers run on the loop that awaits `run`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Unpack
+
+from holdfast.consuming import GRACE, Consuming
+from holdfast.core.duration import Duration, seconds
+from holdfast.events import Happened
+
+if TYPE_CHECKING:
+    from holdfast.runtime.consumer import Consumer, ConsumerOptions, Handler, Middleware
+    from holdfast.runtime.pool import Pool, PoolOptions
+    from holdfast.runtime.runner import Runner
+
+
+class AsyncConsuming:
+    """The part of a client that works on messages by itself. See `Consuming`."""
+
+    _hf: Consuming
+
+    def consumer(self, *queues: str, **options: Unpack[ConsumerOptions]) -> Callable[[Handler], Consumer]:
+        """Makes a function the handler of these queues' messages. See `Holdfast.consumer`."""
+        return self._hf.consumer(*queues, **options)
+
+    def pool(self, consumer: Consumer | str, **options: Unpack[PoolOptions]) -> Pool:
+        """Runs several of a consumer, as many as its queues need. See `Holdfast.pool`."""
+        return self._hf.pool(consumer, **options)
+
+    def on(self, kind: type[Happened], callback: Callable[[Happened], object]) -> None:
+        """Calls this whenever something of that kind happens. See `Holdfast.on`."""
+        self._hf.on(kind, callback)
+
+    def around_execute(self, middleware: Middleware) -> Middleware:
+        """Runs a function around every handler. See `Holdfast.around_execute`."""
+        return self._hf.around_execute(middleware)
+
+    async def run(self, *consumers: Consumer | str, grace: Duration = GRACE) -> None:
+        """Works until SIGTERM, Ctrl-C or `stop()`. See `Holdfast.run`."""
+        from holdfast.runtime.signals import Signals
+
+        async with self.running(*consumers, grace=grace) as running:
+            with Signals(running.runner.on_signal):
+                await running.wait()
+
+    def running(self, *consumers: Consumer | str, grace: Duration = GRACE) -> AsyncRunning:
+        """Works until the end of an `async with` block. See `Holdfast.running`."""
+        return AsyncRunning(self._hf, self._hf._chosen(consumers), seconds(grace, "grace"))
+
+    def stop(self) -> None:
+        """Makes `run` stop."""
+        self._hf.stop()
+
+
+class AsyncRunning:
+    """Consumers at work on the loop that entered it. Handlers that run when it is left have the grace to finish."""
+
+    runner: Runner
+
+    def __init__(self, hf: Consuming, consumers: list[Consumer], grace: float) -> None:
+        self._hf = hf
+        self._consumers = consumers
+        self._grace = grace
+
+    async def wait(self) -> None:
+        """Until every consumer has ended."""
+        await asyncio.to_thread(self.runner.wait)
+
+    async def __aenter__(self) -> AsyncRunning:
+        from holdfast.runtime.runner import Runner
+
+        loop = asyncio.get_running_loop()
+        self.runner = self._hf._runner = Runner(self._hf._client(), self._consumers, self._grace, loop=loop)
+        await asyncio.to_thread(self.runner.start)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._hf._runner = None
+        await asyncio.to_thread(self.runner.stop)

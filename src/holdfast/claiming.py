@@ -1,0 +1,142 @@
+"""Claiming: looking for work, sleeping until there is some, and what is swept on the way."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from holdfast import endings, limits
+from holdfast.claims import Claim
+from holdfast.core.settlement import Settlement
+from holdfast.message_types import MessageTypes
+from holdfast.presence import Presence
+from holdfast.store.api import Bell, Channel, ClaimRequest, Grant
+
+if TYPE_CHECKING:
+    from holdfast.client import Holdfast
+
+LONGEST_NAP = 5.0
+"""A waiting claim looks at least this often, whether or not it was woken."""
+
+SHORTEST_NAP = 0.002
+
+ALONE_EVERY = 4
+"""One claim in so many begins with a message whose last holder went silent, whatever else is more urgent."""
+
+LONGEST_SWEEP = 0.05
+"""Seconds that a client spends on a sweep, turn by turn, when there is much to do."""
+
+Settle = Callable[[Sequence[Settlement]], list[bool]]
+
+
+class Claiming:
+    """What a client does to get claims, which are then in that client's hands."""
+
+    def __init__(self, client: Holdfast, types: MessageTypes, settle: Settle) -> None:
+        self._client = client
+        self._store = client.store
+        self._settings = client.settings
+        self._types = types
+        self._settle = settle
+        self._swept: dict[int, float] = {}
+        self._presence = Presence()
+        self._count = itertools.count(1)
+
+    def begin(self, request: ClaimRequest) -> None:
+        """What comes before a look: whose turn it is, and now and then a sweep."""
+        request.alone_first = next(self._count) % ALONE_EVERY == 0
+        moment = time.monotonic()
+        self.sweep([one for one in request.channels if moment >= self._swept.get(one.id, 0.0)], request.worker)
+
+    def look(self, request: ClaimRequest, finished: Sequence[Claim] = ()) -> list[Claim]:
+        """One look, and another if a lease has just run out. What came along in `ack` is settled."""
+        claims = self.once(request, finished)
+        request.ack = ()
+        if not claims and self._take_back_what_is_due(request):
+            claims = self.once(request)
+        return claims
+
+    def once(
+        self, request: ClaimRequest, finished: Sequence[Claim] = (), lost: list[Claim] | None = None
+    ) -> list[Claim]:
+        """One look; what comes back is still wanted. Messages that outlived their time end here, and do not count.
+
+        Claims in `ack` that were lost are added to `lost`; without it, nothing is kept and `LeaseLost` is raised.
+        """
+        while True:
+            claims = self._grasp(request, finished, lost)
+            over = [claim for claim in claims if _is_over(claim, request)]
+            if not over:
+                return claims
+            self._settle(endings.expired(over))
+            if len(over) < len(claims):
+                return [claim for claim in claims if not _is_over(claim, request)]
+            request.ack, finished = (), ()
+            self.sweep(request.channels, request.worker)
+
+    def patiently(self, request: ClaimRequest, bell: Bell, patience: float) -> list[Claim]:
+        """Sleeps until something is due, someone rings, or the time is over."""
+        deadline = time.monotonic() + patience
+        while True:
+            claims = self.once(request)
+            left = deadline - time.monotonic()
+            if claims or left <= 0:
+                return claims
+            self.nap(request, bell, min(left, LONGEST_NAP))
+
+    def nap(self, request: ClaimRequest, bell: Bell, longest: float, *also: int) -> bool:
+        """Sleeps until someone rings for these queues (or `also` for these numbers), or something is due there."""
+        self.sweep([one for one in request.channels if self._presence.is_due(one.id)], request.worker)
+        due = self._store.reads.next_due(request.channels)
+        if due is not None and due <= 0:
+            self.sweep(request.channels, request.worker)
+        numbers = [*(channel.id for channel in request.channels), *also]
+        return bell.wait(numbers, longest if due is None else min(longest, max(due, SHORTEST_NAP)))
+
+    def sweep(self, channels: Sequence[Channel], worker: str) -> None:
+        """Takes back what lapsed, in turns, for a while at most; and is seen doing so."""
+        for channel in channels:
+            self._swept[channel.id] = time.monotonic() + self._settings.sweep_every
+            seen, deadline = self._presence.note(channel.id, worker), time.monotonic() + LONGEST_SWEEP
+            while self._store.messages.sweep(channel, limits.SWEEP_LIMIT, seen) >= limits.SWEEP_LIMIT:
+                seen = None
+                if time.monotonic() > deadline:
+                    break
+
+    def _grasp(self, request: ClaimRequest, finished: Sequence[Claim], lost: list[Claim] | None) -> list[Claim]:
+        claimed = self._store.messages.claim(request)
+        claims = self._claims(request, claimed.grants)
+        self._types.dress(claims)
+        gone = endings.note(finished, request.ack, claimed.acked)
+        if lost is not None:
+            lost += gone
+            return claims
+        if gone and claims:
+            self._settle(endings.released(claims))
+        endings.refuse(gone)
+        return claims
+
+    def _claims(self, request: ClaimRequest, grants: Sequence[Grant]) -> list[Claim]:
+        by_group = {channel.group: channel for channel in request.channels}
+        return [
+            Claim(grant.message, grant.attempt, grant.lease, grant.member, by_group[grant.lease.group], self._client)
+            for grant in grants
+        ]
+
+    def _take_back_what_is_due(self, request: ClaimRequest) -> bool:
+        """Nothing to claim, but a lease may have just run out: whether it is worth another look."""
+        due = self._store.reads.next_due(request.channels)
+        if due is None or due > 0:
+            return False
+        self.sweep(request.channels, request.worker)
+        return True
+
+
+def _is_over(claim: Claim, request: ClaimRequest) -> bool:
+    """Whether a message's time was over when it was claimed."""
+    max_age = claim.channel.spec.max_age
+    if max_age is None and claim.message.expires_at is None:
+        return False
+    return claim.message.outlived(max_age, claim.lease.until - request.term(claim.channel))

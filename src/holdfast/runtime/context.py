@@ -1,0 +1,157 @@
+"""What a handler may know and do about the message that it works on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from holdfast.claims import Claim
+from holdfast.core import priority as priorities
+from holdfast.core.crew import Work
+from holdfast.core.duration import Duration
+from holdfast.core.message import Message, encode_json
+from holdfast.core.settlement import Settlement
+from holdfast.receipts import Receipt
+
+if TYPE_CHECKING:
+    from holdfast.runtime.hands import Hand
+    from holdfast.runtime.stops import Stop
+    from holdfast.runtime.worker import Worker
+
+_callbacks = threading.Lock()
+
+
+class Context:
+    """The second argument of a handler, if it has one.
+
+    >>> @hf.consumer("emails")
+    ... def send(message, context):
+    ...     context.progress(0.5)
+    ...     context.enqueue("log", {"sent": message.body, "attempt": context.attempt})
+    """
+
+    __slots__ = (
+        "_callbacks",
+        "_progress",
+        "_worker",
+        "claim",
+        "claimed",
+        "following",
+        "hand",
+        "settled",
+        "settlement",
+        "started",
+        "stop",
+        "stopped_at",
+        "took",
+    )
+
+    def __init__(self, worker: Worker, claim: Claim, claimed: float) -> None:
+        self._worker = worker
+        self.claim = claim
+        self.claimed = claimed
+        self.started = 0.0
+        self.took = 0.0
+        self.hand: Hand | None = None
+        self.stop: Stop | None = None
+        self.stopped_at = 0.0
+        self.settlement: Settlement | None = None
+        self.settled = False
+        self.following: list[Any] = []
+        self._callbacks: list[Callable[[], object]] = []
+        self._progress: Any = None
+
+    @property
+    def message(self) -> Message:
+        """The message."""
+        return self.claim.message
+
+    @property
+    def queue(self) -> str:
+        """The name of the queue that it came from."""
+        return self.claim.channel.name
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first attempt."""
+        return self.claim.attempt
+
+    @property
+    def max_attempts(self) -> int:
+        """How many there may be."""
+        return self.claim.channel.spec.max_attempts
+
+    @property
+    def deadline(self) -> float | None:
+        """When this attempt's `timeout` is over, in seconds since 1970; None if it has none."""
+        timeout = self._worker.consumer.timeout
+        return None if timeout is None else time.time() + self.started + timeout - time.monotonic()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether to stop: the lease was lost, the timeout is over, or the process has to end."""
+        return self.stop is not None
+
+    def on_cancel(self, callback: Callable[[], object]) -> None:
+        """Calls this, from another thread, when the handler is to stop; at once if it is."""
+        with _callbacks:
+            if self.stop is None:
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def progress(self, value: Any) -> None:
+        """Says how far it is, as any JSON value: seen with `hf.status(id)` and `hf.consumers()` a second later."""
+        encode_json(value, "progress")
+        self._progress = value
+        self._worker.on_progress()
+
+    def extend(self, duration: Duration | None = None) -> None:
+        """Renews the lease for `duration` from now. Seldom needed: it is renewed while the handler runs."""
+        self._worker.hf.extend(self.claim, duration)
+
+    def enqueue(
+        self,
+        queue: str,
+        body: Any,
+        *,
+        priority: int | str = priorities.NORMAL,
+        key: str | None = None,
+        delay: Duration = 0,
+        headers: dict[str, Any] | None = None,
+        correlation_id: str | None = None,
+        reply_to: str | None = None,
+        ttl: Duration | None = None,
+        idempotency_key: str | None = None,
+    ) -> Receipt:
+        """A message that arrives in the transaction of this one's ack; if the attempt fails, it never was."""
+        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key)
+        new = self._worker.hf._drafted(queue, [body], options)
+        self.following += new
+        return Receipt(new[0].id)
+
+    # --- for the runtime ----------------------------------------------------------------------------------------------
+
+    def halt(self, stop: Stop) -> None:
+        """Tells the handler to stop; once."""
+        with _callbacks:
+            if self.stop is not None:
+                return
+            self.stop = stop
+            self.stopped_at = time.monotonic()
+            callbacks = list(self._callbacks)
+        self._worker.stopped(self, stop)
+        for callback in callbacks:
+            callback()
+        if self.hand is not None:
+            self.hand.interrupt(self)
+
+    def now(self) -> int:
+        """About what the database's clock shows, whatever this computer's does."""
+        return self.claim.lease.since + round((time.monotonic() - self.claimed) * 1_000_000)
+
+    def work(self) -> Work:
+        """What is being done, for the list of consumers."""
+        return Work(self.claim.message.id, self.queue, self.attempt, self.claim.lease.since, self._progress)

@@ -1,0 +1,97 @@
+"""What a worker holds: its leases, the claims under each, and which of them have ended and wait to be settled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.core.message import Lease
+
+if TYPE_CHECKING:
+    from holdfast.runtime.context import Context
+
+SETTLE_WITHIN = 0.05
+"""Seconds that an outcome may wait for the rest of its run. A run that is settled whole costs the least."""
+
+
+class Held:
+    """One lease of this worker, and how long it surely lasts by this process's own clock."""
+
+    __slots__ = ("contexts", "ended", "first_ended", "lease", "left", "renewed", "term")
+
+    def __init__(self, lease: Lease, term: float, renewed: float) -> None:
+        self.lease = lease
+        self.term = term
+        self.renewed = renewed
+        self.contexts: list[Context] = []
+        self.left = 0
+        self.ended: list[Context] = []
+        self.first_ended = 0.0
+
+    @property
+    def ends(self) -> float:
+        """Before this moment nobody else can have its messages."""
+        return self.renewed + self.term
+
+    def unsettled(self) -> list[Context]:
+        """The claims that this lease is still needed for."""
+        return [context for context in self.contexts if not context.settled]
+
+
+class Ledger:
+    """Written by the worker's own thread only; others may look."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, Held] = {}
+        self.unfinished = 0
+
+    def open(self, contexts: Sequence[Context], term: float, claimed: float) -> None:
+        """New claims."""
+        for context in contexts:
+            lease = context.claim.lease
+            held = self._held.get(id(lease))
+            if held is None:
+                held = self._held[id(lease)] = Held(lease, term, claimed)
+            held.contexts.append(context)
+            held.left += 1
+        self.unfinished += len(contexts)
+
+    def end(self, contexts: Iterable[Context], now: float) -> None:
+        """Their handlers are done, or never began."""
+        for context in contexts:
+            held = self._held[id(context.claim.lease)]
+            if not held.ended:
+                held.first_ended = now
+            held.ended.append(context)
+            held.left -= 1
+            self.unfinished -= 1
+
+    def ready(self, now: float, everything: bool) -> list[Context]:
+        """What is to be settled now: runs that are through, and what has waited long enough for the rest of its run."""
+        return [
+            context
+            for held in self._held.values()
+            if held.ended and (everything or held.left == 0 or now - held.first_ended >= SETTLE_WITHIN)
+            for context in held.ended
+        ]
+
+    def settled(self, contexts: Iterable[Context]) -> None:
+        """They are settled, or lost."""
+        leases = {}
+        for context in contexts:
+            context.settled = True
+            leases[id(context.claim.lease)] = True
+        for key in leases:
+            held = self._held[key]
+            held.ended = [context for context in held.ended if not context.settled]
+            if not held.ended and held.left == 0:
+                del self._held[key]
+
+    def due(self, now: float) -> float | None:
+        """Seconds until something has waited long enough; None if nothing waits."""
+        waiting = [held.first_ended for held in self._held.values() if held.ended]
+        return max(0.0, min(waiting) + SETTLE_WITHIN - now) if waiting else None
+
+    def held(self) -> list[Held]:
+        """All leases, for those who renew them and watch over them."""
+        return list(self._held.values())

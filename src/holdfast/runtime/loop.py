@@ -1,0 +1,149 @@
+"""Hands for `async def` handlers: tasks on one event loop, each running one handler after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.duration import Duration
+from holdfast.receipts import Receipt
+from holdfast.runtime.context import Context
+from holdfast.runtime.hands import Hand
+
+if TYPE_CHECKING:
+    from holdfast.runtime.worker import Worker
+
+_BREATH = 0.01
+"""Seconds after which a busy hand lets others on the loop have their turn."""
+
+
+class Loop:
+    """An event loop: the caller's own, or one in a thread of ours."""
+
+    def __init__(self, given: asyncio.AbstractEventLoop | None = None) -> None:
+        self.loop = given or asyncio.new_event_loop()
+        self._thread: threading.Thread | None = None
+        if given is None:
+            self._thread = threading.Thread(target=self._run, name="holdfast-loop", daemon=True)
+            self._thread.start()
+
+    def close(self, timeout: float) -> None:
+        """Ends our own loop; one that a handler blocks is left behind."""
+        if self._thread is not None:
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self._thread.join(timeout)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+        finally:
+            self.loop.close()
+
+
+class LoopHand(Hand):
+    """A task. An interrupt is the cancellation of what it awaits."""
+
+    def __init__(self, worker: Worker, loop: Loop, filled: Filled) -> None:
+        super().__init__(worker)
+        self._loop = loop.loop
+        self._filled = filled
+        self._done = threading.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._loop.call_soon_threadsafe(self._start)
+
+    def interrupt(self, context: Context) -> None:
+        self._loop.call_soon_threadsafe(self._cancel, context)
+
+    def join(self, timeout: float) -> None:
+        """Waits for the task, which ends when the shelf is closed."""
+        self._done.wait(timeout)
+
+    def _start(self) -> None:
+        self._task = self._loop.create_task(self._run())
+
+    def _cancel(self, context: Context) -> None:
+        if self.current is context and self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        shelf, breath = self.worker.shelf, time.monotonic() + _BREATH
+        try:
+            while not self.abandoned:
+                context = shelf.take_now()
+                if context is not None and context.stop is not None:
+                    self.worker.skip(context)
+                elif context is not None:
+                    await self._work(context)
+                elif shelf.closed:
+                    return
+                else:
+                    await self._filled.wait()
+                if time.monotonic() > breath:
+                    await asyncio.sleep(0)
+                    breath = time.monotonic() + _BREATH
+        finally:
+            self._done.set()
+
+    async def _work(self, context: Context) -> None:
+        result: Any = None
+        problem: BaseException | None = None
+        self.begin(context)
+        try:
+            result = await self.worker.call(context)
+        except asyncio.CancelledError as cancelled:
+            if context.stop is None:
+                self._hand_back(context)  # Someone else ends the whole loop.
+                raise
+            assert self._task is not None, "it is running"
+            self._task.uncancel()
+            problem = cancelled
+        except BaseException as raised:
+            problem = raised
+        if self.let_go(context):
+            self.worker.finished(context, result, problem)
+
+    def _hand_back(self, context: Context) -> None:
+        if self.let_go(context):
+            self.worker.cut_off(context)
+
+
+class Filled:
+    """Tells the hands of one worker that there is something on the shelf."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop.loop
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def __call__(self) -> None:
+        """From any thread."""
+        self._loop.call_soon_threadsafe(self._wake)
+
+    async def wait(self) -> None:
+        """Until it is called."""
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.append(future)
+        await future
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+
+class AsyncContext(Context):
+    """A context whose calls that ask the database are awaited."""
+
+    __slots__ = ()
+
+    async def extend(self, duration: Duration | None = None) -> None:  # type: ignore[override]
+        """Renews the lease for `duration` from now."""
+        await asyncio.to_thread(super().extend, duration)
+
+    async def enqueue(self, queue: str, body: Any, **options: Any) -> Receipt:  # type: ignore[override]
+        """A message that arrives in the transaction of this one's ack. See `Context.enqueue`."""
+        return await asyncio.to_thread(partial(super().enqueue, queue, body, **options))

@@ -1,0 +1,130 @@
+"""Keeping leases: a thread that renews them, and one that stops handlers whose time is over.
+
+They are two because renewing may wait for the database, and stopping must not.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from holdfast import endings
+from holdfast.errors import HoldfastError
+from holdfast.runtime.ledger import Held
+from holdfast.runtime.stops import Stop
+
+if TYPE_CHECKING:
+    from holdfast.runtime.context import Context
+    from holdfast.runtime.worker import Worker
+
+log = logging.getLogger("holdfast")
+
+RENEW_AFTER = 1 / 3
+"""Of a lease; so two tries may fail."""
+
+STOP_BEFORE = 1 / 10
+"""Of a lease: a handler whose lease could not be renewed is told to stop so long before its end, or a second."""
+
+STUBBORN = 5.0
+"""Seconds after which a handler that was told to stop, and did not, is given up."""
+
+TICK = 0.05
+
+Workers = Callable[[], Iterable["Worker"]]
+
+
+class Rounds:
+    """A thread that makes its round every now and then, more often the shorter the leases are."""
+
+    def __init__(self, workers: Workers, name: str, part: float) -> None:
+        self._workers = workers
+        self._part = part
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"holdfast-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Begins."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends, and waits for it."""
+        self._over.set()
+        self._thread.join(timeout=2.0)
+
+    def round(self, now: float) -> float:
+        """Does what is due; the shortest lease that it met, in seconds."""
+        raise AssertionError("every kind of round says what it does")
+
+    def _run(self) -> None:
+        wait = TICK
+        while not self._over.wait(wait):
+            wait = min(1.0, max(0.005, self.round(time.monotonic()) * self._part))
+
+
+class Renewal(Rounds):
+    """Renews every lease that is a third over."""
+
+    def __init__(self, workers: Workers) -> None:
+        super().__init__(workers, "renewal", RENEW_AFTER / 4)
+
+    def round(self, now: float) -> float:
+        shortest = 12.0
+        for worker in self._workers():
+            due = defaultdict(list)
+            for held in worker.ledger.held():
+                shortest = min(shortest, held.term)
+                if now >= held.renewed + held.term * RENEW_AFTER:
+                    due[held.term].append(held)
+            for term, leases in due.items():
+                self._renew(worker, leases, term)
+        return shortest
+
+    def _renew(self, worker: Worker, leases: list[Held], term: float) -> None:
+        """One claim stands for all that share its lease."""
+        chosen = [(held, unsettled[0]) for held in leases if (unsettled := held.unsettled())]
+        started = time.monotonic()
+        claims = [context.claim for _, context in chosen]
+        try:
+            ends = worker.hf.store.messages.extend(endings.acked(claims), round(term * 1_000_000))
+        except HoldfastError as problem:
+            log.warning("consumer %s: leases could not be renewed: %s", worker.consumer.name, problem)
+            return
+        for (held, context), until in zip(chosen, ends, strict=True):
+            if until is not None:
+                held.renewed = started
+                held.lease.until = until
+            elif not context.settled:
+                for other in held.unsettled():
+                    other.halt(Stop.LOST)
+
+
+class Watch(Rounds):
+    """Stops handlers at their timeout, and before a lease ends that could not be renewed."""
+
+    def __init__(self, workers: Workers) -> None:
+        super().__init__(workers, "watch", 1 / 20)
+
+    def round(self, now: float) -> float:
+        shortest = 1.0
+        for worker in self._workers():
+            timeout = worker.consumer.timeout
+            for context in worker.running():
+                if timeout is not None:
+                    shortest = min(shortest, timeout)
+                    if now >= context.started + timeout:
+                        context.halt(Stop.TIMEOUT)
+                self._give_up(worker, context, now)
+            for held in worker.ledger.held():
+                shortest = min(shortest, held.term)
+                if now >= held.ends - min(1.0, held.term * STOP_BEFORE):
+                    for context in held.unsettled():
+                        context.halt(Stop.LEASE)
+        return shortest
+
+    def _give_up(self, worker: Worker, context: Context, now: float) -> None:
+        if context.stop is not None and now >= context.stopped_at + STUBBORN:
+            worker.give_up(context)

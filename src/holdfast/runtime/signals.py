@@ -1,0 +1,36 @@
+"""SIGTERM and Ctrl-C: the first asks, the second insists."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from types import FrameType, TracebackType
+from typing import Any
+
+STOPPING = (signal.SIGTERM, signal.SIGINT)
+
+
+class Signals:
+    """While inside, signals only note themselves down; `on_signal` is told how many there were. Main thread only."""
+
+    def __init__(self, on_signal: Callable[[int], None], numbers: Sequence[int] = STOPPING) -> None:
+        self._on_signal = on_signal
+        self._numbers = numbers
+        self._count = 0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Signals:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._note) for number in self._numbers}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._count += 1
+        self._on_signal(self._count)

@@ -1,0 +1,18 @@
+"""Why a handler has to stop before it is done."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Stop(StrEnum):
+    """The reasons, as they stand in error histories."""
+
+    LOST = "the lease was lost: someone else has the message, or it was canceled"
+    LEASE = "the lease could not be renewed in time: the database did not answer"
+    TIMEOUT = "timed out"
+    SHUTDOWN = "the worker had to stop while this was running"
+
+
+class Interrupted(BaseException):
+    """Raised inside a handler that has to stop. Not an `Exception`: one that survives any error would survive it."""

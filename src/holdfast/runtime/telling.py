@@ -1,0 +1,55 @@
+"""Events of a worker: how the end of a claim is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast import events
+from holdfast.core.lifecycle import Event
+from holdfast.events import Listeners, MessageEvent
+
+if TYPE_CHECKING:
+    from holdfast.runtime.context import Context
+    from holdfast.runtime.worker import Worker
+
+KINDS: dict[Event, type[MessageEvent]] = {
+    Event.ACKED: events.MessageSucceeded,
+    Event.FAILED: events.MessageFailed,
+    Event.DIED: events.MessageDied,
+    Event.SNOOZED: events.MessageSnoozed,
+    Event.CANCELED: events.MessageCanceled,
+    Event.RELEASED: events.MessageReleased,
+}
+
+
+def tell(listeners: Listeners, kind: type[MessageEvent], worker: Worker, context: Context, **more: Any) -> None:
+    """Of something that happened to a message, if anyone wants to hear."""
+    if listeners.want(kind):
+        claim = context.claim
+        listeners.tell(
+            kind(
+                consumer=worker.consumer.name,
+                worker=worker.id,
+                queue=claim.queue,
+                id=claim.message.id,
+                attempt=claim.attempt,
+                **more,
+            )
+        )
+
+
+def tell_end(listeners: Listeners, worker: Worker, context: Context) -> None:
+    """Of how a claim has ended."""
+    settlement = context.settlement
+    kind = KINDS[settlement.event if settlement is not None else Event.ACKED]
+    if not listeners.want(kind):
+        return
+    more: dict[str, Any] = {}
+    if kind in (events.MessageSucceeded, events.MessageFailed, events.MessageDied):
+        more["seconds"] = context.took
+    if settlement is not None and settlement.failure is not None:
+        more["error"] = settlement.failure.error
+    if kind in (events.MessageFailed, events.MessageSnoozed):
+        assert settlement is not None, "only an ack has none"
+        more["delay"] = settlement.delay / 1_000_000
+    tell(listeners, kind, worker, context, **more)

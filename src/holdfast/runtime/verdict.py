@@ -1,0 +1,56 @@
+"""What a handler did, as the settlement that ends its claim."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast import endings
+from holdfast.core.settlement import Settlement
+from holdfast.errors import HoldfastError
+from holdfast.outcomes import Cancel, DeadLetter, Retry, Snooze
+from holdfast.runtime.stops import Stop
+
+if TYPE_CHECKING:
+    from holdfast.runtime.consumer import Consumer
+    from holdfast.runtime.context import Context
+
+
+def succeeded(context: Context, result: Any) -> Settlement:
+    """It returned: done, with its result and what it wanted to follow."""
+    try:
+        (settlement,) = endings.acked([context.claim], result)
+    except HoldfastError as problem:
+        return failed_with(context, problem)
+    settlement.followed_by = context.following
+    return settlement
+
+
+def failed(consumer: Consumer, context: Context, problem: BaseException) -> Settlement:
+    """It raised. An outcome is a decision; anything else is a failure, for good if the consumer says so."""
+    claim = context.claim
+    if context.stop is not None and not isinstance(problem, Snooze | Cancel | DeadLetter):
+        return stopped(consumer, context)
+    match problem:
+        case Snooze():
+            return endings.snoozed([claim], problem.delay(context.now()))[0]
+        case Cancel():
+            return endings.canceled([claim])[0]
+        case DeadLetter():
+            return endings.nacked([claim], str(problem), None, permanent=True)[0]
+        case Retry():
+            return endings.nacked([claim], str(problem), problem.after, permanent=False)[0]
+    return endings.nacked([claim], problem, None, permanent=isinstance(problem, consumer.permanent))[0]
+
+
+def failed_with(context: Context, problem: BaseException) -> Settlement:
+    """The work was done, and could not be recorded as it was meant to be."""
+    return endings.nacked([context.claim], problem, None, permanent=False)[0]
+
+
+def stopped(consumer: Consumer, context: Context) -> Settlement:
+    """It had to stop. An attempt that has begun is spent, whoever's fault it was."""
+    reason = str(context.stop)
+    if context.stop is Stop.TIMEOUT:
+        reason = f"{Stop.TIMEOUT} after {consumer.timeout:g} s"
+    delay = 0 if context.stop is Stop.SHUTDOWN else None
+    return endings.nacked([context.claim], reason, delay, permanent=False)[0]

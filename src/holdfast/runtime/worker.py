@@ -1,0 +1,397 @@
+"""A consumer at work: one thread claims ahead for the hands and settles what they have done."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from holdfast import endings
+from holdfast.claiming import LONGEST_NAP
+from holdfast.core.lifecycle import Event
+from holdfast.core.pace import Pace
+from holdfast.core.settlement import Settlement
+from holdfast.errors import HoldfastError
+from holdfast.events import ConsumerStarted, ConsumerStopped, HandlerStopped, MessageLost, MessageStarted, RuntimeEvent
+from holdfast.runtime import telling, verdict
+from holdfast.runtime.attachments import Attachments
+from holdfast.runtime.consumer import Consumer, Middleware
+from holdfast.runtime.context import Context
+from holdfast.runtime.hands import Hand
+from holdfast.runtime.ledger import Ledger
+from holdfast.runtime.shelf import Shelf
+from holdfast.runtime.stops import Interrupted, Stop
+from holdfast.store.api import Bell, ClaimRequest
+from holdfast.store.crew import CREW
+
+if TYPE_CHECKING:
+    from holdfast.client import Holdfast
+    from holdfast.runtime.solitude import Solitude
+
+log = logging.getLogger("holdfast")
+
+Call = Callable[[Context], Any]
+
+SAFETY_NAP = 60.0
+"""Seconds after which a hibernating consumer looks, even if nobody woke it."""
+
+HOARDED = 1.0
+"""Seconds of one handler after which what lies ready behind it is handed back for others."""
+
+LONGEST_REST = 5.0
+"""Seconds between two tries while the database is away."""
+
+
+class Worker:
+    """One consumer of this process. Started by the runner, stopped by `stop`, or by an empty queue if told so."""
+
+    def __init__(
+        self, hf: Holdfast, consumer: Consumer, solitude: Solitude, make_hand: Callable[[Worker], Hand]
+    ) -> None:
+        self.hf = hf
+        self.consumer = consumer
+        self.id = f"{hf.worker}:{consumer.name}:{os.urandom(3).hex()}"
+        self.attachments = Attachments(consumer)
+        self.handled = 0
+        self.failures = 0
+        self.on_progress: Callable[[], None] = lambda: None
+        self.shelf = Shelf()
+        self.ledger = Ledger()
+        self.hands: list[Hand] = []
+        self._make_hand = make_hand
+        self._solitude = solitude
+        self._solitary: Context | None = None
+        self._listeners = hf._listeners
+        self._pace = Pace()
+        self._done: deque[Context] = deque()
+        self._wake = threading.Event()
+        self._bell: Bell | None = None
+        self._low = 0
+        self._busy = 0.0
+        self._hibernates = False
+        self._stopping = False
+        self._grace_ends = 0.0
+        self._troubles = 0
+        self.failed = False
+        self.ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"holdfast-{consumer.name}-claims", daemon=True)
+        self.call = self._how_to_call()
+
+    # --- for the runner -----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begins to claim."""
+        self.hands = [self._make_hand(self) for _ in range(self.consumer.concurrency)]
+        self._thread.start()
+
+    def stop(self, grace: float) -> None:
+        """No more claims; what is not begun goes back, what runs has `grace` seconds. Again: less of them."""
+        self._grace_ends = time.monotonic() + grace
+        self._stopping = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Makes the worker look at what has changed."""
+        self._wake.set()
+        bell = self._bell
+        if bell is not None:
+            bell.poke()
+
+    # --- for the hands ------------------------------------------------------------------------------------------------
+
+    def finished(self, context: Context, result: Any, problem: BaseException | None) -> None:
+        """A handler has ended; its outcome is settled soon."""
+        context.took = time.monotonic() - context.started
+        if problem is not None:
+            context.settlement = verdict.failed(self.consumer, context, problem)
+        elif result is not None or context.following:
+            context.settlement = verdict.succeeded(context, result)
+        self._done.append(context)
+        if len(self.shelf) <= self._low:
+            self.wake()
+
+    def skip(self, context: Context) -> None:
+        """Its time was over before a hand was free: as if it had never been claimed."""
+        (context.settlement,) = endings.released([context.claim])
+        self._done.append(context)
+        self.wake()
+
+    def cut_off(self, context: Context) -> None:
+        """The handler was ended by someone who ends everything."""
+        context.stop = Stop.SHUTDOWN
+        self.finished(context, None, Interrupted())
+
+    def give_up(self, context: Context) -> None:
+        """The handler did not stop when told to: another hand takes over, and its outcome no longer counts."""
+        if context.hand is not None and context.hand.abandon(context):
+            self.finished(context, None, Interrupted())
+            self.hands = [hand for hand in self.hands if not hand.abandoned] + [self._make_hand(self)]
+
+    def stopped(self, context: Context, reason: Stop) -> None:
+        """A handler is told to stop."""
+        telling.tell(self._listeners, HandlerStopped, self, context, reason=str(reason))
+
+    @property
+    def state(self) -> str:
+        """What it is doing, in a word."""
+        if self._stopping:
+            return "draining"
+        if self.ledger.unfinished:
+            return "working"
+        return "hibernating" if self._hibernates else "idle"
+
+    def busy_seconds(self) -> float:
+        """How long its handlers have run in all."""
+        now = time.monotonic()
+        return self._busy + sum(now - context.started for context in self.running())
+
+    def running(self) -> list[Context]:
+        """What the hands are working on."""
+        return [context for hand in self.hands if (context := hand.current) is not None]
+
+    # --- the loop -----------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        self._tell(ConsumerStarted, queues=list(self.consumer.queues))
+        try:
+            with self.hf._bells.borrowed() as bell:
+                while self._turn_safely(bell):
+                    pass
+        except Exception:
+            self.failed = True
+            log.exception("consumer %s has failed", self.consumer.name)
+        finally:
+            self.shelf.close()
+            self._tell(ConsumerStopped, reason="stopped" if self._stopping else "empty")
+            self.ended.set()
+
+    def _turn_safely(self, bell: Bell) -> bool:
+        try:
+            goes_on = self._turn(bell)
+            self._troubles = 0
+        except HoldfastError as problem:
+            self._troubles += 1
+            if self._troubles == 1:
+                log.warning("consumer %s: %s; it goes on as soon as it can", self.consumer.name, problem)
+            self._wake.wait(min(LONGEST_REST, 0.1 * 2**self._troubles))
+            return not (self._stopping and time.monotonic() > self._grace_ends)
+        return goes_on
+
+    def _turn(self, bell: Bell) -> bool:
+        """One look around; False when everything is over."""
+        self._wake.clear()
+        self._collect()
+        if self._stopping:
+            return self._wind_down()
+        self.attachments.refresh()
+        room = self._room()
+        if room == 0:
+            self._settle(self.ledger.ready(time.monotonic(), everything=False))
+            self._wait_for_hands()
+            return True
+        request = self._request(room)
+        return self._claim(request) or self._sleep(request, bell)
+
+    def _collect(self) -> None:
+        ended = []
+        while self._done:
+            ended.append(self._done.popleft())
+        if not ended:
+            return
+        took = sum(context.took for context in ended)
+        self._busy += took
+        self._pace.note(took, len(ended))
+        self.ledger.end(ended, time.monotonic())
+        if self._solitary is not None and self._solitary in ended:
+            self._solitary = None
+            self._solitude.give_back()
+
+    def _room(self) -> int:
+        """How many to claim; 0 while there is enough."""
+        most = self.consumer.concurrency + self._pace.ahead(self.consumer.concurrency, self._shortest_lease())
+        self._low = max(self.consumer.concurrency - 1, most // 2)
+        return most - self.ledger.unfinished if self.ledger.unfinished <= self._low else 0
+
+    def _request(self, room: int) -> ClaimRequest:
+        channels = self.attachments.channels()
+        lease = None if self.consumer.lease is None else round(self.consumer.lease * 1_000_000)
+        return ClaimRequest(channels, room, self.id, lease)
+
+    def _claim(self, request: ClaimRequest) -> bool:
+        """Settles what is ready and claims, in one transaction where that is possible."""
+        ready = self._settle_first(self.ledger.ready(time.monotonic(), everything=self.ledger.unfinished == 0))
+        request.ack = [_settlement(context) for context in ready]
+        request.alone = self._solitary is None and self._solitude.take()
+        lost: list[Any] = []
+        self.hf._claiming.begin(request)
+        started = time.monotonic()
+        try:
+            claims = self.hf._claiming.once(request, [context.claim for context in ready], lost)
+        except BaseException:
+            if request.alone:
+                self._solitude.give_back()
+            raise
+        self._settled(ready, lost)
+        contexts = [self._make_context(self, claim, started) for claim in claims]
+        self._keep_apart(contexts, request)
+        for channel in request.channels:
+            mine = [context for context in contexts if context.claim.channel is channel]
+            self.ledger.open(mine, request.term(channel) / 1_000_000, started)
+        self.shelf.put(contexts)
+        return bool(contexts)
+
+    def _keep_apart(self, contexts: list[Context], request: ClaimRequest) -> None:
+        """A process holds at most one message on its last attempt, so that a crash ends at most one of them."""
+        last = [context for context in contexts if _is_last(context)]
+        if last:
+            self._solitary = last[0]
+        elif request.alone:
+            self._solitude.give_back()
+
+    def _settle_first(self, ready: list[Context]) -> list[Context]:
+        """Settles alone what could be refused for reasons of its own; the others are left."""
+        risky = [context for context in ready if context.following and context.settlement is not None]
+        for context in risky:
+            assert context.settlement is not None, "chosen by it"
+            try:
+                applied = self.hf._settlements.call([context.settlement])
+            except HoldfastError as problem:
+                context.settlement = verdict.failed_with(context, problem)
+                applied = self.hf._settlements.call([context.settlement])
+            self._settled([context], [] if applied[0] else [context.claim])
+        return [context for context in ready if not context.settled]
+
+    def _settle(self, ready: list[Context]) -> None:
+        left = self._settle_first(ready)
+        if left:
+            settlements = [_settlement(context) for context in left]
+            applied = self.hf._settlements.call(settlements)
+            self._settled(left, endings.note([context.claim for context in left], settlements, applied))
+
+    def _settled(self, contexts: Sequence[Context], lost: Sequence[Any]) -> None:
+        self.ledger.settled(contexts)
+        gone = {id(claim) for claim in lost}
+        for context in contexts:
+            if id(context.claim) in gone:
+                self.failures += 1
+                telling.tell(self._listeners, MessageLost, self, context)
+            else:
+                self._count(context)
+                telling.tell_end(self._listeners, self, context)
+
+    def _count(self, context: Context) -> None:
+        event = Event.ACKED if context.settlement is None else context.settlement.event
+        self.handled += event in (Event.ACKED, Event.FAILED, Event.DIED, Event.CANCELED)
+        self.failures += event in (Event.FAILED, Event.DIED)
+
+    def _wait_for_hands(self) -> None:
+        due = self.ledger.due(time.monotonic())
+        self._wake.wait(HOARDED if due is None else min(due, HOARDED))
+        self._share()
+
+    def _share(self) -> None:
+        """What lies behind a slow handler is handed back, for other consumers."""
+        longest = max((time.monotonic() - context.started for context in self.running()), default=0.0)
+        if longest > HOARDED and len(self.shelf):
+            self._pace.note(longest, 1)
+            self._hand_back(self.shelf.clear())
+
+    def _hand_back(self, contexts: list[Context]) -> None:
+        for context in contexts:
+            (context.settlement,) = endings.released([context.claim])
+        self.ledger.end(contexts, time.monotonic())
+        self._settle(self.ledger.ready(time.monotonic(), everything=True))
+
+    def _sleep(self, request: ClaimRequest, bell: Bell) -> bool:
+        """Nothing to claim; False if that is the end."""
+        if self._is_over(request):
+            return False
+        due = self.ledger.due(time.monotonic())
+        self._hibernates = all(self.attachments.empty(channel) == "hibernate" for channel in request.channels)
+        nap = SAFETY_NAP if self._hibernates else LONGEST_NAP
+        self._bell = bell
+        try:
+            if not self._wake.is_set() and self.hf._claiming.nap(request, bell, nap if due is None else due, CREW):
+                self.attachments.refresh(now=True)
+        finally:
+            self._bell = None
+            self._hibernates = False
+        return True
+
+    def _is_over(self, request: ClaimRequest) -> bool:
+        if self.ledger.unfinished or self.ledger.held():
+            return False
+        ending = [channel for channel in request.channels if self.attachments.empty(channel) == "terminate"]
+        self.attachments.end(ending)
+        return bool(ending) and not self.attachments.queues
+
+    def _wind_down(self) -> bool:
+        self._hand_back(self.shelf.clear())
+        self._settle(self.ledger.ready(time.monotonic(), everything=True))
+        if not self.ledger.unfinished:
+            return False
+        left = self._grace_ends - time.monotonic()
+        if left <= 0:
+            for context in self.running():
+                context.halt(Stop.SHUTDOWN)
+        self._wake.wait(max(left, 0.1))
+        return True
+
+    def _shortest_lease(self) -> float:
+        if self.consumer.lease is not None:
+            return self.consumer.lease
+        channels = self.hf._book.channels(self.attachments.queues)
+        return min((channel.spec.lease for channel in channels), default=1.0)
+
+    def _tell(self, kind: type[RuntimeEvent], **more: Any) -> None:
+        if self._listeners.want(kind):
+            self._listeners.tell(kind(consumer=self.consumer.name, worker=self.id, **more))
+
+    # --- calling the handler ------------------------------------------------------------------------------------------
+
+    def _how_to_call(self) -> Call:
+        call = _plain_call(self.consumer)
+        for middleware in reversed([*self.hf._middleware_for(self.consumer), *self.consumer.middleware]):
+            call = _around(middleware, call)
+        if not self._listeners.want(MessageStarted):
+            return call
+
+        def told(context: Context) -> Any:
+            telling.tell(self._listeners, MessageStarted, self, context)
+            return call(context)
+
+        return told
+
+    @property
+    def _make_context(self) -> type[Context]:
+        if not self.consumer.is_async:
+            return Context
+        from holdfast.runtime.loop import AsyncContext
+
+        return AsyncContext
+
+
+def _plain_call(consumer: Consumer) -> Call:
+    handler = consumer.handler
+    if consumer.wants_context:
+        return lambda context: handler(context.claim.message, context)
+    return lambda context: handler(context.claim.message)
+
+
+def _around(middleware: Middleware, call: Call) -> Call:
+    return lambda context: middleware(context, lambda: call(context))
+
+
+def _settlement(context: Context) -> Settlement:
+    """How its claim ends; unless something else was decided, the work is done."""
+    claim = context.claim
+    return context.settlement or Settlement(claim.lease, claim.message.raw_id, claim.attempt, Event.ACKED, claim.member)
+
+
+def _is_last(context: Context) -> bool:
+    """Whether it is a message in trouble, on its last attempt."""
+    return context.claim.member is None and context.attempt > 1 and context.attempt >= context.max_attempts

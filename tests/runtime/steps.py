@@ -1,0 +1,43 @@
+"""Short words for what nearly every test of a runtime does."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from holdfast import Holdfast, State
+
+PATIENCE = 30.0
+
+
+def until(true: Callable[[], Any], what: str = "it") -> Any:
+    """Waits for something to become true; what it was."""
+    deadline = time.monotonic() + PATIENCE
+    while not (found := true()):
+        assert time.monotonic() < deadline, f"{what} did not happen within {PATIENCE} s"
+        time.sleep(0.01)
+    return found
+
+
+def ended(hf: Holdfast, message_id: str) -> State:
+    """The state of a message once it has ended."""
+    final = (State.SUCCEEDED, State.DEAD, State.CANCELED, State.EXPIRED)
+    return until(lambda: (found := hf.status(message_id)) and found.state in final and found.state, "the end")
+
+
+class Calls:
+    """What a handler was called with, in order; threads may wait for it."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+        self._changed = threading.Condition()
+
+    def note(self, what: Any) -> None:
+        with self._changed:
+            self.seen.append(what)
+            self._changed.notify_all()
+
+    def wait(self, count: int) -> list[Any]:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.seen) >= count, PATIENCE), f"only {len(self.seen)} calls"
+            return list(self.seen)
