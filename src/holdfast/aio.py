@@ -166,10 +166,11 @@ class AsyncHoldfast(AsyncOperating, AsyncConsuming, AsyncCrewing, AsyncBudgeting
         ttl: Duration | None = None,
         idempotency_key: str | None = None,
         budget: float | None = None,
+        commitments: Sequence[Any] | None = None,
         conn: Any = None,
     ) -> Receipt:
         """Stores one message; when this returns, it survives a crash. See `Holdfast.enqueue`."""
-        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key, budget)
+        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key, budget, commitments)
         return (await self._put(queue, [body], options, conn))[0]
 
     async def enqueue_many(
@@ -186,11 +187,12 @@ class AsyncHoldfast(AsyncOperating, AsyncConsuming, AsyncCrewing, AsyncBudgeting
         ttl: Duration | None = None,
         idempotency_key: Callable[[Any], str | None] | None = None,
         budget: float | None = None,
+        commitments: Sequence[Any] | None = None,
         conn: Any = None,
     ) -> list[Receipt]:
         """Stores many messages in one transaction: all of them or none. See `Holdfast.enqueue_many`."""
         unique = one_for_each(idempotency_key)
-        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, unique, budget)
+        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, unique, budget, commitments)
         return await self._put(queue, bodies, options, conn)
 
     async def claim(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Unpack
 
@@ -123,16 +123,17 @@ class Holdfast(Operating, Consuming, Crewing, Committing):
         ttl: Duration | None = None,
         idempotency_key: str | None = None,
         budget: float | None = None,
+        commitments: Sequence[Any] | None = None,
         conn: Any = None,
     ) -> Receipt:
         """Stores one message; when this returns, it survives a crash.
 
         With `ttl` it expires if nobody has claimed it by then, counted from now. With an `idempotency_key` that this
         queue has seen before, nothing is stored and the receipt is that of the first message. `budget` is how much it
-        may spend. With `conn`, a connection or session of yours to the same database, it is part of your transaction
-        and happens when you commit.
+        may spend, `commitments` are checks that must succeed before it counts as done. With `conn`, a connection or
+        session of yours to the same database, it is part of your transaction and happens when you commit.
         """
-        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key, budget)
+        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key, budget, commitments)
         return self._put(queue, [body], options, conn)[0]
 
     def enqueue_many(
@@ -149,6 +150,7 @@ class Holdfast(Operating, Consuming, Crewing, Committing):
         ttl: Duration | None = None,
         idempotency_key: Callable[[Any], str | None] | None = None,
         budget: float | None = None,
+        commitments: Sequence[Any] | None = None,
         conn: Any = None,
     ) -> list[Receipt]:
         """Stores many messages in one transaction (yours, with `conn`): all of them or none.
@@ -156,7 +158,7 @@ class Holdfast(Operating, Consuming, Crewing, Committing):
         `key` may be a function of the body, and `idempotency_key` has to be one.
         """
         unique = one_for_each(idempotency_key)
-        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, unique, budget)
+        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, unique, budget, commitments)
         return self._put(queue, bodies, options, conn)
 
     # --- out ----------------------------------------------------------------------------------------------------------

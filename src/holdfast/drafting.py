@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from itertools import repeat
 from typing import Any
@@ -34,11 +34,13 @@ def draft(
     ttl: Duration | None,
     idempotency_key: Key,
     budget: float | None = None,
+    commitments: Sequence[Any] | None = None,
 ) -> list[NewMessage]:
     """New messages for a queue. One that is due at once and has no order to keep is plain, and goes to a lane."""
     lane = priorities.lane(channel.id, priorities.priority(priority))
     wait = micros(delay, "delay")
     headers = headers if budget is None else _with_budget(headers, budget)
+    headers = headers if commitments is None else _with_commitments(headers, commitments)
     raw_headers = None if headers is None else encode_json(_checked(headers), "headers")
     correlation_id = plain_text(correlation_id, "correlation_id")
     reply_to = plain_text(reply_to, "reply_to")
@@ -113,6 +115,12 @@ def _checked(headers: dict[str, Any]) -> dict[str, Any]:
     if BUDGET_HEADER in headers:
         amount(BUDGET_HEADER, headers[BUDGET_HEADER])
     return headers
+
+
+def _with_commitments(headers: dict[str, Any] | None, commitments: Sequence[Any]) -> dict[str, Any]:
+    from holdfast.core.commitments import HEADER, read_commitments
+
+    return {**_checked({} if headers is None else headers), HEADER: list(read_commitments(commitments))}
 
 
 def _with_budget(headers: dict[str, Any] | None, budget: float) -> dict[str, Any]:

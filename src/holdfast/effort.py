@@ -9,6 +9,7 @@ from holdfast import endings
 from holdfast.claims import Claim
 from holdfast.core import effort
 from holdfast.core.effort import Effort, GiveUp, Limits, Standing, Trigger
+from holdfast.core.message import plain_text
 from holdfast.core.queue import QueueSpec
 from holdfast.outcomes import BudgetSpent, GaveUp
 
@@ -47,6 +48,19 @@ def check(claim: Claim, begun: Effort | None) -> None:
         # A new attempt has done nothing yet; and what the queue has spent stops those who spend.
         earlier = Effort(begun.started_at, begun.spent)
         _refuse(claim, Standing(earlier, 0.0, Limits.of(claim.channel.spec), claim.lease.since))
+
+
+def session(hf: Holdfast, claim: Claim) -> str | None:
+    """The text that is kept with the message."""
+    [settlement] = endings.acked([claim])
+    return hf.store.efforts.session(settlement)
+
+
+def remember(hf: Holdfast, claim: Claim, text: str | None) -> None:
+    """Keeps a text with the message, for the attempts after this one; None forgets it."""
+    [settlement] = endings.acked([claim])
+    if not hf.store.efforts.remember(settlement, plain_text(text, "session")):
+        endings.refuse([claim])
 
 
 def time_left(begun: Effort, spec: QueueSpec, now: int) -> float | None:

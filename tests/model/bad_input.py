@@ -126,6 +126,7 @@ LABELS = {
     "201 letters": {"a": "x" * 201},
     "too many": {str(n): "a" for n in range(21)},
 }
+PROMISE = {"name": "a", "check": "true"}
 WORDS = {"an unknown word": "random", "a number": 7, "a list": [], "None": None}
 CONNS = {"text": "conn", "0": 0, "an object": object()}
 CLAIMS = {"an id": NOBODY, "None": None, "a number": 7, "a list of ids": [NOBODY]}
@@ -168,6 +169,14 @@ def _of_enqueue() -> Iterator[Argument]:
         )
         levels = {"4": 4, "-1": -1, "a fraction": 1.0, "True": True, "a word": "soon", "None": None, "a list": []}
         yield Argument(f"{method}(priority=)", lambda hf, bad, put=put: put(hf, priority=bad), levels, "^priority must")
+        promises = {
+            "text": "x",
+            "no name": [{"check": "true"}],
+            "no check": [{"name": "a"}],
+            "too many": [PROMISE] * 21,
+        }
+        hand = lambda hf, bad, put=put: put(hf, commitments=bad)  # noqa: E731
+        yield Argument(f"{method}(commitments=)", hand, promises, "^commitments")
         yield Argument(f"{method}(budget=)", lambda hf, bad, put=put: put(hf, budget=bad), AMOUNTS, "^budget must be")
         hand = lambda hf, bad, put=put: put(hf, headers={"holdfast-budget": bad})  # noqa: E731
         yield Argument(f"{method}(headers=), a budget among them", hand, AMOUNTS, "^holdfast-budget must be a number")
@@ -240,6 +249,8 @@ def _of_queue() -> Iterator[Argument]:
         yield Argument(f"queue({name}=)", declare(name), RATES, f"^{name} ")
     for name in ("budget", "message_budget"):
         yield Argument(f"queue({name}=)", declare(name), AMOUNTS, f"^{name} must be a number above 0")
+    promises = {"text": "x", "no check": [{"name": "a"}], "twice": [PROMISE] * 2, "a number": [{**PROMISE, "check": 7}]}
+    yield Argument("queue(commitments=)", declare("commitments"), promises, "^commitments")
     yield Argument("queue(requires=)", declare("requires"), LABELS, "^requires must ")
     for name in ("ordering", "on_dead", "empty"):
         yield Argument(f"queue({name}=)", declare(name), WORDS, f"^{name} must be one of")
@@ -460,6 +471,7 @@ def _of_consumers() -> Iterator[Argument]:
     yield Argument("consumer(permanent=)", declare("permanent"), kinds, "^permanent must be exception classes")
     yield Argument("consumer(isolation=)", declare("isolation"), WORDS, "^isolation must be one of")
     yield Argument("consumer(middleware=)", declare("middleware"), {"a number": [7]}, "^middleware must be functions")
+    yield Argument("consumer(preflight=)", declare("preflight"), {"text": "x"}, "^preflight must be a function")
     handlers = {"nothing": lambda: None, "three": lambda a, b, c: None, "a number": 7}
     yield Argument("consumer(handler)", lambda hf, bad: hf.consumer("plain")(bad), handlers, "^the handler ")
     for verb in ("run", "running"):

@@ -143,7 +143,7 @@ def test_bad_consumers_are_refused(kind: Any, argument: Argument, tmp_path: Any)
 
 def test_every_argument_is_in_the_list() -> None:
     """A new argument of a public method must be told what it may not be. Switches take anything."""
-    switches = {"permanent", "fresh", "acknowledged", "alive", "strict", "migrate", "url"}
+    switches = {"trust_commitments", "permanent", "fresh", "acknowledged", "alive", "strict", "migrate", "url"}
     named = {argument.name for argument in [*ARGUMENTS, *CONSUMERS, *ENDINGS, *OPENING]}
     missing = [
         f"{name}({parameter})"

@@ -247,7 +247,7 @@ def test_some_codes_are_for_ever() -> None:
 def test_one_code_asks_for_another_try() -> None:
     with pytest.raises(Retry) as asked:
         run(sh("echo busy >&2; exit 75"))
-    assert (asked.value.reason, asked.value.after) == ("sh ended with code 75: busy", None)
+    assert (str(asked.value), asked.value.after) == ("sh ended with code 75: busy", None)
     with pytest.raises(Retry) as asked:
         run(sh("exit 9"), retry_code=9, retry_after="5m")
     assert asked.value.after == 300

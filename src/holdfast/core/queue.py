@@ -53,6 +53,7 @@ class QueueSpec(msgspec.Struct, frozen=True):
     message_budget: float | None = None
     max_time: float | None = None
     max_repeats: int | None = None
+    commitments: list[dict[str, Any]] = []
 
     @property
     def ordered(self) -> bool:
@@ -107,6 +108,7 @@ class QueueSettings(TypedDict, total=False):
     message_budget: float | None
     max_time: Duration | None
     max_repeats: int | None
+    commitments: Sequence[Any] | None
 
 
 def queue_spec(settings: QueueSettings) -> QueueSpec:
@@ -163,6 +165,12 @@ def amount(name: str, value: Any) -> float:
     return float(value)
 
 
+def _commitments(name: str, value: Any) -> list[dict[str, Any]]:
+    from holdfast.core.commitments import read_commitments  # It knows messages, which know queues.
+
+    return [] if value is None else [msgspec.structs.asdict(one) for one in read_commitments(value, name)]
+
+
 def _or_none(reader: Reader) -> Reader:
     return lambda name, value: None if value is None else reader(name, value)
 
@@ -192,6 +200,7 @@ _READERS: dict[str, Reader] = {
     "message_budget": _or_none(amount),
     "max_time": _or_none(_lasting),
     "max_repeats": _or_none(_whole(2, 1_000)),
+    "commitments": _commitments,
 }
 
 

@@ -111,7 +111,7 @@ class Pulse:
             labels=worker.consumer.labels,
             concurrency=worker.consumer.concurrency,
             saturation=min(1.0, max(0.0, share)),
-            handled=worker.handled,
-            failed=worker.failures,
+            handled=worker.outbox.handled,
+            failed=worker.outbox.failures,
             work=[context.work() for context in worker.running()],
         )

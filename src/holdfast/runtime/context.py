@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from holdfast import effort
 from holdfast.claims import Claim
 from holdfast.core import priority as priorities
 from holdfast.core.crew import Work
 from holdfast.core.duration import Duration
+from holdfast.core.effort import Effort
 from holdfast.core.message import Message, encode_json
 from holdfast.core.settlement import Settlement
 from holdfast.receipts import Receipt
@@ -36,6 +38,7 @@ class Context:
         "_callbacks",
         "_progress",
         "_worker",
+        "begun",
         "claim",
         "claimed",
         "following",
@@ -45,6 +48,7 @@ class Context:
         "started",
         "stop",
         "stopped_at",
+        "time_left",
         "took",
     )
 
@@ -54,6 +58,8 @@ class Context:
         self.claimed = claimed
         self.started = 0.0
         self.took = 0.0
+        self.begun: Effort | None = None
+        self.time_left: float | None = None
         self.hand: Hand | None = None
         self.stop: Stop | None = None
         self.stopped_at = 0.0
@@ -85,9 +91,18 @@ class Context:
 
     @property
     def deadline(self) -> float | None:
-        """When this attempt's `timeout` is over, in seconds since 1970; None if it has none."""
-        timeout = self._worker.consumer.timeout
-        return None if timeout is None else time.time() + self.started + timeout - time.monotonic()
+        """When this attempt's time is over, in seconds since 1970; None if it is not limited."""
+        ends = self.ends
+        return None if ends is None else time.time() + ends - time.monotonic()
+
+    @property
+    def session(self) -> str | None:
+        """A text that is kept with the message from attempt to attempt, such as the id of a conversation."""
+        return effort.session(self._worker.hf, self.claim)
+
+    @session.setter
+    def session(self, text: str | None) -> None:
+        effort.remember(self._worker.hf, self.claim, text)
 
     @property
     def cancelled(self) -> bool:
@@ -132,7 +147,32 @@ class Context:
         self.following += new
         return Receipt(new[0].id)
 
+    def spend(self, amount: float) -> float:
+        """Counts what this message costs, in whatever you count; what it has cost in all.
+
+        Ends the attempt when the message's or the queue's budget is over.
+        """
+        return effort.spend(self._worker.hf, self.claim, amount).spent
+
+    def action(self, text: str) -> None:
+        """Says what is about to be done; ends the attempt when it was the same too often in a row (`max_repeats`)."""
+        effort.act(self._worker.hf, self.claim, text)
+
     # --- for the runtime ----------------------------------------------------------------------------------------------
+
+    @property
+    def ends(self) -> float | None:
+        """When its time is over, by this process's clock."""
+        timeout = self._worker.consumer.timeout
+        limits = [] if timeout is None else [self.started + timeout]
+        if self.time_left is not None:
+            limits.append(self.claimed + self.time_left)
+        return min(limits, default=None)
+
+    def is_timed_out(self, now: float) -> bool:
+        """Whether this attempt alone has taken too long."""
+        timeout = self._worker.consumer.timeout
+        return timeout is not None and now >= self.started + timeout
 
     def halt(self, stop: Stop) -> None:
         """Tells the handler to stop; once."""

@@ -18,18 +18,19 @@ from collections.abc import Sequence
 SHELL = "/bin/sh"
 
 # The watcher is started by a shell in between, so that the program has no child that it knows nothing of. It holds none
-# of the program's pipes, or they would never end, and is deaf to whatever the group is sent, all but SIGKILL. No
-# variable is set: one of the same name in the environment would change for the program.
+# of the program's pipes, or they would never end, and is deaf to whatever the group is sent, all but SIGKILL; both from
+# its first moment on, because the program does not wait for it. No variable is set: one of the same name in the
+# environment would change for the program.
 _SCRIPT = """
 exec 3<&0 </dev/null
 (
+    trap '' HUP INT QUIT TERM USR1 USR2 ALRM PIPE
     (
-        trap '' HUP INT QUIT TERM USR1 USR2 ALRM PIPE
         read _
         [ -z "$1" ] || rm -rf -- "$1"
         kill -KILL 0
-    ) <&3 3<&- >/dev/null 2>&1 &
-)
+    ) <&3 3<&- &
+) >/dev/null 2>&1
 exec <"$2" 3<&-
 shift 2
 exec "$@"

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.duration import Duration
 from holdfast.receipts import Receipt
+from holdfast.runtime.calling import Call, before, verify
+from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.context import Context
 from holdfast.runtime.hands import Hand
 
@@ -135,6 +137,21 @@ class Filled:
                 future.set_result(None)
 
 
+def awaited(consumer: Consumer) -> Call:
+    """An `async def` handler with what has to be true before and after; checks do not block the loop."""
+    handler, wants_context = consumer.handler, consumer.wants_context
+
+    async def call(context: Context) -> Any:
+        message = context.claim.message
+        promises = before(consumer, context)
+        result = await (handler(message, context) if wants_context else handler(message))
+        if promises:
+            await asyncio.to_thread(verify, consumer, context, promises, result)
+        return result
+
+    return call
+
+
 class AsyncContext(Context):
     """A context whose calls that ask the database are awaited."""
 
@@ -147,3 +164,11 @@ class AsyncContext(Context):
     async def enqueue(self, queue: str, body: Any, **options: Any) -> Receipt:  # type: ignore[override]
         """A message that arrives in the transaction of this one's ack. See `Context.enqueue`."""
         return await asyncio.to_thread(partial(super().enqueue, queue, body, **options))
+
+    async def spend(self, amount: float) -> float:  # type: ignore[override]
+        """Counts what this message costs. See `Context.spend`."""
+        return await asyncio.to_thread(super().spend, amount)
+
+    async def action(self, text: str) -> None:  # type: ignore[override]
+        """Says what is about to be done. See `Context.action`."""
+        await asyncio.to_thread(super().action, text)

@@ -15,6 +15,7 @@ from holdfast.runtime.beats import Beats
 from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.hands import Hand, ThreadHand
 from holdfast.runtime.maintenance.keeper import Keeper
+from holdfast.runtime.preflight import fit
 from holdfast.runtime.renewal import Renewal, Watch
 from holdfast.runtime.signals import STOPPING, Signals
 from holdfast.runtime.solitude import Solitude
@@ -67,6 +68,7 @@ class Runner:
     def start(self) -> None:
         """Begins to work, in threads."""
         _refuse_missing_labels(self.hf, self._consumers)
+        self._consumers = fit(self._consumers)
         pools = {} if self.pool else {pool.consumer: pool for pool in self.hf._pools.values()}
         self.workers = [self.worker(consumer) for consumer in self._consumers if consumer not in pools]
         self.supervisors = [Supervisor(self, pools[consumer]) for consumer in self._consumers if consumer in pools]

@@ -7,22 +7,23 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from holdfast import endings
+from holdfast import effort, endings
 from holdfast.claiming import LONGEST_NAP
-from holdfast.core.lifecycle import Event
 from holdfast.core.pace import Pace
-from holdfast.core.settlement import Settlement
 from holdfast.errors import HoldfastError
-from holdfast.events import ConsumerStarted, ConsumerStopped, HandlerStopped, MessageLost, MessageStarted, RuntimeEvent
+from holdfast.events import ConsumerStarted, ConsumerStopped, HandlerStopped, MessageStarted, RuntimeEvent
+from holdfast.outcomes import BudgetSpent
 from holdfast.runtime import telling, verdict
 from holdfast.runtime.attachments import Attachments
-from holdfast.runtime.consumer import Consumer, Middleware
+from holdfast.runtime.calling import Call, how_to_call
+from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.context import Context
 from holdfast.runtime.hands import Hand
 from holdfast.runtime.ledger import Ledger
+from holdfast.runtime.outbox import Outbox, settlement_of
 from holdfast.runtime.shelf import Shelf
 from holdfast.runtime.stops import Interrupted, Stop
 from holdfast.store.api import Bell, ClaimRequest
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from holdfast.runtime.solitude import Solitude
 
 log = logging.getLogger("holdfast")
-
-Call = Callable[[Context], Any]
 
 SAFETY_NAP = 60.0
 """Seconds after which a hibernating consumer looks, even if nobody woke it."""
@@ -56,11 +55,10 @@ class Worker:
         self.consumer = consumer
         self.id = f"{hf.worker}:{consumer.name}:{os.urandom(3).hex()}"
         self.attachments = Attachments(consumer)
-        self.handled = 0
-        self.failures = 0
         self.on_progress: Callable[[], None] = lambda: None
         self.shelf = Shelf()
         self.ledger = Ledger()
+        self.outbox = Outbox(self)
         self.hands: list[Hand] = []
         self._make_hand = make_hand
         self._solitude = solitude
@@ -108,11 +106,19 @@ class Worker:
         context.took = time.monotonic() - context.started
         if problem is not None:
             context.settlement = verdict.failed(self.consumer, context, problem)
+            if isinstance(problem, BudgetSpent) and problem.is_first:
+                self._report_budget(context, problem)
         elif result is not None or context.following:
             context.settlement = verdict.succeeded(context, result)
         self._done.append(context)
         if len(self.shelf) <= self._low:
             self.wake()
+
+    def _report_budget(self, context: Context, problem: BudgetSpent) -> None:
+        try:
+            self.hf.report("budget", context.queue, str(problem), queue=context.queue)
+        except HoldfastError as trouble:
+            log.error("%s; nobody could be told: %s", problem, trouble)
 
     def skip(self, context: Context) -> None:
         """Its time was over before a hand was free: as if it had never been claimed."""
@@ -190,7 +196,7 @@ class Worker:
         self.attachments.refresh()
         room = self._room()
         if room == 0:
-            self._settle(self.ledger.ready(time.monotonic(), everything=False))
+            self.outbox.settle(self.ledger.ready(time.monotonic(), everything=False))
             self._wait_for_hands()
             return True
         request = self._request(room)
@@ -223,8 +229,8 @@ class Worker:
 
     def _claim(self, request: ClaimRequest) -> bool:
         """Settles what is ready and claims, in one transaction where that is possible."""
-        ready = self._settle_first(self.ledger.ready(time.monotonic(), everything=self.ledger.unfinished == 0))
-        request.ack = [_settlement(context) for context in ready]
+        ready = self.outbox.settle_first(self.ledger.ready(time.monotonic(), everything=self.ledger.unfinished == 0))
+        request.ack = [settlement_of(context) for context in ready]
         request.alone = self._solitary is None and self._solitude.take()
         lost: list[Any] = []
         self.hf._claiming.begin(request)
@@ -235,14 +241,22 @@ class Worker:
             if request.alone:
                 self._solitude.give_back()
             raise
-        self._settled(ready, lost)
+        self.outbox.settled(ready, lost)
         contexts = [self._make_context(self, claim, started) for claim in claims]
+        self._note_time(contexts)
         self._keep_apart(contexts, request)
         for channel in request.channels:
             mine = [context for context in contexts if context.claim.channel is channel]
             self.ledger.open(mine, request.term(channel) / 1_000_000, started)
         self.shelf.put(contexts)
         return bool(contexts)
+
+    def _note_time(self, contexts: list[Context]) -> None:
+        """Where a queue limits the time of all attempts together, each claim knows what is left of it."""
+        for context, begun in zip(contexts, effort.begin(self.hf, [one.claim for one in contexts]), strict=True):
+            if begun is not None:
+                context.begun = begun
+                context.time_left = effort.time_left(begun, context.claim.channel.spec, context.claim.lease.since)
 
     def _keep_apart(self, contexts: list[Context], request: ClaimRequest) -> None:
         """A process holds at most one message on its last attempt, so that a crash ends at most one of them."""
@@ -251,42 +265,6 @@ class Worker:
             self._solitary = last[0]
         elif request.alone:
             self._solitude.give_back()
-
-    def _settle_first(self, ready: list[Context]) -> list[Context]:
-        """Settles alone what could be refused for reasons of its own; the others are left."""
-        risky = [context for context in ready if context.following and context.settlement is not None]
-        for context in risky:
-            assert context.settlement is not None, "chosen by it"
-            try:
-                applied = self.hf._settlements.call([context.settlement])
-            except HoldfastError as problem:
-                context.settlement = verdict.failed_with(context, problem)
-                applied = self.hf._settlements.call([context.settlement])
-            self._settled([context], [] if applied[0] else [context.claim])
-        return [context for context in ready if not context.settled]
-
-    def _settle(self, ready: list[Context]) -> None:
-        left = self._settle_first(ready)
-        if left:
-            settlements = [_settlement(context) for context in left]
-            applied = self.hf._settlements.call(settlements)
-            self._settled(left, endings.note([context.claim for context in left], settlements, applied))
-
-    def _settled(self, contexts: Sequence[Context], lost: Sequence[Any]) -> None:
-        self.ledger.settled(contexts)
-        gone = {id(claim) for claim in lost}
-        for context in contexts:
-            if id(context.claim) in gone:
-                self.failures += 1
-                telling.tell(self._listeners, MessageLost, self, context)
-            else:
-                self._count(context)
-                telling.tell_end(self._listeners, self, context)
-
-    def _count(self, context: Context) -> None:
-        event = Event.ACKED if context.settlement is None else context.settlement.event
-        self.handled += event in (Event.ACKED, Event.FAILED, Event.DIED, Event.CANCELED)
-        self.failures += event in (Event.FAILED, Event.DIED)
 
     def _wait_for_hands(self) -> None:
         due = self.ledger.due(time.monotonic())
@@ -304,7 +282,7 @@ class Worker:
         for context in contexts:
             (context.settlement,) = endings.released([context.claim])
         self.ledger.end(contexts, time.monotonic())
-        self._settle(self.ledger.ready(time.monotonic(), everything=True))
+        self.outbox.settle(self.ledger.ready(time.monotonic(), everything=True))
 
     def _sleep(self, request: ClaimRequest, bell: Bell) -> bool:
         """Nothing to claim; False if that is the end."""
@@ -331,7 +309,7 @@ class Worker:
 
     def _wind_down(self) -> bool:
         self._hand_back(self.shelf.clear())
-        self._settle(self.ledger.ready(time.monotonic(), everything=True))
+        self.outbox.settle(self.ledger.ready(time.monotonic(), everything=True))
         if not self.ledger.unfinished:
             return False
         left = self._grace_ends - time.monotonic()
@@ -354,9 +332,7 @@ class Worker:
     # --- calling the handler ------------------------------------------------------------------------------------------
 
     def _how_to_call(self) -> Call:
-        call = _plain_call(self.consumer)
-        for middleware in reversed([*self.hf._middleware_for(self.consumer), *self.consumer.middleware]):
-            call = _around(middleware, call)
+        call = how_to_call(self.hf, self.consumer)
         if not self._listeners.want(MessageStarted):
             return call
 
@@ -373,23 +349,6 @@ class Worker:
         from holdfast.runtime.loop import AsyncContext
 
         return AsyncContext
-
-
-def _plain_call(consumer: Consumer) -> Call:
-    handler = consumer.handler
-    if consumer.wants_context:
-        return lambda context: handler(context.claim.message, context)
-    return lambda context: handler(context.claim.message)
-
-
-def _around(middleware: Middleware, call: Call) -> Call:
-    return lambda context: middleware(context, lambda: call(context))
-
-
-def _settlement(context: Context) -> Settlement:
-    """How its claim ends; unless something else was decided, the work is done."""
-    claim = context.claim
-    return context.settlement or Settlement(claim.lease, claim.message.raw_id, claim.attempt, Event.ACKED, claim.member)
 
 
 def _is_last(context: Context) -> bool:

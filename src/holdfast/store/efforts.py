@@ -69,6 +69,20 @@ def begin(tx: Transaction, claims: Sequence[Settlement]) -> list[Effort | None]:
     return [records[index].effort if index in records else None for index in range(len(claims))]
 
 
+def remember(tx: Transaction, claim: Settlement, session: str | None) -> bool:
+    """Keeps a text for whoever works on the message next; False if the claim is lost."""
+    if _open(tx, claim) is None:
+        return False
+    tx.run("effort.remember", group=claim.lease.group, id=claim.message_id, session=session)
+    return True
+
+
+def session(tx: Transaction, claim: Settlement) -> str | None:
+    """The text that was kept for a message, in this attempt or an earlier one."""
+    found = tx.one("effort.session", group=claim.lease.group, id=claim.message_id)
+    return found[0] if found else None
+
+
 def spent(tx: Transaction, channel: Channel) -> float:
     """What the messages of a queue have spent together."""
     return _spent(tx, channel.group)

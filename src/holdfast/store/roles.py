@@ -262,6 +262,12 @@ class EffortsRole:
     def begin(self, claims: Sequence[Settlement]) -> list[Effort | None]:
         return self._database.write(lambda tx: efforts.begin(tx, claims))
 
+    def remember(self, claim: Settlement, session: str | None) -> bool:
+        return self._database.write(lambda tx: efforts.remember(tx, claim, session))
+
+    def session(self, claim: Settlement) -> str | None:
+        return self._database.glance(lambda tx: efforts.session(tx, claim))
+
     def spent(self, channel: Channel) -> float:
         return self._database.glance(lambda tx: efforts.spent(tx, channel))
 

@@ -380,6 +380,7 @@ CREATE TABLE holdfast_effort (
     repeats    bigint           NOT NULL DEFAULT 0,
     token      bigint,
     report     uuid,
+    session    text,
     look_at    bigint           NOT NULL,
     PRIMARY KEY (group_id, message_id)
 );

@@ -16,6 +16,12 @@ WHERE group_id = :group AND message_id = :id::uuid
 UPDATE holdfast_effort SET spent = :spent, action = :action, repeats = :repeats, token = :token, report = :report::uuid
 WHERE group_id = :group AND message_id = :id::uuid
 
+-- name: remember
+UPDATE holdfast_effort SET session = :session WHERE group_id = :group AND message_id = :id::uuid
+
+-- name: session
+SELECT session FROM holdfast_effort WHERE group_id = :group AND message_id = :id::uuid
+
 -- name: postpone
 UPDATE holdfast_effort
 SET look_at = (SELECT holdfast_now(:now::bigint)) + greatest((SELECT history FROM holdfast_group WHERE id = :group), 60000000)

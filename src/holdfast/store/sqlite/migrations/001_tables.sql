@@ -360,6 +360,7 @@ CREATE TABLE holdfast_effort (
     repeats    INTEGER NOT NULL DEFAULT 0,
     token      INTEGER,
     report     BLOB,
+    session    TEXT,
     look_at    INTEGER NOT NULL,
     PRIMARY KEY (group_id, message_id)
 ) WITHOUT ROWID;

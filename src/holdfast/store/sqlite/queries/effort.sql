@@ -16,6 +16,12 @@ WHERE group_id = :group AND message_id = :id
 UPDATE holdfast_effort SET spent = :spent, action = :action, repeats = :repeats, token = :token, report = :report
 WHERE group_id = :group AND message_id = :id
 
+-- name: remember
+UPDATE holdfast_effort SET session = :session WHERE group_id = :group AND message_id = :id
+
+-- name: session
+SELECT session FROM holdfast_effort WHERE group_id = :group AND message_id = :id
+
 -- name: postpone
 UPDATE holdfast_effort
 SET look_at = :now + max((SELECT history FROM holdfast_group WHERE id = :group), 60000000)

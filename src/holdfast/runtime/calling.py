@@ -1,0 +1,74 @@
+"""Calling a handler: what stands around it, and what has to be true before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from holdfast import effort
+from holdfast.core.commitments import Commitment, failed_text
+from holdfast.errors import ProgramFailed
+from holdfast.runtime.consumer import Consumer, Middleware
+from holdfast.runtime.context import Context
+
+if TYPE_CHECKING:
+    from holdfast.client import Holdfast
+
+Call = Callable[[Context], Any]
+
+NONE: list[Commitment] = []
+
+
+def how_to_call(hf: Holdfast, consumer: Consumer) -> Call:
+    """The handler with everything around it, as one function; awaited if the handler is."""
+    if consumer.is_async:
+        from holdfast.runtime.loop import awaited
+
+        call = awaited(consumer)
+    else:
+        call = _plain(consumer)
+    for middleware in reversed([*hf._middleware_for(consumer), *consumer.middleware]):
+        call = _around(middleware, call)
+    return call
+
+
+def _plain(consumer: Consumer) -> Call:
+    handler = consumer.handler
+    wants_context = consumer.wants_context
+
+    def call(context: Context) -> Any:
+        message = context.claim.message
+        promises = before(consumer, context)
+        result = handler(message, context) if wants_context else handler(message)
+        if promises:
+            verify(consumer, context, promises, result)
+        return result
+
+    return call
+
+
+def _around(middleware: Middleware, call: Call) -> Call:
+    return lambda context: middleware(context, lambda: call(context))
+
+
+def before(consumer: Consumer, context: Context) -> list[Commitment]:
+    """What has to be checked when the handler is done; refuses to begin what has used up its time."""
+    if context.begun is not None:
+        effort.check(context.claim, context.begun)
+    claim = context.claim
+    if claim.message.raw_headers is None and not claim.channel.spec.commitments:
+        return NONE
+    from holdfast.runtime.commitments import commitments_of
+
+    return commitments_of(claim.channel.spec.commitments, claim.message, consumer.trust_commitments)
+
+
+def verify(consumer: Consumer, context: Context, promises: list[Commitment], result: Any) -> None:
+    """Done is not complete: what was promised is checked here, outside of the handler, and kept."""
+    from holdfast.runtime.commitments import check_done
+
+    claim, hf = context.claim, consumer.hf
+    results = check_done(promises, claim.message, context, result, secrets=(hf.settings.url,))
+    hf.store.commitments.keep(claim.lease.group, claim.message.raw_id, claim.attempt, results)
+    if words := failed_text(results):
+        raise ProgramFailed(words)
