@@ -21,6 +21,7 @@ FILES = {
         "health",
         "idempotency",
         "lanes",
+        "limits",
         "notices",
         "owners",
         "results",

@@ -1,0 +1,79 @@
+"""Claims of a limited queue on SQLite: which rows their keys have room for, and what is noted of a claim.
+
+PostgreSQL does this in functions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from holdfast.core import priority
+from holdfast.core.lifecycle import must_be_alone
+from holdfast.store import rows
+from holdfast.store.api import Channel, Grant
+from holdfast.store.limiting import FRONT, QUEUE, Limit
+from holdfast.store.rows import Content, NewRow
+from holdfast.store.sqlite.connection import SqliteTransaction
+from holdfast.store.transaction import Row
+
+
+def note(tx: SqliteTransaction, group: int, limit: Limit, grants: Sequence[Grant]) -> None:
+    """What was just claimed counts for the rates."""
+    if limit.rate_count is not None and grants:
+        tx.run("limits.note", group=group, key=QUEUE, per=limit.rate_per, count=len(grants))
+    if limit.key_rate_count is not None:
+        keys = Counter(grant.message.key for grant in grants if grant.message.key is not None)
+        for key, count in keys.items():
+            tx.run("limits.note", group=group, key="=" + key, per=limit.key_rate_per, count=count)
+
+
+def due(tx: SqliteTransaction, channel: Channel, limit: Limit, lane: int, room: int, alone: bool) -> list[Row]:
+    """The rows that a claim may take of a lane; one that must be held alone comes alone.
+
+    Oldest first, unless the oldest are all of full keys: then once round the keys, so that a full key hides no other.
+    """
+    front = tx.all("limits.front", group=channel.group, lane=lane, alone=alone, limit=room + FRONT)
+    chosen = [seq for seq, _, is_free in front if is_free]
+    if not chosen and len(front) == room + FRONT:
+        chosen = _round(tx, channel, limit, lane, room, alone)
+    found = _rows(tx, chosen)
+    if found and found[0][4]:
+        return found[:1]
+    return [row for row in found if not row[4]][:room]
+
+
+def alone(tx: SqliteTransaction, channel: Channel) -> list[Row]:
+    """The oldest row that must be held alone and whose key has room."""
+    found = tx.all("limits.front_alone", group=channel.group)
+    return _rows(tx, [seq for seq, is_free in found if is_free][:1])
+
+
+def leave_lane(tx: SqliteTransaction, channel: Channel, lane: int, position: int, wanted: int) -> bool:
+    """Messages with a key that a lane still has become rows when a claim meets them; whether there were any.
+
+    They came before their key had a limit, or from a client that had not heard of it.
+    """
+    end, most, moved = priority.lane_start(lane + 1), max(wanted, FRONT), False
+    last_try = must_be_alone(channel.spec, 0)
+    while True:
+        front = tx.all("lanes.read", after=position, end=end, limit=most)
+        leaving = [Content(row[1], lane, *row[2:]) for row in front if row[4] is not None]
+        rows.add(tx, [NewRow(channel.group, content, alone=last_try) for content in leaving])
+        tx.each("lanes.remove", [{"id": content.id} for content in leaving])
+        moved = moved or bool(leaving)
+        if len(leaving) < most:
+            return moved
+
+
+def _round(tx: SqliteTransaction, channel: Channel, limit: Limit, lane: int, room: int, alone: bool) -> list[int]:
+    """One row of each key that has room, going on where the last such round ended."""
+    place = {"group": channel.group, "lane": lane, "turn": limit.turn, "limit": room, "alone": alone}
+    found = tx.all("limits.round", **place, again=False) or tx.all("limits.round", **place, again=True)
+    if found:
+        tx.run("limits.next_turn", group=channel.group, key=found[-1][1])
+    return [seq for seq, _ in found]
+
+
+def _rows(tx: SqliteTransaction, chosen: list[int]) -> list[Row]:
+    return [row for row in tx.each("limits.row", [{"seq": seq} for seq in chosen]) if row is not None]

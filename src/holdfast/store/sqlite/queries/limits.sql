@@ -1,0 +1,137 @@
+-- name: find
+SELECT concurrency, rate_count, rate_per, key_concurrency, key_rate_count, key_rate_per, turn
+FROM holdfast_limit
+WHERE group_id = :group
+
+-- name: set
+INSERT INTO holdfast_limit (group_id, concurrency, rate_count, rate_per, key_concurrency, key_rate_count, key_rate_per)
+VALUES (:group, :concurrency, :rate_count, :rate_per, :key_concurrency, :key_rate_count, :key_rate_per)
+ON CONFLICT (group_id) DO UPDATE SET
+    concurrency = excluded.concurrency, rate_count = excluded.rate_count, rate_per = excluded.rate_per,
+    key_concurrency = excluded.key_concurrency, key_rate_count = excluded.key_rate_count, key_rate_per = excluded.key_rate_per
+
+-- name: lift
+DELETE FROM holdfast_limit WHERE group_id = :group
+
+-- name: forget
+DELETE FROM holdfast_start WHERE group_id = :group
+
+-- name: started
+-- How many were claimed in the last :per, and when the first of those rows leaves it.
+SELECT coalesce(sum(count), 0), min(at) + :per - :now
+FROM holdfast_start
+WHERE group_id = :group AND key = :key AND at > :now - :per
+
+-- name: note
+-- Whatever began in the same slot counts as long as the last of it.
+INSERT INTO holdfast_start (group_id, key, slot, at, count)
+VALUES (:group, :key, :now / max(:per / 64, 1), :now, :count)
+ON CONFLICT (group_id, key, slot) DO UPDATE SET at = max(at, excluded.at), count = count + excluded.count
+
+-- name: outdated
+DELETE FROM holdfast_start
+WHERE (group_id, key, slot) IN (SELECT group_id, key, slot FROM holdfast_start
+                                WHERE group_id = :group AND at <= :now - :per
+                                ORDER BY at
+                                LIMIT :limit)
+
+-- name: front
+-- The next due rows of a lane, oldest first, and which of them their keys have room for.
+WITH front AS (
+    SELECT seq, key, alone, due_at FROM holdfast_row
+    WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1 AND due_at <= :now AND (alone = 0 OR :alone)
+    ORDER BY due_at, seq
+    LIMIT :limit
+), held AS (
+    SELECT key, count(*) AS count FROM holdfast_row
+    WHERE group_id = :group AND state = 'processing' AND key IS NOT NULL
+    GROUP BY key
+), room AS (
+    SELECT k.key,
+           min(coalesce(l.key_concurrency - coalesce(h.count, 0), :limit),
+               coalesce(l.key_rate_count - (SELECT coalesce(sum(s.count), 0) FROM holdfast_start s
+                                            WHERE s.group_id = :group AND s.key = '=' || k.key AND s.at > :now - l.key_rate_per),
+                        :limit)) AS count
+    FROM (SELECT DISTINCT key FROM front WHERE key IS NOT NULL) AS k
+    JOIN holdfast_limit l ON l.group_id = :group
+    LEFT JOIN held h ON h.key = k.key
+)
+SELECT f.seq, f.alone, f.key IS NULL OR row_number() OVER (PARTITION BY f.key ORDER BY f.due_at, f.seq) <= room.count
+FROM front f
+LEFT JOIN room ON room.key = f.key
+ORDER BY f.due_at, f.seq
+
+-- name: round
+-- The first due row of each key that has room, key by key: those behind :turn, or (:again) those up to it.
+WITH RECURSIVE keys (key) AS (
+    SELECT CASE WHEN :again
+        THEN (SELECT min(r.key) FROM holdfast_row r
+              WHERE r.group_id = :group AND r.lane = :lane AND r.state = 'pending' AND r.head = 1 AND r.key >= '')
+        ELSE (SELECT min(r.key) FROM holdfast_row r
+              WHERE r.group_id = :group AND r.lane = :lane AND r.state = 'pending' AND r.head = 1 AND r.key > :turn)
+    END
+    UNION ALL
+    SELECT (SELECT min(r.key) FROM holdfast_row r
+            WHERE r.group_id = :group AND r.lane = :lane AND r.state = 'pending' AND r.head = 1 AND r.key > k.key)
+    FROM keys k
+    WHERE k.key IS NOT NULL AND (NOT :again OR k.key < :turn)
+), held AS (
+    SELECT key, count(*) AS count FROM holdfast_row
+    WHERE group_id = :group AND state = 'processing' AND key IS NOT NULL
+    GROUP BY key
+)
+SELECT seq, key FROM (
+    SELECT k.key, (SELECT r.seq FROM holdfast_row r
+                   WHERE r.group_id = :group AND r.lane = :lane AND r.state = 'pending' AND r.head = 1 AND r.key = k.key
+                     AND r.due_at <= :now AND (r.alone = 0 OR :alone)
+                   ORDER BY r.due_at, r.seq LIMIT 1) AS seq
+    FROM keys k
+    JOIN holdfast_limit l ON l.group_id = :group
+    LEFT JOIN held h ON h.key = k.key
+    WHERE k.key IS NOT NULL AND (NOT :again OR k.key <= :turn)
+      AND (l.key_concurrency IS NULL OR coalesce(h.count, 0) < l.key_concurrency)
+      AND (l.key_rate_count IS NULL
+           OR (SELECT coalesce(sum(s.count), 0) FROM holdfast_start s
+               WHERE s.group_id = :group AND s.key = '=' || k.key AND s.at > :now - l.key_rate_per) < l.key_rate_count)
+) AS found
+WHERE seq IS NOT NULL
+LIMIT :limit
+
+-- name: front_alone
+-- The rows that must be alone, oldest first, and which of them their keys have room for.
+SELECT r.seq, r.key IS NULL
+       OR (l.key_concurrency IS NULL
+           OR (SELECT count(*) FROM holdfast_row h
+               WHERE h.group_id = :group AND h.state = 'processing' AND h.key = r.key) < l.key_concurrency)
+      AND (l.key_rate_count IS NULL
+           OR (SELECT coalesce(sum(s.count), 0) FROM holdfast_start s
+               WHERE s.group_id = :group AND s.key = '=' || r.key AND s.at > :now - l.key_rate_per) < l.key_rate_count)
+FROM holdfast_row r
+JOIN holdfast_limit l ON l.group_id = :group
+WHERE r.group_id = :group AND r.state = 'pending' AND r.head = 1 AND r.alone = 1 AND r.due_at <= :now
+ORDER BY r.due_at, r.seq
+LIMIT 20
+
+-- name: next_turn
+UPDATE holdfast_limit SET turn = :key WHERE group_id = :group
+
+-- name: row
+SELECT seq, id, lane, attempts, alone, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at
+FROM holdfast_row
+WHERE seq = :seq
+
+-- name: next_end
+-- How long until a lease ends.
+SELECT min(moment) - :now FROM (
+    SELECT min(until) AS moment FROM holdfast_run WHERE group_id = :group AND finished_at IS NULL
+    UNION ALL SELECT min(until) FROM holdfast_row WHERE group_id = :group AND state = 'processing'
+)
+
+-- name: next_row
+-- How long until the next row of a lane that is not due yet is.
+SELECT min(due_at) - :now FROM holdfast_row
+WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1 AND due_at > :now
+
+-- name: next_of_a_key
+-- How long until some key may have one more claim.
+SELECT min(at) + :per - :now FROM holdfast_start WHERE group_id = :group AND key <> '' AND at > :now - :per
