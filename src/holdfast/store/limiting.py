@@ -87,8 +87,15 @@ def room(tx: Transaction, group: int, limit: Limit, wanted: int) -> int:
     if limit.concurrency is not None:
         wanted = min(wanted, limit.concurrency - tally.held(tx, group))
     if limit.rate_count is not None:
-        wanted = min(wanted, limit.rate_count - _started(tx, group, limit.rate_per)[0])
+        wanted = min(wanted, limit.rate_count - started(tx, group, QUEUE, limit.rate_per)[0])
     return max(wanted, 0)
+
+
+def started(tx: Transaction, group: int, key: str, per: int | None) -> tuple[int, int | None]:
+    """How many were claimed in the last `per`, and after how many microseconds the first of them is past that."""
+    found = tx.one("limits.started", group=group, key=key, per=per)
+    assert found is not None, "a sum is always one row"
+    return found[0], found[1]
 
 
 def window(spec: QueueSpec) -> int | None:
@@ -111,8 +118,8 @@ def next_due(tx: Transaction, channel: Channel) -> list[int]:
         if room(tx, group, limit, 1):
             moments += _next_rows(tx, channel, limit)
         elif limit.rate_count is not None:
-            started, until_next = _started(tx, group, limit.rate_per)
-            moments.append((until_next,) if started >= limit.rate_count else None)
+            count, until_next = started(tx, group, QUEUE, limit.rate_per)
+            moments.append((until_next,) if count >= limit.rate_count else None)
     return [found[0] for found in moments if found and found[0] is not None]
 
 
@@ -127,12 +134,6 @@ def _next_rows(tx: Transaction, channel: Channel, limit: Limit) -> Sequence[tupl
     if limit.key_rate_count is not None:
         moments.append(tx.one("limits.next_of_a_key", group=channel.group, per=limit.key_rate_per))
     return moments
-
-
-def _started(tx: Transaction, group: int, per: int | None) -> tuple[int, int | None]:
-    found = tx.one("limits.started", group=group, key=QUEUE, per=per)
-    assert found is not None, "a sum is always one row"
-    return found
 
 
 def _in_micros(rate: Rate | None) -> tuple[int | None, int | None]:

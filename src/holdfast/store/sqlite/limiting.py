@@ -6,13 +6,13 @@ PostgreSQL does this in functions.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from holdfast.core import priority
 from holdfast.core.lifecycle import must_be_alone
 from holdfast.store import rows
 from holdfast.store.api import Channel, Grant
-from holdfast.store.limiting import FRONT, QUEUE, Limit
+from holdfast.store.limiting import FRONT, QUEUE, Limit, started
 from holdfast.store.rows import Content, NewRow
 from holdfast.store.sqlite.connection import SqliteTransaction
 from holdfast.store.transaction import Row
@@ -67,12 +67,41 @@ def leave_lane(tx: SqliteTransaction, channel: Channel, lane: int, position: int
 
 
 def _round(tx: SqliteTransaction, channel: Channel, limit: Limit, lane: int, room: int, alone: bool) -> list[int]:
-    """One row of each key that has room, going on where the last such round ended."""
-    place = {"group": channel.group, "lane": lane, "turn": limit.turn, "limit": room, "alone": alone}
-    found = tx.all("limits.round", **place, again=False) or tx.all("limits.round", **place, again=True)
-    if found:
-        tx.run("limits.next_turn", group=channel.group, key=found[-1][1])
-    return [seq for seq, _ in found]
+    """The first row of each key that has room, going on where the last such round ended, until there are enough."""
+    held: dict[str, int] = dict(tx.all("limits.held_by_key", group=channel.group))
+    found: list[int] = []
+    for key in _keys(tx, channel.group, lane, limit.turn):
+        if not _has_room(tx, channel.group, limit, key, held.get(key, 0)):
+            continue
+        first = tx.one("limits.first_of_key", group=channel.group, lane=lane, key=key, alone=alone)
+        if first is not None:
+            found.append(first[0])
+            tx.run("limits.next_turn", group=channel.group, key=key)
+        if len(found) == room:
+            break
+    return found
+
+
+def _keys(tx: SqliteTransaction, group: int, lane: int, turn: str) -> Iterator[str]:
+    """The keys that have rows, from the one behind `turn` to the last, and from the first to `turn`."""
+    key: str | None = turn
+    while (key := _key(tx.one("limits.next_key", group=group, lane=lane, key=key))) is not None:
+        yield key
+    key = _key(tx.one("limits.first_key", group=group, lane=lane))
+    while key is not None and key <= turn:
+        yield key
+        key = _key(tx.one("limits.next_key", group=group, lane=lane, key=key))
+
+
+def _key(row: Row | None) -> str | None:
+    assert row is not None, "a minimum is always one row"
+    return row[0]  # type: ignore[no-any-return]
+
+
+def _has_room(tx: SqliteTransaction, group: int, limit: Limit, key: str, held: int) -> bool:
+    if limit.key_concurrency is not None and held >= limit.key_concurrency:
+        return False
+    return limit.key_rate_count is None or started(tx, group, "=" + key, limit.key_rate_per)[0] < limit.key_rate_count
 
 
 def _rows(tx: SqliteTransaction, chosen: list[int]) -> list[Row]:

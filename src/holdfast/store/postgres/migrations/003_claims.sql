@@ -246,54 +246,50 @@ DECLARE
     before bigint;
     bound bigint;
     part bigint;
-    reader holdfast_group;
-    nobody holdfast_limit;
     mine holdfast_limit;
-    is_known boolean;
+    is_paused boolean;
+    is_limited boolean;
     is_keyed boolean;
     is_over boolean := false;
     entered record;
     place_in record;
     found_row record;
 BEGIN
-    FOR place IN 1..cardinality(readers) LOOP
-        EXIT WHEN NOT alone_first;
-        SELECT g.* INTO reader FROM holdfast_group g WHERE g.id = readers[place];
-        CONTINUE WHEN reader.paused;
-        mine := nobody;
+    FOR place IN 1..CASE WHEN alone_first THEN cardinality(readers) ELSE 0 END LOOP
+        SELECT g.paused, g.limited > 0 INTO is_paused, is_limited FROM holdfast_group g WHERE g.id = readers[place];
+        CONTINUE WHEN is_paused;
         is_keyed := false;
-        IF reader.limited > 0 THEN
+        IF is_limited THEN
             SELECT * INTO entered FROM holdfast_enter(readers, readers[place], wanted, given_now);
             CONTINUE WHEN entered.free < 1;
             mine := entered.mine;
             moment := entered.moment;
             is_keyed := mine.key_concurrency IS NOT NULL OR mine.key_rate_count IS NOT NULL;
         END IF;
-        FOR found_row IN
-            SELECT * FROM holdfast_claim_rows(readers[place], NULL, 1, moment, moment + terms[place], new_worker, true)
-            WHERE NOT is_keyed
-            UNION ALL
-            SELECT * FROM holdfast_claim_keyed(mine, NULL, 1, moment, moment + terms[place], new_worker, true)
-            WHERE is_keyed
-        LOOP
-            RETURN NEXT found_row.granted;
-            PERFORM holdfast_count(readers[place], moment, 0, 0, 0, 1, 0, 0, 0, 0, 0);
-            IF reader.limited > 0 THEN
-                PERFORM holdfast_note_start(readers[place], '', mine.rate_per, 1, moment);
-                PERFORM holdfast_note_start(readers[place], '=' || (found_row.granted).key, mine.key_rate_per, 1, moment);
-            END IF;
-            RETURN;
-        END LOOP;
+        IF is_keyed THEN
+            SELECT * INTO found_row
+            FROM holdfast_claim_keyed(mine, NULL, 1, moment, moment + terms[place], new_worker, true);
+        ELSE
+            SELECT * INTO found_row
+            FROM holdfast_claim_rows(readers[place], NULL, 1, moment, moment + terms[place], new_worker, true);
+        END IF;
+        CONTINUE WHEN NOT FOUND;
+        RETURN NEXT found_row.granted;
+        PERFORM holdfast_count(readers[place], moment, 0, 0, 0, 1, 0, 0, 0, 0, 0);
+        IF is_limited THEN
+            PERFORM holdfast_note_start(readers[place], '', mine.rate_per, 1, moment);
+            PERFORM holdfast_note_start(readers[place], '=' || (found_row.granted).key, mine.key_rate_per, 1, moment);
+        END IF;
+        RETURN;
     END LOOP;
     FOR place IN 1..cardinality(readers) LOOP
         before := taken;
         bound := wanted;
-        mine := nobody;
-        is_known := false;
+        is_limited := false;
         is_keyed := false;
         FOR place_in IN SELECT * FROM holdfast_look(readers[place], first_lanes[place], moment) LOOP
-            IF place_in.limited > 0 AND NOT is_known THEN
-                is_known := true;
+            IF place_in.limited > 0 AND NOT is_limited THEN
+                is_limited := true;
                 SELECT * INTO entered FROM holdfast_enter(readers, readers[place], wanted - taken, given_now);
                 bound := taken + entered.free;
                 mine := entered.mine;
@@ -306,25 +302,25 @@ BEGIN
             THEN
                 place_in.in_rows := true;
             END IF;
-            IF place_in.in_rows THEN
-                FOR found_row IN
-                    SELECT * FROM holdfast_claim_rows(readers[place], first_lanes[place] + place_in.level, bound - taken,
-                                      moment, moment + terms[place], new_worker, may_be_alone AND taken = 0)
-                    WHERE NOT is_keyed
-                    UNION ALL
-                    SELECT * FROM holdfast_claim_keyed(mine, first_lanes[place] + place_in.level, bound - taken,
-                                      moment, moment + terms[place], new_worker, may_be_alone AND taken = 0)
-                    WHERE is_keyed
+            IF place_in.in_rows AND NOT is_keyed THEN
+                FOR found_row IN SELECT * FROM holdfast_claim_rows(readers[place], first_lanes[place] + place_in.level,
+                                         bound - taken, moment, moment + terms[place], new_worker, may_be_alone AND taken = 0)
                 LOOP
                     taken := taken + 1;
                     RETURN NEXT found_row.granted;
                     is_over := found_row.alone;
-                    IF is_keyed THEN
-                        PERFORM holdfast_note_start(readers[place], '=' || (found_row.granted).key, mine.key_rate_per, 1, moment);
-                    END IF;
                 END LOOP;
-                EXIT WHEN is_over OR taken >= bound;
+            ELSIF place_in.in_rows THEN
+                FOR found_row IN SELECT * FROM holdfast_claim_keyed(mine, first_lanes[place] + place_in.level, bound - taken,
+                                         moment, moment + terms[place], new_worker, may_be_alone AND taken = 0)
+                LOOP
+                    taken := taken + 1;
+                    RETURN NEXT found_row.granted;
+                    is_over := found_row.alone;
+                    PERFORM holdfast_note_start(readers[place], '=' || (found_row.granted).key, mine.key_rate_per, 1, moment);
+                END LOOP;
             END IF;
+            EXIT WHEN is_over OR taken >= bound;
             IF place_in.in_lane THEN
                 RETURN QUERY SELECT * FROM holdfast_claim_lane(readers[place], first_lanes[place] + place_in.level,
                                          least(bound - taken, run_limits[place]), terms[place], new_worker, given_now, is_keyed);
@@ -334,7 +330,7 @@ BEGIN
         END LOOP;
         IF taken > before THEN
             PERFORM holdfast_count(readers[place], moment, 0, 0, 0, taken - before, 0, 0, 0, 0, 0);
-            IF is_known THEN
+            IF is_limited THEN
                 PERFORM holdfast_note_start(readers[place], '', mine.rate_per, taken - before, holdfast_now(given_now));
             END IF;
         END IF;

@@ -61,41 +61,26 @@ FROM front f
 LEFT JOIN room ON room.key = f.key
 ORDER BY f.due_at, f.seq
 
--- name: round
--- The first due row of each key that has room, key by key: those behind :turn, or (:again) those up to it.
-WITH RECURSIVE keys (key) AS (
-    SELECT CASE WHEN :again
-        THEN (SELECT min(r.key) FROM holdfast_row r
-              WHERE r.group_id = :group AND r.lane = :lane AND r.state = 'pending' AND r.head = 1 AND r.key >= '')
-        ELSE (SELECT min(r.key) FROM holdfast_row r
-              WHERE r.group_id = :group AND r.lane = :lane AND r.state = 'pending' AND r.head = 1 AND r.key > :turn)
-    END
-    UNION ALL
-    SELECT (SELECT min(r.key) FROM holdfast_row r
-            WHERE r.group_id = :group AND r.lane = :lane AND r.state = 'pending' AND r.head = 1 AND r.key > k.key)
-    FROM keys k
-    WHERE k.key IS NOT NULL AND (NOT :again OR k.key < :turn)
-), held AS (
-    SELECT key, count(*) AS count FROM holdfast_row
-    WHERE group_id = :group AND state = 'processing' AND key IS NOT NULL
-    GROUP BY key
-)
-SELECT seq, key FROM (
-    SELECT k.key, (SELECT r.seq FROM holdfast_row r
-                   WHERE r.group_id = :group AND r.lane = :lane AND r.state = 'pending' AND r.head = 1 AND r.key = k.key
-                     AND r.due_at <= :now AND (r.alone = 0 OR :alone)
-                   ORDER BY r.due_at, r.seq LIMIT 1) AS seq
-    FROM keys k
-    JOIN holdfast_limit l ON l.group_id = :group
-    LEFT JOIN held h ON h.key = k.key
-    WHERE k.key IS NOT NULL AND (NOT :again OR k.key <= :turn)
-      AND (l.key_concurrency IS NULL OR coalesce(h.count, 0) < l.key_concurrency)
-      AND (l.key_rate_count IS NULL
-           OR (SELECT coalesce(sum(s.count), 0) FROM holdfast_start s
-               WHERE s.group_id = :group AND s.key = '=' || k.key AND s.at > :now - l.key_rate_per) < l.key_rate_count)
-) AS found
-WHERE seq IS NOT NULL
-LIMIT :limit
+-- name: first_key
+-- Of the rows that may be claimed some day.
+SELECT min(key) FROM holdfast_row
+WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1 AND key IS NOT NULL
+
+-- name: next_key
+SELECT min(key) FROM holdfast_row
+WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1 AND key > :key
+
+-- name: first_of_key
+SELECT seq FROM holdfast_row
+WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1 AND key = :key AND due_at <= :now
+  AND (alone = 0 OR :alone)
+ORDER BY due_at, seq
+LIMIT 1
+
+-- name: held_by_key
+SELECT key, count(*) FROM holdfast_row
+WHERE group_id = :group AND state = 'processing' AND key IS NOT NULL
+GROUP BY key
 
 -- name: front_alone
 -- The rows that must be alone, oldest first, and which of them their keys have room for.
