@@ -356,6 +356,15 @@ def test_messages_from_before_the_limit_keep_it_too(hf: Holdfast) -> None:
     assert drain(hf) == list(range(2, 600))
 
 
+def test_a_run_from_before_the_limit_counts_for_its_keys(hf: Holdfast) -> None:
+    hf.enqueue_many("q", range(9), key=lambda body: "even" if body % 2 == 0 else "odd")
+    before = hf.claim("q", n=3)
+    hf.queue("q", key_concurrency=2)
+    assert bodies(hf.claim("q", n=9)) == [3]
+    hf.ack(before)
+    assert bodies(hf.claim("q", n=9)) == [4, 5, 6]
+
+
 def test_messages_from_a_client_that_has_not_heard_of_the_limit_keep_it(hf: Holdfast, rival: Holdfast) -> None:
     rival.enqueue("q", 0, key="k")
     hf.queue("q", key_concurrency=1)

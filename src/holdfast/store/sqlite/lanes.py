@@ -79,7 +79,7 @@ def _take_alone(tx: SqliteTransaction, request: ClaimRequest, channel: Channel) 
     if limit is not None and not limiting.room(tx, channel.group, limit, 1):
         return []
     if limit is not None and limit.by_key:
-        alone = limited.alone(tx, channel)
+        alone = limited.alone(tx, channel, limit)
     taken = _take_rows(tx, request, channel, alone)
     tally.add(tx, channel.group, claimed=len(taken))
     if limit is not None:

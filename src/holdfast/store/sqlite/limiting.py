@@ -43,10 +43,13 @@ def due(tx: SqliteTransaction, channel: Channel, limit: Limit, lane: int, room: 
     return [row for row in found if not row[4]][:room]
 
 
-def alone(tx: SqliteTransaction, channel: Channel) -> list[Row]:
+def alone(tx: SqliteTransaction, channel: Channel, limit: Limit) -> list[Row]:
     """The oldest row that must be held alone and whose key has room."""
-    found = tx.all("limits.front_alone", group=channel.group)
-    return _rows(tx, [seq for seq, is_free in found if is_free][:1])
+    held = _held_by_key(tx, channel.group)
+    for seq, key in tx.all("limits.front_alone", group=channel.group):
+        if key is None or _has_room(tx, channel.group, limit, key, held.get(key, 0)):
+            return _rows(tx, [seq])
+    return []
 
 
 def leave_lane(tx: SqliteTransaction, channel: Channel, lane: int, position: int, wanted: int) -> bool:
@@ -68,7 +71,7 @@ def leave_lane(tx: SqliteTransaction, channel: Channel, lane: int, position: int
 
 def _round(tx: SqliteTransaction, channel: Channel, limit: Limit, lane: int, room: int, alone: bool) -> list[int]:
     """The first row of each key that has room, going on where the last such round ended, until there are enough."""
-    held: dict[str, int] = dict(tx.all("limits.held_by_key", group=channel.group))
+    held = _held_by_key(tx, channel.group)
     found: list[int] = []
     for key in _keys(tx, channel.group, lane, limit.turn):
         if not _has_room(tx, channel.group, limit, key, held.get(key, 0)):
@@ -96,6 +99,10 @@ def _keys(tx: SqliteTransaction, group: int, lane: int, turn: str) -> Iterator[s
 def _key(row: Row | None) -> str | None:
     assert row is not None, "a minimum is always one row"
     return row[0]  # type: ignore[no-any-return]
+
+
+def _held_by_key(tx: SqliteTransaction, group: int) -> dict[str, int]:
+    return dict(tx.all("limits.held_by_key", group=group))
 
 
 def _has_room(tx: SqliteTransaction, group: int, limit: Limit, key: str, held: int) -> bool:

@@ -51,11 +51,19 @@ RETURNS bigint LANGUAGE sql STABLE AS $$
                            AND s.at > moment - (mine).key_rate_per) END)::bigint
 $$;
 
--- How many messages of each key are held; there are no more of them than open leases.
+-- How many messages of each key are held; there are no more of them than open leases. A run with keys was claimed before they had
+-- limits; its messages count until it is over.
 CREATE FUNCTION holdfast_held_by_key(reader bigint) RETURNS TABLE (key text, count bigint) LANGUAGE sql STABLE AS $$
-    SELECT r.key, count(*) FROM holdfast_row r
-    WHERE r.group_id = reader AND r.state = 'processing' AND r.key IS NOT NULL
-    GROUP BY r.key
+    SELECT held.key, count(*) FROM (
+        SELECT r.key FROM holdfast_row r WHERE r.group_id = reader AND r.state = 'processing' AND r.key IS NOT NULL
+        UNION ALL
+        SELECT m.key FROM holdfast_run r
+        JOIN holdfast_message m ON m.lane = r.lane
+         AND (m.xid, m.seq) > (r.after_xid, r.after_seq) AND (m.xid, m.seq) <= (r.last_xid, r.last_seq)
+         AND pg_visible_in_snapshot(m.xid, r.hi) AND NOT pg_visible_in_snapshot(m.xid, r.lo)
+        WHERE r.group_id = reader AND r.finished_at IS NULL AND m.key IS NOT NULL
+    ) AS held
+    GROUP BY held.key
 $$;
 
 -- The next due rows of a lane, oldest first, and which of them their keys have room for.

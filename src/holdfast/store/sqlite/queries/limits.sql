@@ -43,8 +43,12 @@ WITH front AS (
     ORDER BY due_at, seq
     LIMIT :limit
 ), held AS (
-    SELECT key, count(*) AS count FROM holdfast_row
-    WHERE group_id = :group AND state = 'processing' AND key IS NOT NULL
+    SELECT key, count(*) AS count FROM (
+        SELECT r.key FROM holdfast_row r WHERE r.group_id = :group AND r.state = 'processing' AND r.key IS NOT NULL
+        UNION ALL
+        SELECT m.key FROM holdfast_run r CROSS JOIN holdfast_message m
+        WHERE r.group_id = :group AND r.finished_at IS NULL AND m.position >= r.first AND m.position <= r.last AND m.key IS NOT NULL
+    )
     GROUP BY key
 ), room AS (
     SELECT k.key,
@@ -78,23 +82,21 @@ ORDER BY due_at, seq
 LIMIT 1
 
 -- name: held_by_key
-SELECT key, count(*) FROM holdfast_row
-WHERE group_id = :group AND state = 'processing' AND key IS NOT NULL
+-- A run with keys was claimed before they had limits; its messages count until it is over.
+SELECT key, count(*) FROM (
+    SELECT r.key FROM holdfast_row r WHERE r.group_id = :group AND r.state = 'processing' AND r.key IS NOT NULL
+    UNION ALL
+    SELECT m.key FROM holdfast_run r CROSS JOIN holdfast_message m
+    WHERE r.group_id = :group AND r.finished_at IS NULL AND m.position >= r.first AND m.position <= r.last AND m.key IS NOT NULL
+)
 GROUP BY key
 
 -- name: front_alone
--- The rows that must be alone, oldest first, and which of them their keys have room for.
-SELECT r.seq, r.key IS NULL
-       OR (l.key_concurrency IS NULL
-           OR (SELECT count(*) FROM holdfast_row h
-               WHERE h.group_id = :group AND h.state = 'processing' AND h.key = r.key) < l.key_concurrency)
-      AND (l.key_rate_count IS NULL
-           OR (SELECT coalesce(sum(s.count), 0) FROM holdfast_start s
-               WHERE s.group_id = :group AND s.key = '=' || r.key AND s.at > :now - l.key_rate_per) < l.key_rate_count)
-FROM holdfast_row r
-JOIN holdfast_limit l ON l.group_id = :group
-WHERE r.group_id = :group AND r.state = 'pending' AND r.head = 1 AND r.alone = 1 AND r.due_at <= :now
-ORDER BY r.due_at, r.seq
+-- The rows that must be alone, oldest first.
+SELECT seq, key
+FROM holdfast_row
+WHERE group_id = :group AND state = 'pending' AND head = 1 AND alone = 1 AND due_at <= :now
+ORDER BY due_at, seq
 LIMIT 20
 
 -- name: next_turn
