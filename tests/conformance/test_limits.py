@@ -239,6 +239,20 @@ def test_no_span_has_more_than_the_rate(hf: Holdfast, clock: FakeClock, by_key: 
     assert starts[-1] - starts[0] < 1.2 * 20_000_000
 
 
+@pytest.mark.parametrize("by_key", [False, True], ids=["queue", "key"])
+def test_what_is_noted_as_one_counts_as_long_as_the_last_of_it(hf: Holdfast, clock: FakeClock, by_key: bool) -> None:
+    """Two claims in the same 64th of a second: neither comes back before the second one is a second ago."""
+    hf.queue("q", **{"key_rate" if by_key else "rate": "2/s"})  # type: ignore[arg-type]
+    hf.enqueue_many("q", range(9), key="k")
+    assert len(hf.claim("q")) == 1
+    clock.advance(0.015)
+    assert len(hf.claim("q")) == 1
+    clock.advance(0.999)
+    assert hf.claim("q", n=9) == []
+    clock.advance(0.001)
+    assert len(hf.claim("q", n=9)) == 2
+
+
 def most_in_a_span(starts: list[int], span: int) -> int:
     return max(sum(start - span < other <= start for other in starts) for start in starts)
 
@@ -354,6 +368,15 @@ def test_messages_from_before_the_limit_keep_it_too(hf: Holdfast) -> None:
     assert counts(hf) == (598, 0, 3, 0)
     hf.queue("q", history=0)
     assert drain(hf) == list(range(2, 600))
+
+
+def test_a_run_ends_before_the_first_message_that_has_a_key(hf: Holdfast) -> None:
+    """Those within reach of the claim have become rows; behind them there may be others."""
+    hf.enqueue_many("q", range(500), key=lambda body: "k" if body in (0, 1, 251, 252) else None)
+    hf.queue("q", key_concurrency=1)
+    assert bodies(hf.claim("q")) == [0]
+    assert bodies(hf.claim("q", n=250)) == list(range(2, 251))
+    assert bodies(hf.claim("q", n=250)) == list(range(253, 500))
 
 
 def test_a_run_from_before_the_limit_counts_for_its_keys(hf: Holdfast) -> None:
