@@ -38,7 +38,7 @@ def draft(
     budget: float | None = None,
     commitments: Sequence[Any] | None = None,
 ) -> list[NewMessage]:
-    """New messages for a queue. One that is due at once and has no order to keep is plain, and goes to a lane."""
+    """New messages for a queue. A plain one goes to a lane: due at once, and no order or limit of its key to keep."""
     lane = priorities.lane(channel.id, priorities.priority(priority))
     wait = micros(delay, "delay")
     headers = _complete(headers, budget, commitments)
@@ -47,6 +47,7 @@ def draft(
     reply_to = plain_text(reply_to, "reply_to")
     life = None if ttl is None else _life(micros(ttl, "ttl"), wait)
     plain, alone = wait == 0 and life is None and not channel.spec.ordered, must_be_alone(channel.spec, 0)
+    by_key = channel.spec.limited_by_key
     keys: Iterable[str | None] = repeat(None)
     if callable(key) or idempotency_key is not None or not isinstance(bodies, Iterable):
         bodies = listed(bodies)
@@ -67,7 +68,7 @@ def draft(
             correlation_id,
             reply_to,
             life,
-            plain,
+            plain and (own is None or not by_key),
             order_key(own),
             wait,
             alone,

@@ -27,6 +27,7 @@ FILES = {
         "idempotency",
         "lanes",
         "leaders",
+        "limits",
         "notices",
         "owners",
         "results",

@@ -61,6 +61,11 @@ class QueueSpec(msgspec.Struct, frozen=True):
         """Whether only the head of a key may be claimed."""
         return self.ordering != "unordered"
 
+    @property
+    def limited_by_key(self) -> bool:
+        """Whether each key has a limit of its own, so that messages with a key need a state of their own."""
+        return self.key_concurrency is not None or self.key_rate is not None
+
     def run_limit(self, wanted: int) -> int:
         """How many messages one lease may cover. With a single attempt a crash would kill a whole run, so: one."""
         return 1 if self.max_attempts == 1 else wanted

@@ -25,6 +25,8 @@ def cancel(tx: Transaction, tenant: str, message_id: MessageId) -> bool:
     else:
         is_canceled = _cancel_in_lane(tx, found[0], found[1], message_id)
     tally.add(tx, found[0], ended=int(is_canceled))
+    if is_canceled:  # Room for another, if the queue is limited.
+        tx.rings.add(priority.channel_of(found[1]))
     return is_canceled
 
 
@@ -88,7 +90,7 @@ def _cancel_in_run(tx: Transaction, group: int, content: Content) -> bool:
     locked = tx.one("runs.lock", token=token)
     if locked is None:
         return False
-    _, settled, gone, history = locked
+    _, settled, gone, history, _ = locked
     place = run.places_left(gone, size)[before]
     if run.is_settled(settled, place):
         return False

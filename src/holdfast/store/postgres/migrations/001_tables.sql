@@ -17,15 +17,43 @@ CREATE TABLE holdfast_channel (
     UNIQUE (tenant, name)
 );
 
--- Who reads a channel. A queue has exactly one group, without a name.
+-- Who reads a channel. A queue has exactly one group, without a name. `limited` is 1 if there is a limit on how often its
+-- messages may be claimed, 2 if (also) on how many are held, so that the end of a claim makes room.
 CREATE TABLE holdfast_group (
     id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     channel_id bigint NOT NULL REFERENCES holdfast_channel (id),
     name       text   NOT NULL DEFAULT '',
     history    bigint NOT NULL DEFAULT 0,
     paused     boolean NOT NULL DEFAULT false,
+    limited    bigint NOT NULL DEFAULT 0,
     UNIQUE (channel_id, name)
 );
+
+-- The limits of a group that has any; claims of such a group take turns by locking it. `turn` is the key that was the last to have
+-- its turn when the keys were gone through.
+CREATE TABLE holdfast_limit (
+    group_id        bigint PRIMARY KEY REFERENCES holdfast_group (id),
+    concurrency     bigint,
+    rate_count      bigint,
+    rate_per        bigint,
+    key_concurrency bigint,
+    key_rate_count  bigint,
+    key_rate_per    bigint,
+    turn            text   NOT NULL DEFAULT ''
+);
+
+-- How many messages of a limited group ('') or of one key of it ('=' and the key) were claimed, and when the last of them: one row
+-- for all that began in the same 64th of the rate's time.
+CREATE TABLE holdfast_start (
+    group_id bigint NOT NULL,
+    key      text   NOT NULL,
+    slot     bigint NOT NULL,
+    at       bigint NOT NULL,
+    count    bigint NOT NULL,
+    PRIMARY KEY (group_id, key, slot)
+);
+
+CREATE INDEX holdfast_start_at ON holdfast_start (group_id, at);
 
 -- Numbers that are never given out twice, whatever is deleted.
 CREATE SEQUENCE holdfast_token;
@@ -131,6 +159,7 @@ CREATE UNIQUE INDEX holdfast_row_id ON holdfast_row (id, group_id);
 CREATE INDEX holdfast_row_key ON holdfast_row (key, id) WHERE key IS NOT NULL;
 CREATE INDEX holdfast_row_correlation ON holdfast_row (correlation_id, id) WHERE correlation_id IS NOT NULL;
 CREATE INDEX holdfast_row_due ON holdfast_row (group_id, lane, due_at, seq) WHERE state = 'pending' AND head;
+CREATE INDEX holdfast_row_keyed ON holdfast_row (group_id, lane, key, due_at, seq) WHERE state = 'pending' AND head AND key IS NOT NULL;
 CREATE INDEX holdfast_row_alone ON holdfast_row (group_id, due_at, seq) WHERE state = 'pending' AND head AND alone;
 CREATE INDEX holdfast_row_leased ON holdfast_row (group_id, until, seq) WHERE state = 'processing';
 CREATE INDEX holdfast_row_finished ON holdfast_row (group_id, finished_at) WHERE finished_at IS NOT NULL;

@@ -6,7 +6,7 @@ INSERT INTO holdfast_run (token, group_id, lane, first, last, size, until, worke
 VALUES (:token, :group, :lane, :first, :last, :size, :until, :worker)
 
 -- name: lock
-SELECT r.size, r.settled, r.gone, g.history
+SELECT r.size, r.settled, r.gone, g.history, g.limited
 FROM holdfast_run r JOIN holdfast_group g ON g.id = r.group_id
 WHERE r.token = :token AND r.finished_at IS NULL
 
