@@ -32,6 +32,7 @@ from holdfast.errors import (
     UnknownQueue,
 )
 from holdfast.outcomes import Cancel, DeadLetter, Retry, Snooze
+from holdfast.outgoing import Outgoing
 from holdfast.receipts import Receipt
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ __all__ = [
     "NetworkFileSystem",
     "NotFound",
     "Notice",
+    "Outgoing",
     "OwnerSpec",
     "QueueFull",
     "Receipt",

@@ -35,7 +35,7 @@ def draft(
     """New messages for a queue. One that is due at once and has no order to keep is plain, and goes to a lane."""
     lane = priorities.lane(channel.id, priorities.priority(priority))
     wait = micros(delay, "delay")
-    raw_headers = None if headers is None else encode_json(_checked(headers), "headers")
+    raw_headers = None if headers is None else encode_json(checked_headers(headers), "headers")
     correlation_id = plain_text(correlation_id, "correlation_id")
     reply_to = plain_text(reply_to, "reply_to")
     life = None if ttl is None else _life(micros(ttl, "ttl"), wait)
@@ -103,7 +103,8 @@ def _life(life: int, wait: int) -> int:
     return life
 
 
-def _checked(headers: dict[str, Any]) -> dict[str, Any]:
+def checked_headers(headers: dict[str, Any]) -> dict[str, Any]:
+    """Headers that have the form of headers; what they hold is seen when they are encoded."""
     if not isinstance(headers, dict) or not all(isinstance(name, str) for name in headers):
         raise InvalidInput(f"headers must be a dict with text as keys, not {shown(headers)}")
     return headers

@@ -11,6 +11,7 @@ PINNED = Path(__file__).with_name("public_names.txt")
 NEVER_AWAITED = {
     "consumer": "a decorator",
     "command": "a decorator",
+    "around_enqueue": "a decorator",
     "around_execute": "a decorator",
     "on": "only notes a callback",
     "running": "gives something to enter",
