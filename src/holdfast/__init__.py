@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.claims import Claim
 from holdfast.client import Holdfast
+from holdfast.core.commitments import Commitment, CommitmentResult
+from holdfast.core.crew import Attachment, ConsumerStatus, Work
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord
 from holdfast.core.lifecycle import State
 from holdfast.core.message import Failure, Lease, Message, MessageStatus
@@ -22,6 +24,8 @@ from holdfast.errors import (
     LeaseLost,
     NetworkFileSystem,
     NotFound,
+    PreflightFailed,
+    ProgramFailed,
     QueueFull,
     SchemaTooNew,
     StoreCorrupt,
@@ -37,19 +41,23 @@ from holdfast.receipts import Receipt
 
 if TYPE_CHECKING:
     from holdfast.aio import AsyncClaim, AsyncHoldfast
+    from holdfast.runtime.agents import exec_handler
     from holdfast.runtime.consumer import Consumer
     from holdfast.runtime.context import Context
-
 __all__ = [
     "AlreadyReplayed",
     "AsyncClaim",
     "AsyncHoldfast",
+    "Attachment",
     "AuditRecord",
     "Backoff",
     "BlockedKey",
     "Cancel",
     "Claim",
+    "Commitment",
+    "CommitmentResult",
     "Consumer",
+    "ConsumerStatus",
     "Context",
     "DeadLetter",
     "DeadLetterRecord",
@@ -70,6 +78,8 @@ __all__ = [
     "Notice",
     "Outgoing",
     "OwnerSpec",
+    "PreflightFailed",
+    "ProgramFailed",
     "QueueFull",
     "Receipt",
     "Retry",
@@ -83,6 +93,8 @@ __all__ = [
     "TooLarge",
     "Unavailable",
     "UnknownQueue",
+    "Work",
+    "exec_handler",
 ]
 
 
@@ -98,4 +110,13 @@ def __getattr__(name: str) -> Any:
     """Loads what not everyone uses when it is first asked for: others need not pay for it with every start."""
     if name in _LATE:
         return getattr(import_module(_LATE[name]), name)
+    """Loads what only some need when it is first asked for: others need not pay for it with every start."""
+    if name in ("AsyncClaim", "AsyncHoldfast"):
+        from holdfast import aio
+
+        return getattr(aio, name)
+    if name == "exec_handler":
+        from holdfast.runtime import agents
+
+        return agents.exec_handler
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,7 +13,10 @@ from typing import Any, Generic, TypeVar, Unpack
 
 from holdfast import endings
 from holdfast.awaiting import AsyncOperating
+from holdfast.awaiting_budgets import AsyncBudgeting
+from holdfast.awaiting_commitments import AsyncCommitting
 from holdfast.awaiting_consumers import AsyncConsuming
+from holdfast.awaiting_crew import AsyncCrewing
 from holdfast.claims import Claim
 from holdfast.client import Holdfast
 from holdfast.core import priority as priorities
@@ -97,7 +100,7 @@ class AsyncClaim:
 AsyncClaims = AsyncClaim | Iterable[AsyncClaim]
 
 
-class AsyncHoldfast(AsyncOperating, AsyncConsuming, AsyncSending):
+class AsyncHoldfast(AsyncOperating, AsyncConsuming, AsyncCrewing, AsyncBudgeting, AsyncCommitting, AsyncSending):
     """Holdfast for asyncio.
 
     >>> async def main():
@@ -162,10 +165,12 @@ class AsyncHoldfast(AsyncOperating, AsyncConsuming, AsyncSending):
         reply_to: str | None = None,
         ttl: Duration | None = None,
         idempotency_key: str | None = None,
+        budget: float | None = None,
+        commitments: Sequence[Any] | None = None,
         conn: Any = None,
     ) -> Receipt:
         """Stores one message; when this returns, it survives a crash. See `Holdfast.enqueue`."""
-        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key)
+        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key, budget, commitments)
         return (await self._put(queue, [body], options, conn))[0]
 
     async def enqueue_many(
@@ -181,10 +186,13 @@ class AsyncHoldfast(AsyncOperating, AsyncConsuming, AsyncSending):
         reply_to: str | None = None,
         ttl: Duration | None = None,
         idempotency_key: Callable[[Any], str | None] | None = None,
+        budget: float | None = None,
+        commitments: Sequence[Any] | None = None,
         conn: Any = None,
     ) -> list[Receipt]:
         """Stores many messages in one transaction: all of them or none. See `Holdfast.enqueue_many`."""
-        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, one_for_each(idempotency_key))
+        unique = one_for_each(idempotency_key)
+        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, unique, budget, commitments)
         return await self._put(queue, bodies, options, conn)
 
     async def claim(

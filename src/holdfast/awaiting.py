@@ -62,6 +62,18 @@ class AsyncEscalating(Awaiting):
         """Everyone who was declared, by name."""
         return await self._run(self._hf.owners)
 
+    async def report(
+        self,
+        kind: str,
+        about: str,
+        error: str | BaseException,
+        *,
+        owner: str | None = None,
+        queue: str | None = None,
+    ) -> str:
+        """Puts something else than a dead letter before an owner. See `Holdfast.report`."""
+        return await self._run(self._hf.report, kind, about, error, owner=owner, queue=queue)
+
     async def notices(
         self,
         owner: str | None = None,

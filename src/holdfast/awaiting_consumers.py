@@ -12,6 +12,7 @@ from holdfast.events import Happened
 
 if TYPE_CHECKING:
     from holdfast.runtime.consumer import Consumer, ConsumerOptions, Handler, Middleware
+    from holdfast.runtime.pool import Pool, PoolOptions
     from holdfast.runtime.runner import Runner
 
 
@@ -23,6 +24,10 @@ class AsyncConsuming:
     def consumer(self, *queues: str, **options: Unpack[ConsumerOptions]) -> Callable[[Handler], Consumer]:
         """Makes a function the handler of these queues' messages. See `Holdfast.consumer`."""
         return self._hf.consumer(*queues, **options)
+
+    def pool(self, consumer: Consumer | str, **options: Unpack[PoolOptions]) -> Pool:
+        """Runs several of a consumer, as many as its queues need. See `Holdfast.pool`."""
+        return self._hf.pool(consumer, **options)
 
     def on(self, kind: type[Happened], callback: Callable[[Happened], object]) -> None:
         """Calls this whenever something of that kind happens. See `Holdfast.on`."""
@@ -67,7 +72,7 @@ class AsyncRunning:
         from holdfast.runtime.runner import Runner
 
         loop = asyncio.get_running_loop()
-        self.runner = self._hf._runner = Runner(self._hf._client(), self._consumers, self._grace, loop)
+        self.runner = self._hf._runner = Runner(self._hf._client(), self._consumers, self._grace, loop=loop)
         await asyncio.to_thread(self.runner.start)
         return self
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Unpack
 
@@ -13,12 +13,14 @@ from holdfast.bells import Bells
 from holdfast.channels import ChannelBook
 from holdfast.claiming import Claiming
 from holdfast.claims import Claim, Claims, as_list
+from holdfast.commitments import Committing
 from holdfast.consuming import Consuming
 from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration, seconds
 from holdfast.core.message import Duplicate, NewMessage
 from holdfast.core.queue import QueueSettings, queue_spec
 from holdfast.core.settlement import Settlement
+from holdfast.crew import Crewing
 from holdfast.drafting import Key, Options, draft, listed
 from holdfast.errors import InvalidInput
 from holdfast.gather import Gather
@@ -33,7 +35,7 @@ from holdfast.store.api import Channel, ClaimRequest, Store
 from holdfast.store.opening import open_store
 
 
-class Holdfast(Operating, Consuming, Sending):
+class Holdfast(Operating, Consuming, Crewing, Committing, Sending):
     """Reliable queues in the database you already have.
 
     >>> hf = Holdfast("sqlite:///work.db")
@@ -122,15 +124,18 @@ class Holdfast(Operating, Consuming, Sending):
         reply_to: str | None = None,
         ttl: Duration | None = None,
         idempotency_key: str | None = None,
+        budget: float | None = None,
+        commitments: Sequence[Any] | None = None,
         conn: Any = None,
     ) -> Receipt:
         """Stores one message; when this returns, it survives a crash.
 
         With `ttl` it expires if nobody has claimed it by then, counted from now. With an `idempotency_key` that this
-        queue has seen before, nothing is stored and the receipt is that of the first message. With `conn`, a
-        connection or session of yours to the same database, it is part of your transaction and happens when you commit.
+        queue has seen before, nothing is stored and the receipt is that of the first message. `budget` is how much it
+        may spend, `commitments` are checks that must succeed before it counts as done. With `conn`, a connection or
+        session of yours to the same database, it is part of your transaction and happens when you commit.
         """
-        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key)
+        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key, budget, commitments)
         return self._put(queue, [body], options, conn)[0]
 
     def enqueue_many(
@@ -146,13 +151,16 @@ class Holdfast(Operating, Consuming, Sending):
         reply_to: str | None = None,
         ttl: Duration | None = None,
         idempotency_key: Callable[[Any], str | None] | None = None,
+        budget: float | None = None,
+        commitments: Sequence[Any] | None = None,
         conn: Any = None,
     ) -> list[Receipt]:
         """Stores many messages in one transaction (yours, with `conn`): all of them or none.
 
         `key` may be a function of the body, and `idempotency_key` has to be one.
         """
-        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, one_for_each(idempotency_key))
+        unique = one_for_each(idempotency_key)
+        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, unique, budget, commitments)
         return self._put(queue, bodies, options, conn)
 
     # --- out ----------------------------------------------------------------------------------------------------------

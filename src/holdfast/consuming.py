@@ -13,6 +13,7 @@ from holdfast.events import Happened, Listeners, RuntimeEvent
 if TYPE_CHECKING:
     from holdfast.client import Holdfast
     from holdfast.runtime.consumer import Consumer, ConsumerOptions, Handler, Middleware
+    from holdfast.runtime.pool import Pool, PoolOptions
     from holdfast.runtime.runner import Runner
 
 GRACE = 30.0
@@ -23,6 +24,7 @@ class Consuming:
 
     def __init__(self) -> None:
         self._consumers: dict[str, Consumer] = {}
+        self._pools: dict[str, Pool] = {}
         self._runner: Runner | None = None
         self._listeners = Listeners()
         self._middleware: list[Middleware] = []
@@ -52,6 +54,28 @@ class Consuming:
             return consumer
 
         return decorate
+
+    def pool(self, consumer: Consumer | str, **options: Unpack[PoolOptions]) -> Pool:
+        """Runs several of a consumer, as many as its queues need: `min` to `max`, over all processes and machines.
+
+        More are started when `scale_up_depth` messages wait, or one for longer than `scale_up_age`; when no more than
+        `scale_down_depth` have waited for `cooldown`, one is drained at a time. `members` are "process" (found by the
+        module that the consumer stands in) or "thread". One that crashes is started again, after a while; after
+        `max_crashes` within `crash_window` the pool is given up and its `owner` is told.
+
+        >>> @hf.consumer("emails")
+        ... def send(message):
+        ...     return "sent"
+        >>> pool = hf.pool(send, min=2, max=10, scale_up_depth=20, scale_down_depth=5)
+        """
+        from holdfast.runtime.pool import Pool
+
+        (chosen,) = self._chosen([consumer])
+        pool = Pool(chosen, **options)
+        if pool.name in self._pools or any(pool.consumer is other.consumer for other in self._pools.values()):
+            raise InvalidInput(f"there is a pool {pool.name!r}, or of this consumer, already")
+        self._pools[pool.name] = pool
+        return pool
 
     def run(self, *consumers: Consumer | str, grace: Duration = GRACE) -> None:
         """Works until SIGTERM, Ctrl-C or `stop()`: all declared consumers, or those given.

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from itertools import repeat
 from typing import Any
 
 from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration, micros
+from holdfast.core.effort import BUDGET_HEADER
 from holdfast.core.lifecycle import must_be_alone
 from holdfast.core.message import NewMessage, Once, encode_json, plain_text
+from holdfast.core.queue import amount
 from holdfast.errors import InvalidInput, TooLarge, shown
 from holdfast.store.api import Channel
 from holdfast.store.ids import new_id
@@ -31,10 +33,14 @@ def draft(
     reply_to: str | None,
     ttl: Duration | None,
     idempotency_key: Key,
+    budget: float | None = None,
+    commitments: Sequence[Any] | None = None,
 ) -> list[NewMessage]:
     """New messages for a queue. One that is due at once and has no order to keep is plain, and goes to a lane."""
     lane = priorities.lane(channel.id, priorities.priority(priority))
     wait = micros(delay, "delay")
+    headers = headers if budget is None else _with_budget(headers, budget)
+    headers = headers if commitments is None else _with_commitments(headers, commitments)
     raw_headers = None if headers is None else encode_json(checked_headers(headers), "headers")
     correlation_id = plain_text(correlation_id, "correlation_id")
     reply_to = plain_text(reply_to, "reply_to")
@@ -107,4 +113,16 @@ def checked_headers(headers: dict[str, Any]) -> dict[str, Any]:
     """Headers that have the form of headers; what they hold is seen when they are encoded."""
     if not isinstance(headers, dict) or not all(isinstance(name, str) for name in headers):
         raise InvalidInput(f"headers must be a dict with text as keys, not {shown(headers)}")
+    if BUDGET_HEADER in headers:
+        amount(BUDGET_HEADER, headers[BUDGET_HEADER])
     return headers
+
+
+def _with_commitments(headers: dict[str, Any] | None, commitments: Sequence[Any]) -> dict[str, Any]:
+    from holdfast.core.commitments import HEADER, read_commitments
+
+    return {**checked_headers({} if headers is None else headers), HEADER: list(read_commitments(commitments))}
+
+
+def _with_budget(headers: dict[str, Any] | None, budget: float) -> dict[str, Any]:
+    return {**checked_headers({} if headers is None else headers), BUDGET_HEADER: amount("budget", budget)}

@@ -10,6 +10,8 @@ HoldfastError
 ├── LeaseLost             the claim is no longer yours; nothing was changed
 ├── NotFound              no message or dead letter with this id
 ├── AlreadyReplayed       this dead letter has had its one replay
+├── ProgramFailed         a program that was run for a message did not do its work
+├── PreflightFailed       what has to be there before the first claim is not
 ├── IllegalMove           a message cannot go from this state to that one (a bug in Holdfast)
 └── StoreError            the database refused or is out of reach
     ├── Unavailable       it did not come back within the client's patience
@@ -77,6 +79,14 @@ class NotFound(HoldfastError):
 
 class AlreadyReplayed(HoldfastError):
     """This dead letter was replayed before; a death can be replayed once."""
+
+
+class ProgramFailed(HoldfastError):
+    """A program that was run for a message did not do its work."""
+
+
+class PreflightFailed(HoldfastError):
+    """What a consumer needs is not there; it claims nothing."""
 
 
 class IllegalMove(HoldfastError):

@@ -90,6 +90,25 @@ class ConsumerStopped(RuntimeEvent, frozen=True, kw_only=True):
     reason: str
 
 
+class PoolScaled(RuntimeEvent, frozen=True, kw_only=True):
+    """A pool gets more or fewer consumers."""
+
+    before: int
+    wanted: int
+
+
+class MemberCrashed(RuntimeEvent, frozen=True, kw_only=True):
+    """A consumer of a pool has ended as it should not."""
+
+    words: str
+
+
+class PoolGaveUp(RuntimeEvent, frozen=True, kw_only=True):
+    """A pool whose consumers only crash is not started any more."""
+
+    error: str
+
+
 Happened = TypeVar("Happened", bound=RuntimeEvent)
 Listener = Callable[[Any], object]
 

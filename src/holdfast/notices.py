@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from holdfast.channels import ChannelBook
 from holdfast.core.duration import Duration
-from holdfast.core.message import id_bytes, plain_text
-from holdfast.core.notice import Notice, OwnerSpec, owner_spec
+from holdfast.core.message import id_bytes, id_text, plain_text
+from holdfast.core.notice import Notice, OwnerSpec, owner_spec, reported_error, reported_kind
 from holdfast.core.queue import channel_name
 from holdfast.errors import InvalidInput
 from holdfast.limits import checked_count
@@ -28,7 +28,7 @@ log = logging.getLogger("holdfast")
 
 
 class Escalating:
-    """The part of a client that sees to it that someone answers for a dead letter."""
+    """The part of a client that sees to it that someone answers for a dead letter, or for other trouble."""
 
     settings: Settings
     store: Store
@@ -61,13 +61,36 @@ class Escalating:
         """
         spec = owner_spec(name, inbox, owner, escalate_after, notify, digest_every)
         self._book.open()
-        _refuse_circle(name, spec, self.store.notices.owners(self.settings.tenant))
-        self.store.notices.declare(self.settings.tenant, name, spec)
+        _refuse_circle(name, spec, self.store.owners.all(self.settings.tenant))
+        self.store.owners.declare(self.settings.tenant, name, spec)
 
     def owners(self) -> dict[str, OwnerSpec]:
         """Everyone who was declared, by name."""
         self._book.open()
-        return self.store.notices.owners(self.settings.tenant)
+        return self.store.owners.all(self.settings.tenant)
+
+    def report(
+        self,
+        kind: str,
+        about: str,
+        error: str | BaseException,
+        *,
+        owner: str | None = None,
+        queue: str | None = None,
+    ) -> str:
+        """Puts something else than a dead letter before an owner: a notice like any other; its id.
+
+        `kind` is a word such as "crash_loop", `about` the name of what is in trouble. `owner` is the queue's, unless
+        given. The same kind and name again, while nobody has acknowledged it, is the same notice: its `repeats` count
+        up, its `error` is the newest, and nobody is told a second time.
+        """
+        kind, about, error = reported_kind(kind), channel_name(about, "about"), reported_error(error)
+        owner = None if owner is None else channel_name(owner, "owner")
+        if queue is not None:
+            channel_name(queue, "queue")
+            self._book.channel(queue)
+        self._book.open()
+        return id_text(self.store.notices.post(self.settings.tenant, kind, about, error, owner, queue))
 
     def notices(
         self,
@@ -80,7 +103,7 @@ class Escalating:
     ) -> list[Notice]:
         """Notices that wait for an answer (with `acknowledged`, all), oldest first; the next page is `after` the last.
 
-        `owner=""` chooses those of queues that nobody owns.
+        `owner=""` chooses those that nobody owns.
         """
         self._book.open()
         return self.store.notices.find(
@@ -131,7 +154,7 @@ class Escalating:
 
     def _tell(self, owner: str | None, callback: Callback) -> int:
         untold = self.store.notices.take_untold(self.settings.tenant, owner, ESCALATE_LIMIT)
-        specs = self.store.notices.owners(self.settings.tenant) if untold else {}
+        specs = self.store.owners.all(self.settings.tenant) if untold else {}
         told = 0
         for group in _grouped(untold, specs):
             try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast import letters, limits
+from holdfast.budgets import Budgeting
 from holdfast.channels import ChannelBook
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord
 from holdfast.core.message import Message, MessageStatus, encode_json, id_bytes, plain_text
@@ -14,7 +15,6 @@ from holdfast.core.stats import Stats
 from holdfast.letters import Moment, Progress
 from holdfast.limits import checked_count
 from holdfast.message_types import MessageTypes
-from holdfast.notices import Escalating
 from holdfast.receipts import Receipt
 from holdfast.settings import Settings
 from holdfast.store.api import Store
@@ -24,7 +24,7 @@ KEPT: Any = object()
 """A body that stays as it was."""
 
 
-class Operating(Escalating):
+class Operating(Budgeting):
     """The part of a client that needs no claim."""
 
     settings: Settings
@@ -184,13 +184,14 @@ class Operating(Escalating):
         return self.store.messages.sweep(self._book.channel(queue), limits.SWEEP_LIMIT)
 
     def maintain(self) -> int:
-        """Sweeps all queues of this tenant once, and looks after notices; how much it found to do.
+        """Sweeps all queues of this tenant once, looks after notices, forgets dead consumers; how much it found to do.
 
         For queues that nobody claims from, and for those who like to do it by hand: `while hf.maintain(): pass`.
         """
         self._book.open()
         queues = self.store.channels.names(self.settings.tenant)
-        return sum(self.sweep(queue) for queue in queues) + self.escalate()
+        forgotten = self.store.crew.forget(self.settings.tenant, limits.SWEEP_LIMIT)
+        return sum(self.sweep(queue) for queue in queues) + self.escalate() + forgotten
 
     def audit(self, n: int = 100, *, before: int | None = None) -> list[AuditRecord]:
         """Who replayed or deleted dead letters, newest first; the next page is `before` the last id of this one."""

@@ -71,3 +71,19 @@ class DeadLetter(Outcome):
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason or "the handler gave up on it")
+
+
+class GaveUp(DeadLetter):
+    """The message has spent its budget or its time, or its handler does the same thing again and again."""
+
+
+class BudgetSpent(Snooze):
+    """The queue's budget is spent and the queue is paused; the message goes back, and no attempt is spent.
+
+    `is_first` is True for the one that went over it, and so paused the queue: its owner has to hear of that.
+    """
+
+    def __init__(self, reason: str, *, is_first: bool) -> None:
+        super().__init__(0)
+        self.args = (reason,)
+        self.is_first = is_first

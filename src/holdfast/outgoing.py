@@ -36,6 +36,8 @@ class Outgoing(msgspec.Struct):
     reply_to: str | None = None
     ttl: Duration | None = None
     idempotency_key: Key = None
+    budget: float | None = None
+    commitments: Sequence[Any] | None = None
 
 
 Proceed = Callable[[], Any]

@@ -9,15 +9,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast import Holdfast, QueueFull, StoreError
-from tests.conformance.steps import drain
+from holdfast import CommitmentResult, Holdfast, QueueFull, StoreError, effort
+from tests.conformance.steps import beat, drain
 from tests.docs.pages import ROOT, blocks
 from tests.servers import PostgresServer
 
 PAGE = ROOT / "docs/howto/move-to-postgresql.md"
 USUAL, GUARDED = [block.text for block in blocks(PAGE.read_text()) if block.language == "sql"]
 """What every server needs, and what one needs besides that lets nobody run functions."""
-
 RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
 ASK = "SELECT has_table_privilege('app', %s, %s)"
 
@@ -67,6 +66,7 @@ def use_everything(hf: Watched, url: str) -> set[str]:
     """Which public methods were left out."""
     put_everything(hf, url)
     end_everything(hf)
+    check_everything(hf)
     operate(hf)
     public = {name for name, _ in inspect.getmembers(Holdfast, inspect.isfunction) if not name.startswith("_")}
     return public - hf.called
@@ -100,6 +100,9 @@ def end_everything(hf: Watched) -> None:
     """Every way for a claim to end, of runs and of rows."""
     first, second, third, fourth, fifth, *others = hf.claim("q", n=10)
     hf.extend([first, second])
+    effort.begin(hf.hf, [first, second])
+    effort.spend(hf.hf, first, 5)
+    effort.act(hf.hf, second, "look")
     hf.release(second)
     hf.snooze(third, 0)
     hf.nack(fourth, "no")
@@ -116,15 +119,35 @@ def end_everything(hf: Watched) -> None:
     assert hf.status(first.message.id).result == {"result": 1}
 
 
+def check_everything(hf: Watched) -> None:
+    """Results of checks, kept and swept away: of one that is over, and of one that is not."""
+    hf.queue("checked", history=0, backoff=[3600])
+    hf.enqueue_many("checked", [1, 2])
+    done, failed = hf.claim("checked", n=2)
+    for claim in (done, failed):
+        results = [CommitmentResult("tidy", True, 0, "fine")]
+        hf.store.commitments.keep(claim.lease.group, claim.message.raw_id, claim.attempt, results)
+    failed.nack("no")
+    done.ack()
+    hf.sweep("checked")
+    assert [len(hf.commitments(claim.message.id)) for claim in (done, failed)] == [0, 1]
+
+
 def operate(hf: Watched) -> None:
     """What an operator does."""
     told: list[Any] = []
     hf.on_notice(told.extend)
     assert hf.escalate() > 0
     assert told
+    assert hf.report("crash_loop", "pool", "boom", owner="mia") == hf.report("crash_loop", "pool", "boom")
     assert hf.notices()
     hf.acknowledge(hf.notices()[0].id, remark="on it")
     assert {"boss", "mia"} <= set(hf.owners())
+    hf.store.crew.beat("default", beat("w1", saturation=1))
+    hf.attach("mailer", "q", weight=2)
+    hf.detach("mailer", "q")
+    assert (len(hf.consumers()), hf.amplification(), len(hf.attachments())) == (1, 1, 1)
+    hf.store.crew.leave("default", "w1")
     assert hf.blocked_keys("ordered")
     assert hf.unblock("ordered", "a")
     assert hf.stats("q").dead == hf.count_dead_letters("q") > 2
@@ -134,6 +157,7 @@ def operate(hf: Watched) -> None:
     assert hf.cancel(hf.enqueue("q", "cancel me").id)
     assert hf.delete_dead_letters("q")
     assert {record.act for record in hf.audit()} >= {"replay", "delete", "acknowledge"}
+    assert hf.spent("q") == hf.reset_budget("q") == 5
     hf.pause("q")
     assert hf.is_paused("q")
     hf.resume("q")
@@ -143,6 +167,11 @@ def operate(hf: Watched) -> None:
     for queue in hf.queues():
         hf.sweep(queue)
     hf.maintain()
+    seat = hf.store.seats.take("default", "pool", "anna", 1, 60_000_000)
+    assert hf.store.seats.keep("default", "pool", seat, 60_000_000)
+    assert hf.store.seats.leave("default", "pool", seat)
+    assert hf.store.leaders.lead("default", "duty", "anna", 60_000_000)
+    hf.store.leaders.step_down("default", "duty", "anna")
     assert {finding.check: finding.state for finding in hf.store.health.look()}["schema"] == "ok"
 
 

@@ -379,3 +379,42 @@ def test_an_operators_act_whose_answer_is_lost_is_reported_as_done(
 
     assert lossy.losses == 3
     assert [claim.message.id for claim in near.claim("q", n=10)] == [replayed.id]
+
+
+COMMIT = b"COMMIT\0"
+"""The statement itself: a new session says READ COMMITTED first."""
+
+
+def test_a_seat_whose_answer_is_lost_is_taken_and_left_once(far: Holdfast, near: Holdfast, lossy: LossyProxy) -> None:
+    """P13: the second try finds the seat of the first, instead of sitting beside itself until that lapses."""
+    far.close()
+    lossy.lose(COMMIT)
+    seat = far.store.seats.take("default", "pool", "anna", 3, 60_000_000)
+
+    assert near.store.seats.taken("default", "pool") == [seat]
+    far.close()
+    lossy.lose(COMMIT)
+    assert seat is not None
+    assert far.store.seats.leave("default", "pool", seat), "it was left, by the first try"
+    assert lossy.losses == 2
+    assert near.store.seats.taken("default", "pool") == []
+
+
+def test_a_leader_whose_answer_is_lost_leads(far: Holdfast, near: Holdfast, lossy: LossyProxy) -> None:
+    """P13: the lease is its own by now."""
+    lossy.lose(COMMIT)
+
+    assert far.store.leaders.lead("default", "maintain", "anna", 60_000_000)
+    assert lossy.losses == 1
+    assert not near.store.leaders.lead("default", "maintain", "ben", 60_000_000)
+
+
+def test_a_report_whose_answer_is_lost_is_one_notice(far: Holdfast, near: Holdfast, lossy: LossyProxy) -> None:
+    """P13: the second try meets the notice of the first. It may count one repeat too many, and tells nobody twice."""
+    near.owner("mia")
+    lossy.lose(COMMIT)
+    notice_id = far.report("crash_loop", "mailers", "boom", owner="mia")
+
+    assert lossy.losses == 1
+    assert [notice.id for notice in near.notices()] == [notice_id]
+    assert len(near.peek("mia.inbox")) == 1

@@ -10,7 +10,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast import Holdfast
+from holdfast import Claim, Holdfast
+from holdfast import effort as reports
+from holdfast.endings import acked
 from holdfast.store.sqlfile import load_queries
 from tests.acceptance.children import eventually
 from tests.acceptance.effort import effort
@@ -126,6 +128,7 @@ OPERATIONS: dict[str, Callable[[Holdfast, int], Any]] = {
     "nack": lambda hf, n: hf.nack(hf.claim("lane", n=2), "no"),
     "dead letter": lambda hf, n: hf.dead_letter(hf.claim("lane", n=2), "no"),
     "extend and release": lambda hf, n: hf.release(extended(hf, hf.claim("lane", n=2))),
+    "report an effort": lambda hf, n: [spent(hf, hf.claim("a", n=5)), spent(hf, hf.claim("lane", n=5)), hf.spent("a")],
     "expiry": lambda hf, n: [hf.claim("lane", n=2, lease=0.001), hf.claim("a", n=2, lease=0.001), hf.sweep("lane")],
     "sweep": lambda hf, n: hf.sweep("a"),
     "status": lambda hf, n: hf.status(hf.peek("lane", 1)[0].id),
@@ -165,6 +168,13 @@ def counted(url: str) -> dict[str, int]:
         )
         connection.execute("SELECT pg_stat_clear_snapshot()")
         return dict(connection.execute("SELECT relname, seq_scan FROM pg_stat_user_tables").fetchall())
+
+
+def spent(hf: Holdfast, claims: list[Claim]) -> None:
+    for claim in claims:
+        reports.spend(hf, claim, 1)
+        reports.act(hf, claim, "look")
+    hf.store.efforts.begin(acked(claims))
 
 
 def extended(hf: Holdfast, claims: Any) -> Any:

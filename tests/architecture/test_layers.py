@@ -14,22 +14,29 @@ LAYERS = {
     "aio": 2,
     "awaiting": 2,
     "awaiting_consumers": 2,
+    "awaiting_crew": 2,
+    "awaiting_budgets": 2,
     "bells": 2,
+    "budgets": 2,
     "channels": 2,
     "claiming": 2,
     "claims": 2,
     "consuming": 2,
+    "crew": 2,
+    "commitments": 2,
+    "awaiting_commitments": 2,
     "drafting": 2,
+    "effort": 2,
     "endings": 2,
     "gather": 2,
     "joining": 2,
     "letters": 2,
     "limits": 2,
     "notices": 2,
-    "outcomes": 2,
-    "outgoing": 2,
     "message_types": 2,
     "operating": 2,
+    "outcomes": 2,
+    "outgoing": 2,
     "presence": 2,
     "receipts": 2,
     "threads": 2,
@@ -46,19 +53,15 @@ LAYERS = {
     "pytest_plugin": 3,
 }
 """A module may import its own layer and those below. A new one must be given its place here."""
-
 SHARED = {"errors", "settings", "events"}
 """Importable by every layer but core; they import only each other and core."""
-
 FOR_CORE = {"core", "errors"}
-
 IMPURE_MODULES = {
     *("apsw", "psycopg", "sqlite3"),
     *("asyncio", "io", "os", "pathlib", "socket", "subprocess", "threading"),
     *("random", "secrets", "time", "uuid_utils"),
 }
 IMPURE_CALLS = ("datetime.now", "datetime.utcnow", "datetime.today", "date.today", "uuid.uuid1", "uuid.uuid4")
-
 DRIVERS = {"apsw", "psycopg", "sqlite3"}
 
 

@@ -13,6 +13,7 @@ NEVER_AWAITED = {
     "command": "a decorator",
     "around_enqueue": "a decorator",
     "around_execute": "a decorator",
+    "pool": "only declares",
     "on": "only notes a callback",
     "running": "gives something to enter",
     "stop": "only asks",

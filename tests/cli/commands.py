@@ -1,9 +1,11 @@
 """Running `holdfast` as a user does: a process of its own."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 PROGRAM = "import sys; from holdfast.cli.main import main; sys.exit(main())"
 
@@ -28,3 +30,8 @@ def holdfast(*args: str, folder: Path, **extra: str) -> subprocess.CompletedProc
         text=True,
         timeout=120,
     )
+
+
+def values(lines: list[str]) -> list[Any]:
+    """What a command with --json has printed."""
+    return [json.loads(line) for line in lines]

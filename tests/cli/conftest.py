@@ -1,4 +1,4 @@
-"""What the tests of a doctor have in common."""
+"""What the tests of commands have in common: a database, and running a command on it."""
 
 import json
 from collections.abc import Iterator
@@ -8,9 +8,28 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.cli.commands import holdfast as run
+from tests.cli.commands import holdfast
 from tests.cli.looking import Look
 from tests.servers import PostgresServer
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def db(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgres":
+        return str(request.getfixturevalue("postgres_url"))
+    return f"sqlite:///{tmp_path}/work.db"
+
+
+@pytest.fixture
+def run(db: str, tmp_path: Path) -> Any:
+    """Runs a command that must succeed; its lines."""
+
+    def run_command(*args: str) -> list[str]:
+        answer = holdfast(*args, folder=tmp_path, HOLDFAST_DB=db)
+        assert (answer.returncode, answer.stderr) == (0, ""), answer.stderr
+        return answer.stdout.splitlines()
+
+    return run_command
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +51,7 @@ def look(tmp_path: Path) -> Look:
     """Runs the command in a process of its own; its exit code and findings."""
 
     def look_at(url: str) -> tuple[int, list[dict[str, Any]]]:
-        answer = run("doctor", "--json", "--db", url, folder=tmp_path)
+        answer = holdfast("doctor", "--json", "--db", url, folder=tmp_path)
         assert answer.stderr == ""
         return answer.returncode, [json.loads(line) for line in answer.stdout.splitlines()]
 

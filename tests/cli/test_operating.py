@@ -9,30 +9,7 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.core.stats import METRICS
-from tests.cli.commands import command, environment, holdfast
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def db(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "postgres":
-        return str(request.getfixturevalue("postgres_url"))
-    return f"sqlite:///{tmp_path}/work.db"
-
-
-@pytest.fixture
-def run(db: str, tmp_path: Path) -> Any:
-    """Runs a command that must succeed; its lines."""
-
-    def run_command(*args: str) -> list[str]:
-        answer = holdfast(*args, folder=tmp_path, HOLDFAST_DB=db)
-        assert (answer.returncode, answer.stderr) == (0, ""), answer.stderr
-        return answer.stdout.splitlines()
-
-    return run_command
-
-
-def values(lines: list[str]) -> list[Any]:
-    return [json.loads(line) for line in lines]
+from tests.cli.commands import command, environment, holdfast, values
 
 
 def kill(db: str, count: int = 1, error: str = "boom") -> list[str]:
@@ -188,6 +165,16 @@ def test_notices_are_listed_and_acknowledged(run: Any, db: str) -> None:
     assert run("notices", "ack", first["id"], "--remark", "on it") == ["1 of 1 acknowledged."]
     assert run("notices", "ack", first["id"], second["id"]) == ["1 of 2 acknowledged."]
     assert [line["remark"] for line in values(run("notices", "list", "--all", "--json"))] == ["on it", None]
+
+
+def test_reports_are_listed_with_their_kind_and_what_they_are_about(run: Any, db: str) -> None:
+    with Holdfast(db) as hf:
+        for _ in range(3):
+            hf.report("crash_loop", "mailers", "gave up after 5 crashes", owner="mia")
+    (line,) = [line for line in run("notices", "list") if "crash_loop" in line]
+    assert [word in line.split() for word in ("mailers", "mia", "2")] == [True] * 3
+    (value,) = values(run("notices", "list", "--json"))
+    assert (value["kind"], value["about"], value["repeats"], value["dead_id"]) == ("crash_loop", "mailers", 2, None)
 
 
 def test_maintenance_by_hand(run: Any, db: str) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from holdfast import Claim, Holdfast, State
+from holdfast.core.crew import Beat
 from holdfast.store.api import Bell
 
 OpenClient = Callable[..., Holdfast]
@@ -76,6 +77,12 @@ def kill(hf: Holdfast, body: Any = "doomed", queue: str = "q", **options: Any) -
     [claim] = hf.claim(queue)
     claim.dead_letter("boom")
     return hf.dead_letters(queue)[-1].id
+
+
+def beat(worker: str = "w1", **told: Any) -> Beat:
+    """What a consumer tells; it holds for ten seconds unless said otherwise."""
+    usual = {"consumer": "mailer", "host": "box", "pid": 7, "queues": ["q"], "state": "working", "valid_for": 10}
+    return Beat(id=worker, **{**usual, **told})
 
 
 class NoticedBell:

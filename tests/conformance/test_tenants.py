@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from holdfast import Claim, Holdfast, NotFound, Receipt
+from holdfast import Claim, CommitmentResult, Holdfast, NotFound, Receipt, Work, effort
 from tests.clock import FakeClock
-from tests.conformance.steps import OpenClient, bodies, kill
+from tests.conformance.steps import OpenClient, beat, bodies, kill
 
 
 class Estate(NamedTuple):
@@ -34,10 +34,14 @@ class Estate(NamedTuple):
             "peek": [[(one.id, one.body) for one in hf.peek(queue)] for queue in queues],
             "blocked": [hf.blocked_keys(queue) for queue in queues],
             "status": [hf.status(message) for message in self.messages],
+            "commitments": [hf.commitments(message) for message in self.messages],
             "dead": [(one.id, one.message.body, one.replayed_as, one.replay_state) for one in hf.dead_letters()],
             "notices": hf.notices(acknowledged=True),
             "owners": hf.owners(),
             "audit": hf.audit(),
+            "consumers": hf.consumers(alive=False),
+            "attachments": hf.attachments(),
+            "spent": [hf.spent(queue) for queue in queues],
         }
 
     def ids(self) -> list[str]:
@@ -63,7 +67,14 @@ def settle_in(hf: Holdfast, clock: FakeClock) -> Estate:
     hf.queue("d", owner="dora")
     dead.append(kill(hf, f"{tenant} digested", "d"))
     put += [once, *hf.enqueue_many("p", [f"{tenant} held", f"{tenant} lane"])]
+    hf.report("crash_loop", "pool", f"{tenant} crashed", owner="mia")
     [held] = hf.claim("p")
+    hf.attach("mailer", "q", weight=2)
+    busy = [Work(held.message.id, "p", 1, 0, f"{tenant} is half way")]
+    hf.store.crew.beat(tenant, beat(held.lease.worker, work=busy, saturation=0.9))
+    effort.spend(hf, held, {"acme": 41.5, "other": 7}[tenant])
+    results = [CommitmentResult("tidy", True, 0, tenant)]
+    hf.store.commitments.keep(held.lease.group, held.message.raw_id, held.attempt, results)
     clock.advance(1)
     return Estate(hf, [receipt.id for receipt in put], dead, held, once)
 
@@ -94,19 +105,19 @@ def told(hf: Holdfast, owner: str | None) -> list[Any]:
 
 # Each is called by the other tenant, with a name that both have or with an id of acme's.
 Act = Callable[[Holdfast, Estate], object]
-
 FIND_NOTHING: dict[str, Act] = {
     "status": lambda hf, acme: [hf.status(one) for one in acme.ids()],
     "cancel": lambda hf, acme: [hf.cancel(one) for one in acme.ids()],
+    "commitments": lambda hf, acme: [hf.commitments(one) for one in acme.ids()],
     "acknowledge": lambda hf, acme: [hf.acknowledge(one, remark="seen") for one in acme.ids()],
 }
 """All of them answer None, False or 0."""
-
 SEE_THEIR_OWN: dict[str, Act] = {
     "queues": lambda hf, acme: hf.queues(),
     "owners": lambda hf, acme: hf.owners(),
     "peek": lambda hf, acme: [(one.id, one.body) for queue in ("q", "p", "inbox", "graves") for one in hf.peek(queue)],
     "stats": lambda hf, acme: [hf.stats("q"), hf.stats("p")],
+    "spent": lambda hf, acme: [hf.spent("q"), hf.spent("p")],
     "is_paused": lambda hf, acme: hf.is_paused("q"),
     "blocked_keys": lambda hf, acme: hf.blocked_keys("q"),
     "search": lambda hf, acme: [
@@ -126,14 +137,17 @@ SEE_THEIR_OWN: dict[str, Act] = {
         *(hf.notices(after=one.id, acknowledged=True) for one in acme.hf.notices(acknowledged=True)),
     ],
     "audit": lambda hf, acme: [hf.audit(), *(hf.audit(before=one.id) for one in acme.hf.audit())],
+    "consumers": lambda hf, acme: [hf.consumers(), hf.consumers(alive=False)],
+    "amplification": lambda hf, acme: hf.amplification(),
+    "attachments": lambda hf, acme: [hf.attachments(), hf.attachments("mailer")],
     "claim": lambda hf, acme: [bodies(hf.claim(queue, n=10)) for queue in ("q", "p", "inbox", "graves")],
     "on_notice": lambda hf, acme: [told(hf, "mia"), told(hf, None)],
 }
 """What comes back speaks of the caller's own things only."""
-
 CHANGE_THEIR_OWN: dict[str, Act] = {
     "pause": lambda hf, acme: (hf.pause("q"), hf.pause("p")),
     "resume": lambda hf, acme: (acme.hf.pause("q"), hf.resume("q"), acme.hf.is_paused("q"), acme.hf.resume("q"))[2],
+    "reset_budget": lambda hf, acme: [hf.reset_budget("q"), hf.reset_budget("p")],
     "purge": lambda hf, acme: [hf.purge("q"), hf.purge("p")],
     "unblock": lambda hf, acme: hf.unblock("q", "k"),
     "sweep": lambda hf, acme: [hf.sweep("q"), hf.sweep("p")],
@@ -143,18 +157,21 @@ CHANGE_THEIR_OWN: dict[str, Act] = {
     "replay_many": lambda hf, acme: [hf.replay_many("q"), hf.replay_many()],
     "delete_dead_letters": lambda hf, acme: [hf.delete_dead_letters("q"), hf.delete_dead_letters()],
     "queue": lambda hf, acme: [hf.queue("q", lease=1, max_attempts=1), hf.queue("p", owner="nobody", history=0)],
+    "report": lambda hf, acme: [
+        hf.report("crash_loop", "pool", "boom", owner="mia"),
+        hf.report("preflight", "reader", "boom", queue="q"),
+    ],
     "owner": lambda hf, acme: hf.owner("mia", inbox="elsewhere", escalate_after=None),
     "enqueue": lambda hf, acme: [hf.enqueue("q", "new", key="k").id, hf.enqueue("p", "new").id],
     "enqueue_many": lambda hf, acme: [one.id for one in hf.enqueue_many("q", ["new"] * 5, key="k")],
+    "attach": lambda hf, acme: hf.attach("mailer", "q", weight=5, empty="terminate"),
+    "detach": lambda hf, acme: hf.detach("mailer", "q"),
 }
 """What they do, they do to the caller's own things only."""
-
 TAKE_CLAIMS = {"ack", "nack", "release", "snooze", "dead_letter", "extend"}
 """Whoever was handed a claim holds it: it is no name that two tenants could share."""
-
-OF_THE_PROCESS = {"around_enqueue", "around_execute", "close", "consumer", "on", "run", "running", "stop"}
+OF_THE_PROCESS = {"around_enqueue", "around_execute", "close", "consumer", "on", "pool", "run", "running", "stop"}
 """They are about this client and its consumers, which claim as everyone does."""
-
 ACTS = {**FIND_NOTHING, **SEE_THEIR_OWN, **CHANGE_THEIR_OWN}
 
 
@@ -218,6 +235,21 @@ def test_what_is_counted_is_ones_own(acme: Estate, other: Estate) -> None:
     assert (hf.stats("q").dead, hf.stats("p").processing, hf.stats("p").pending) == (2, 1, 1)
     assert (hf.purge("p"), hf.replay_many(), hf.delete_dead_letters()) == (1, 2, 3)
     assert acme.hf.count_dead_letters() == 3
+
+
+def test_a_worker_of_two_tenants_is_two_workers(client: OpenClient) -> None:
+    """Even if, as here, both were given the same name."""
+    tenants = [client(tenant=name, worker="the same") for name in ("acme", "other")]
+    held = []
+    for hf in tenants:
+        hf.enqueue("p", "work")
+        [claim] = hf.claim("p")
+        work = [Work(claim.message.id, "p", 1, 0, hf.settings.tenant)]
+        hf.store.crew.beat(hf.settings.tenant, beat("the same", work=work, saturation=0.9))
+        held.append(claim.message.id)
+    assert [hf.status(one).progress for hf, one in zip(tenants, held, strict=True)] == ["acme", "other"]
+    tenants[0].store.crew.leave("acme", "the same")
+    assert [hf.amplification() for hf in tenants] == [0, 1]
 
 
 def test_an_owner_of_two_tenants_is_two_owners(acme: Estate, other: Estate) -> None:

@@ -126,6 +126,7 @@ LABELS = {
     "201 letters": {"a": "x" * 201},
     "too many": {str(n): "a" for n in range(21)},
 }
+PROMISE = {"name": "a", "check": "true"}
 WORDS = {"an unknown word": "random", "a number": 7, "a list": [], "None": None}
 CONNS = {"text": "conn", "0": 0, "an object": object()}
 CLAIMS = {"an id": NOBODY, "None": None, "a number": 7, "a list of ids": [NOBODY]}
@@ -168,6 +169,17 @@ def _of_enqueue() -> Iterator[Argument]:
         )
         levels = {"4": 4, "-1": -1, "a fraction": 1.0, "True": True, "a word": "soon", "None": None, "a list": []}
         yield Argument(f"{method}(priority=)", lambda hf, bad, put=put: put(hf, priority=bad), levels, "^priority must")
+        promises = {
+            "text": "x",
+            "no name": [{"check": "true"}],
+            "no check": [{"name": "a"}],
+            "too many": [PROMISE] * 21,
+        }
+        hand = lambda hf, bad, put=put: put(hf, commitments=bad)  # noqa: E731
+        yield Argument(f"{method}(commitments=)", hand, promises, "^commitments")
+        yield Argument(f"{method}(budget=)", lambda hf, bad, put=put: put(hf, budget=bad), AMOUNTS, "^budget must be")
+        hand = lambda hf, bad, put=put: put(hf, headers={"holdfast-budget": bad})  # noqa: E731
+        yield Argument(f"{method}(headers=), a budget among them", hand, AMOUNTS, "^holdfast-budget must be a number")
         yield Argument(f"{method}(conn=)", lambda hf, bad, put=put: put(hf, conn=bad), CONNS, "^conn= on .* takes")
 
 
@@ -237,6 +249,8 @@ def _of_queue() -> Iterator[Argument]:
         yield Argument(f"queue({name}=)", declare(name), RATES, f"^{name} ")
     for name in ("budget", "message_budget"):
         yield Argument(f"queue({name}=)", declare(name), AMOUNTS, f"^{name} must be a number above 0")
+    promises = {"text": "x", "no check": [{"name": "a"}], "twice": [PROMISE] * 2, "a number": [{**PROMISE, "check": 7}]}
+    yield Argument("queue(commitments=)", declare("commitments"), promises, "^commitments")
     yield Argument("queue(requires=)", declare("requires"), LABELS, "^requires must ")
     for name in ("ordering", "on_dead", "empty"):
         yield Argument(f"queue({name}=)", declare(name), WORDS, f"^{name} must be one of")
@@ -275,10 +289,22 @@ def _of_claims() -> Iterator[Argument]:
 
 
 def _of_operating() -> Iterator[Argument]:
-    for verb in ("sweep", "pause", "resume", "is_paused", "stats", "purge", "peek", "blocked_keys", "unblock"):
+    for verb in (
+        "sweep",
+        "pause",
+        "resume",
+        "is_paused",
+        "stats",
+        "purge",
+        "peek",
+        "blocked_keys",
+        "unblock",
+        "spent",
+        "reset_budget",
+    ):
         hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad)  # noqa: E731
         yield Argument(f"{verb}(queue)", hand, NAMES, NAME_SAYS)
-    for verb in ("status", "cancel", "replay"):
+    for verb in ("status", "cancel", "replay", "commitments"):
         hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad)  # noqa: E731
         yield Argument(f"{verb}(id)", hand, {**IDS, "None": None}, ID_SAYS)
     for verb in ("peek", "blocked_keys"):
@@ -335,6 +361,21 @@ def _of_owners() -> Iterator[Argument]:
     yield _length("owner", "escalate_after", declare("escalate_after"), LENGTHS_OR_NONE)
     yield _length("owner", "digest_every", declare("digest_every"))
     yield Argument("owner(notify=)", declare("notify"), WORDS, "^notify must be one of")
+    kinds = {
+        **ODD,
+        "None": None,
+        "nothing": "",
+        "a death": "dead_letter",
+        "spaces": "crash loop",
+        "51 letters": "x" * 51,
+    }
+    errors = {"a number": 404, "None": None, "bytes": b"x"}
+    yield Argument("report(kind)", lambda hf, bad: hf.report(bad, "pool", "boom"), kinds, "^kind ")
+    yield Argument("report(about)", lambda hf, bad: hf.report("crash_loop", bad, "boom"), NAMES, "^about ")
+    yield Argument("report(error)", lambda hf, bad: hf.report("crash_loop", "pool", bad), errors, "error must be")
+    for name in ("owner", "queue"):
+        hand = lambda hf, bad, name=name: hf.report("crash_loop", "pool", "boom", **{name: bad})  # noqa: E731
+        yield Argument(f"report({name}=)", hand, NAMES_OR_NONE, f"^{name} ")
     yield Argument("notices(owner)", lambda hf, bad: hf.notices(bad), TEXTS, _named("owner", TEXT_SAYS))
     yield Argument("notices(queue=)", lambda hf, bad: hf.notices(queue=bad), NAMES_OR_NONE, "^queue ")
     yield Argument("notices(n=)", lambda hf, bad: hf.notices(n=bad), COUNTS, COUNT_SAYS)
@@ -348,6 +389,31 @@ def _of_owners() -> Iterator[Argument]:
         "on_notice(callback)", lambda hf, bad: hf.on_notice(bad), {"None": None, "text": "x"}, "needs a function"
     )
     yield Argument("on_notice(owner=)", lambda hf, bad: hf.on_notice(print, bad), NAMES_OR_NONE, "^owner ")
+
+
+def _of_crew() -> Iterator[Argument]:
+    for verb in ("attach", "detach"):
+        hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad, "plain")  # noqa: E731
+        yield Argument(f"{verb}(consumer)", hand, NAMES, "^consumer ")
+        hand = lambda hf, bad, verb=verb: getattr(hf, verb)("mailer", bad)  # noqa: E731
+        yield Argument(f"{verb}(queue)", hand, NAMES, "^queue ")
+    shares = {
+        "negative": -0.1,
+        "above 1": 1.1,
+        "NaN": NAN,
+        "infinite": ENDLESS,
+        "True": True,
+        "text": "1",
+        "None": None,
+    }
+    weights = {"0": 0, "negative": -1, "NaN": NAN, "infinite": ENDLESS, "True": True, "text": "5", "a list": [1]}
+    weights |= {"beyond text": MANY_DIGITS}
+    empties = {what: word for what, word in WORDS.items() if word is not None}
+    attach = lambda hf, **how: hf.attach("mailer", "plain", **how)  # noqa: E731
+    yield Argument("attach(weight=)", lambda hf, bad: attach(hf, weight=bad), weights, "^weight must be a number")
+    yield Argument("attach(empty=)", lambda hf, bad: attach(hf, empty=bad), empties, "^empty must be one of")
+    yield Argument("attachments(consumer)", lambda hf, bad: hf.attachments(bad), NAMES_OR_NONE, "^consumer ")
+    yield Argument("amplification(threshold)", lambda hf, bad: hf.amplification(bad), shares, "^threshold must be")
 
 
 def _nothing(message: Any) -> None:
@@ -378,6 +444,7 @@ def _of_consumers() -> Iterator[Argument]:
     yield Argument("consumer(permanent=)", declare("permanent"), kinds, "^permanent must be exception classes")
     yield Argument("consumer(isolation=)", declare("isolation"), WORDS, "^isolation must be one of")
     yield Argument("consumer(middleware=)", declare("middleware"), {"a number": [7]}, "^middleware must be functions")
+    yield Argument("consumer(preflight=)", declare("preflight"), {"text": "x"}, "^preflight must be a function")
     handlers = {"nothing": lambda: None, "three": lambda a, b, c: None, "a number": 7}
     yield Argument("consumer(handler)", lambda hf, bad: hf.consumer("plain")(bad), handlers, "^the handler ")
     for verb in ("run", "running"):
@@ -389,11 +456,32 @@ def _of_consumers() -> Iterator[Argument]:
     yield Argument(
         "on(kind)", lambda hf, bad: hf.on(bad, print), {"text": "x", "a class": int}, "^kind must be a class"
     )
+    yield from _of_pools()
     nothing = {"a number": 7, "None": None}
     yield Argument("on(callback)", lambda hf, bad: hf.on(MessageFailed, bad), nothing, "^callback must be a function")
     for verb in ("around_execute", "around_enqueue"):
         hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad)  # noqa: E731
         yield Argument(f"{verb}(middleware)", hand, nothing, "^middleware must")
+
+
+def _of_pools() -> Iterator[Argument]:
+    def pool(name: str) -> Callable[[Holdfast, Any], object]:
+        return lambda hf, bad: _with_consumer(hf).pool("listed", **{name: bad})
+
+    strangers = {"a stranger": "nobody", "a number": 7}
+    yield Argument("pool(consumer)", lambda hf, bad: _with_consumer(hf).pool(bad), strangers, "there is no consumer")
+    yield Argument("pool(name=)", pool("name"), NAMES_OR_NONE, NAME_SAYS)
+    yield Argument("pool(owner=)", pool("owner"), NAMES_OR_NONE, "^owner ")
+    whole = {"a fraction": 1.5, "text": "5", "True": True, "2**70": 2**70, "-1": -1}
+    for name in ("min", "max", "scale_up_depth", "scale_down_depth", "max_crashes"):
+        yield Argument(f"pool({name}=)", pool(name), whole, f"^{name} must be a whole number")
+    yield Argument("pool(min=)", pool("min"), {"above max": 5}, "^min must not be above max")
+    yield Argument(
+        "pool(scale_down_depth=)", pool("scale_down_depth"), {"the same": 20}, "^scale_down_depth must be below"
+    )
+    for name in ("scale_up_age", "cooldown", "crash_window"):
+        yield _length("pool", name, pool(name))
+    yield Argument("pool(members=)", pool("members"), WORDS, "^members must be one of")
 
 
 def _with_consumer(hf: Any) -> Any:
@@ -412,6 +500,7 @@ ARGUMENTS = [
     *_of_operating(),
     *_of_dead_letters(),
     *_of_owners(),
+    *_of_crew(),
 ]
 """Of a client. All but `conn` can be refused before anything is asked of the database."""
 

@@ -14,6 +14,7 @@ from holdfast import AsyncHoldfast, Claim, Holdfast, HoldfastError, InvalidInput
 from holdfast.core.message import DEEPEST
 from holdfast.core.queue import QueueSettings
 from holdfast.runtime.consumer import ConsumerOptions
+from holdfast.runtime.pool import PoolOptions
 from tests.clock import FakeClock
 from tests.conftest import STORES
 from tests.model.bad_input import ARGUMENTS, BAD_INPUT, CONSUMERS, ENDINGS, OPENING, Argument, Bad, cases, nested
@@ -39,7 +40,7 @@ def assert_usable(subject: Subject) -> None:
     for queue in ("plain", "keyed"):
         subject.enqueue(queue, ["after", {"all": "that"}], key="k")
         assert subject.client.purge(queue) == 2
-    assert subject.client.owners() == {}
+    assert (subject.client.owners(), subject.client.attachments()) == ({}, [])
 
 
 @pytest.mark.parametrize("argument", ARGUMENTS, ids=[argument.name for argument in ARGUMENTS])
@@ -141,7 +142,7 @@ def test_bad_consumers_are_refused(kind: Any, argument: Argument, tmp_path: Any)
 
 def test_every_argument_is_in_the_list() -> None:
     """A new argument of a public method must be told what it may not be. Switches take anything."""
-    switches = {"permanent", "fresh", "acknowledged", "strict", "migrate", "url"}
+    switches = {"trust_commitments", "permanent", "fresh", "acknowledged", "alive", "strict", "migrate", "url"}
     named = {argument.name for argument in [*ARGUMENTS, *CONSUMERS, *ENDINGS, *OPENING]}
     missing = [
         f"{name}({parameter})"
@@ -154,9 +155,11 @@ def test_every_argument_is_in_the_list() -> None:
 
 
 def parameters(method: Any) -> list[str]:
-    typed = {"settings": QueueSettings, "options": ConsumerOptions}
-    named = inspect.signature(method).parameters
-    return [name for one in named for name in (typed[one].__annotations__ if one in typed else [one])]
+    """The keywords that stand in a typed dict too."""
+    typed = {"queue": QueueSettings, "consumer": ConsumerOptions, "pool": PoolOptions}.get(method.__name__)
+    named = inspect.signature(method).parameters.values()
+    plain = [one.name for one in named if typed is None or one.kind is not one.VAR_KEYWORD]
+    return [*plain, *(typed.__annotations__ if typed else ())]
 
 
 def is_listed(method: str, parameter: str, named: set[str]) -> bool:

@@ -92,7 +92,7 @@ def test_it_sees_what_the_caller_wrote(hf: Holdfast) -> None:
 
     hf.enqueue("q", 1)
     options: dict[str, Any] = {"priority": 0, "key": "k", "delay": 1, "headers": {"a": 1}, "correlation_id": "c"}
-    options |= {"reply_to": "r", "ttl": 60, "idempotency_key": "once"}
+    options |= {"reply_to": "r", "ttl": 60, "idempotency_key": "once", "budget": 5, "commitments": []}
     hf.enqueue("q", 2, **options)
     hf.enqueue_many("q", (body for body in (3, 4)))
     assert seen == [Outgoing("q", [1]), Outgoing("q", [2], **options), Outgoing("q", [3, 4])]
@@ -137,6 +137,8 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     "correlation_id": ({"correlation_id": 7}, "^correlation_id must be text"),
     "reply_to": ({"reply_to": 7}, "^reply_to must be text"),
     "ttl": ({"ttl": 0}, "^ttl must be longer"),
+    "budget": ({"budget": -1}, "^budget must"),
+    "commitments": ({"commitments": 7}, "^commitments "),
     "one key for all": ({"idempotency_key": "k"}, "needs a function that gives each body"),
     "idempotency_key": ({"idempotency_key": lambda body: 7}, "^idempotency_key must be text"),
 }

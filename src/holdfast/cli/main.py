@@ -16,6 +16,16 @@ COMMANDS = {
     "queues": ("holdfast.cli.queues", "List all queues of a tenant: how many messages are where."),
     "peek": ("holdfast.cli.peek", "Show the next messages of a queue in the order of claiming."),
     "dlq": ("holdfast.cli.dlq", "Look at dead letters, replay them, delete them; and see who did."),
+    "work": ("holdfast.cli.work", "Run the consumers of a program until told to stop, or a program per message."),
+    "consumers": (
+        "holdfast.cli.consumers",
+        "List running consumers: their queues, how busy they are, and what they have in hand.",
+    ),
+    "attach": ("holdfast.cli.attachments", "Have a consumer take from a queue, while it runs."),
+    "detach": (
+        "holdfast.cli.attachments",
+        "Have a consumer take nothing more from a queue; what it has in hand it finishes.",
+    ),
     "doctor": ("holdfast.cli.doctor", "Look at a database and say what is wrong with it, and what to do."),
     "notices": ("holdfast.cli.notices", "See which dead letters wait for someone's answer, and answer."),
     "maintain": (

@@ -8,12 +8,12 @@ from holdfast import Notice
 from holdfast.cli.options import client_options, json_option, open_client
 from holdfast.cli.showing import moment, show_json, show_table
 
-COLUMNS = ("id", "queue", "owner", "level", "died", "climbs", "error")
+COLUMNS = ("id", "kind", "about", "queue", "owner", "level", "repeats", "since", "climbs", "error")
 
 
 @click.group()
 def notices() -> None:
-    """See which dead letters wait for someone's answer, and answer."""
+    """See which dead letters and other troubles wait for someone's answer, and answer."""
 
 
 @notices.command("list")
@@ -43,7 +43,7 @@ def list_(
         show_table(
             COLUMNS,
             [_cells(one) for one in found],
-            right=("level",),
+            right=("level", "repeats"),
         )
     else:
         click.echo("Nothing waits for an answer.")
@@ -62,4 +62,5 @@ def ack(url: str, tenant: str, ids: tuple[str, ...], remark: str | None) -> None
 
 def _cells(notice: Notice) -> list[object]:
     climbs = moment(notice.climbs_at) if notice.climbs_at else ""
-    return [notice.id, notice.queue, notice.owner, notice.level, moment(notice.created_at), climbs, notice.error]
+    where = [notice.id, notice.kind, notice.about, notice.queue, notice.owner]
+    return [*where, notice.level, notice.repeats or "", moment(notice.created_at), climbs, notice.error]

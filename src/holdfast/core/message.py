@@ -172,8 +172,9 @@ class Failure(msgspec.Struct, frozen=True):
 class MessageStatus(msgspec.Struct, frozen=True):
     """What is known of a message now.
 
-    `due_at` is when a pending one can be claimed, `worker` and `until` say who works on it and for how long,
-    `finished_at` is when it ended; `history` are the attempts that failed. `message` is the message itself.
+    `due_at` is when a pending one can be claimed, `worker` and `until` say who works on it and for how long, `progress`
+    how far its handler is, if it has told; `finished_at` is when it ended; `history` are the attempts that failed.
+    `message` is the message itself.
     """
 
     id: str
@@ -188,6 +189,7 @@ class MessageStatus(msgspec.Struct, frozen=True):
     finished_at: int | None = None
     history: list[Failure] = []
     message: Message | None = None
+    progress: Any = None
 
 
 def encode_json(value: Any, what: str = "body") -> bytes:

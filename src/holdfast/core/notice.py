@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from typing import Any
 
 import msgspec
 
+from holdfast.core.deadletter import error_text
 from holdfast.core.duration import Duration, seconds
-from holdfast.core.message import encode_json
+from holdfast.core.message import clean_text, encode_json
 from holdfast.core.queue import channel_name
 from holdfast.errors import InvalidInput, shown
 
@@ -18,6 +21,9 @@ MOST_LEVELS = 20
 
 DIGEST_LINES = 100
 ERROR_SHOWN = 500
+
+DEAD_LETTER = "dead_letter"
+_KIND = re.compile(r"[a-z][a-z0-9_]{0,49}")
 
 
 class OwnerSpec(msgspec.Struct, frozen=True):
@@ -31,18 +37,20 @@ class OwnerSpec(msgspec.Struct, frozen=True):
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """Someone has to look at a dead letter: whom it waits for, for how long, and who answered.
+    """Someone has to look at a dead letter, or at what was reported: whom it waits for, for how long, and who answered.
 
-    `owner` is None where nobody owns the queue. `level` is 0 for the queue's own owner, one more for each climb;
+    `kind` is "dead_letter", or what `hf.report` was given. Then `about` names what the trouble is with, `repeats` says
+    how often it was reported again before anyone answered, and there is no `dead_id`, no `message_id` and perhaps no
+    `queue`. `owner` is None where there is none. `level` is 0 for the first owner, one more for each climb;
     `climbs_at` is when the next one happens. Times are microseconds since 1970, the database's clock.
     """
 
     id: str
-    queue: str
+    queue: str | None
     owner: str | None
     level: int
-    dead_id: str
-    message_id: str
+    dead_id: str | None
+    message_id: str | None
     error: str
     attempts: int
     created_at: int
@@ -50,6 +58,9 @@ class Notice(msgspec.Struct, frozen=True):
     acknowledged_at: int | None = None
     acknowledged_by: str | None = None
     remark: str | None = None
+    kind: str = DEAD_LETTER
+    about: str | None = None
+    repeats: int = 0
 
 
 def owner_spec(
@@ -79,28 +90,51 @@ def default_inbox(name: str) -> str:
     return channel_name(f"{channel_name(name)}.inbox")
 
 
+def reported_kind(kind: str) -> str:
+    """Checks what a user says a report is of."""
+    if not isinstance(kind, str) or not _KIND.fullmatch(kind):
+        raise InvalidInput(
+            "kind must be a word such as crash_loop: at most 50 small letters, digits and underscores, "
+            f"not {shown(kind)}"
+        )
+    if kind == DEAD_LETTER:
+        raise InvalidInput("kind dead_letter is for notices of deaths, which come by themselves; use another word")
+    return kind
+
+
+def reported_error(error: object) -> str:
+    """What is kept of it: of a very long one the beginning, which says what happened, and the end, which says why."""
+    text = clean_text(error) if isinstance(error, str) else error_text(error)
+    half = ERROR_SHOWN // 2
+    return text if len(text) <= ERROR_SHOWN else f"{text[: half - 3]} … {text[-half:]}"
+
+
 def notice_body(notice: Notice, climbed_from: str | None) -> bytes:
     """What the inbox gets for a notice of its own."""
     return encode_json({"kind": "notice", **_line(notice), "owner": notice.owner, "climbed_from": climbed_from})
 
 
 def digest_body(owner: str, notices: list[Notice]) -> bytes:
-    """What the inbox gets for many: how many of which queue, and the first hundred of them."""
-    queues: dict[str, int] = {}
-    for notice in notices:
-        queues[notice.queue] = queues.get(notice.queue, 0) + 1
+    """What the inbox gets for many: how many of which kind and queue, and the first hundred of them."""
+    counts = {
+        "kinds": Counter(notice.kind for notice in notices),
+        "queues": Counter(notice.queue for notice in notices if notice.queue is not None),
+    }
     lines = [_line(notice) for notice in notices[:DIGEST_LINES]]
-    return encode_json({"kind": "digest", "owner": owner, "count": len(notices), "queues": queues, "notices": lines})
+    return encode_json({"kind": "digest", "owner": owner, "count": len(notices), **counts, "notices": lines})
 
 
 def _line(notice: Notice) -> dict[str, Any]:
     return {
         "id": notice.id,
+        "notice_kind": notice.kind,
+        "about": notice.about,
         "queue": notice.queue,
         "level": notice.level,
         "dead_id": notice.dead_id,
         "message_id": notice.message_id,
         "error": notice.error[-ERROR_SHOWN:],
         "attempts": notice.attempts,
+        "repeats": notice.repeats,
         "created_at": notice.created_at,
     }

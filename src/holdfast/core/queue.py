@@ -53,6 +53,7 @@ class QueueSpec(msgspec.Struct, frozen=True):
     message_budget: float | None = None
     max_time: float | None = None
     max_repeats: int | None = None
+    commitments: list[dict[str, Any]] = []
 
     @property
     def ordered(self) -> bool:
@@ -107,6 +108,7 @@ class QueueSettings(TypedDict, total=False):
     message_budget: float | None
     max_time: Duration | None
     max_repeats: int | None
+    commitments: Sequence[Any] | None
 
 
 def queue_spec(settings: QueueSettings) -> QueueSpec:
@@ -156,10 +158,17 @@ def _whole(least: int, most: int, unit: str = "") -> Reader:
     return read
 
 
-def _amount(name: str, value: Any) -> float:
+def amount(name: str, value: Any) -> float:
+    """Checks a budget."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST_AMOUNT:
         raise InvalidInput(f"{name} must be a number above 0 and up to 1e15, or None for no limit, not {shown(value)}")
     return float(value)
+
+
+def _commitments(name: str, value: Any) -> list[dict[str, Any]]:
+    from holdfast.core.commitments import read_commitments  # It knows messages, which know queues.
+
+    return [] if value is None else [msgspec.structs.asdict(one) for one in read_commitments(value, name)]
 
 
 def _or_none(reader: Reader) -> Reader:
@@ -187,10 +196,11 @@ _READERS: dict[str, Reader] = {
     "rate": _or_none(lambda name, value: rate(value, name)),
     "key_concurrency": _or_none(_whole(1, MOST)),
     "key_rate": _or_none(lambda name, value: rate(value, name)),
-    "budget": _or_none(_amount),
-    "message_budget": _or_none(_amount),
+    "budget": _or_none(amount),
+    "message_budget": _or_none(amount),
     "max_time": _or_none(_lasting),
     "max_repeats": _or_none(_whole(2, 1_000)),
+    "commitments": _commitments,
 }
 
 

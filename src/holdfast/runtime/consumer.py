@@ -37,6 +37,8 @@ class ConsumerOptions(TypedDict, total=False):
     permanent: Iterable[type[BaseException]]
     isolation: str
     middleware: Sequence[Middleware]
+    preflight: Callable[[], object] | None
+    trust_commitments: bool
 
 
 class Consumer:
@@ -59,6 +61,8 @@ class Consumer:
         permanent: Iterable[type[BaseException]] = (),
         isolation: str = "thread",
         middleware: Sequence[Middleware] = (),
+        preflight: Callable[[], object] | None = None,
+        trust_commitments: bool = False,
     ) -> None:
         self.hf = hf
         self.handler = handler
@@ -81,6 +85,10 @@ class Consumer:
         self.interruptible = isolation == "thread" and getattr(handler, "interruptible", True)
         self.middleware = _functions(middleware)
         self.wants_context = _wants_context(handler)
+        self.preflight = _function(preflight) or getattr(handler, "preflight", None)
+        self.trust_commitments = bool(trust_commitments)
+        if isinstance(getattr(handler, "secrets", None), tuple):
+            handler.secrets = (*handler.secrets, hf.settings.url)  # type: ignore[attr-defined]
         if self.is_async and isolation == "process":
             raise InvalidInput('isolation="process" is for `def` handlers; an `async def` runs on an event loop')
         self.__doc__ = handler.__doc__
@@ -168,6 +176,12 @@ def _functions(middleware: Sequence[Middleware]) -> list[Middleware]:
         if not callable(one):
             raise InvalidInput(f"middleware must be functions that take (context, proceed), not {shown(one)}")
     return list(middleware)
+
+
+def _function(preflight: Callable[[], object] | None) -> Callable[[], object] | None:
+    if preflight is not None and not callable(preflight):
+        raise InvalidInput(f"preflight must be a function without arguments, not {shown(preflight)}")
+    return preflight
 
 
 def _errors(permanent: Iterable[type[BaseException]]) -> tuple[type[BaseException], ...]:

@@ -8,9 +8,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from holdfast import effort
 from holdfast.claims import Claim
 from holdfast.core import priority as priorities
+from holdfast.core.crew import Work
 from holdfast.core.duration import Duration
+from holdfast.core.effort import Effort
 from holdfast.core.message import Message, NewMessage, encode_json
 from holdfast.core.settlement import Settlement
 from holdfast.drafting import Options
@@ -38,6 +41,7 @@ class Context:
         "_callbacks",
         "_progress",
         "_worker",
+        "begun",
         "claim",
         "claimed",
         "following",
@@ -47,6 +51,7 @@ class Context:
         "started",
         "stop",
         "stopped_at",
+        "time_left",
         "took",
     )
 
@@ -56,6 +61,8 @@ class Context:
         self.claimed = claimed
         self.started = 0.0
         self.took = 0.0
+        self.begun: Effort | None = None
+        self.time_left: float | None = None
         self.hand: Hand | None = None
         self.stop: Stop | None = None
         self.stopped_at = 0.0
@@ -87,9 +94,18 @@ class Context:
 
     @property
     def deadline(self) -> float | None:
-        """When this attempt's `timeout` is over, in seconds since 1970; None if it has none."""
-        timeout = self._worker.consumer.timeout
-        return None if timeout is None else time.time() + self.started + timeout - time.monotonic()
+        """When this attempt's time is over, in seconds since 1970; None if it is not limited."""
+        ends = self.ends
+        return None if ends is None else time.time() + ends - time.monotonic()
+
+    @property
+    def session(self) -> str | None:
+        """A text that is kept with the message from attempt to attempt, such as the id of a conversation."""
+        return effort.session(self._worker.hf, self.claim)
+
+    @session.setter
+    def session(self, text: str | None) -> None:
+        effort.remember(self._worker.hf, self.claim, text)
 
     @property
     def cancelled(self) -> bool:
@@ -108,7 +124,7 @@ class Context:
         """Says how far it is, as any JSON value: seen with `hf.status(id)` and `hf.consumers()` a second later."""
         encode_json(value, "progress")
         self._progress = value
-        self._worker.note_progress()
+        self._worker.on_progress()
 
     def extend(self, duration: Duration | None = None) -> None:
         """Renews the lease for `duration` from now. Seldom needed: it is renewed while the handler runs."""
@@ -139,6 +155,17 @@ class Context:
         self.following += new
         return receipt
 
+    def spend(self, amount: float) -> float:
+        """Counts what this message costs, in whatever you count; what it has cost in all.
+
+        Ends the attempt when the message's or the queue's budget is over.
+        """
+        return effort.spend(self._worker.hf, self.claim, amount).spent
+
+    def action(self, text: str) -> None:
+        """Says what is about to be done; ends the attempt when it was the same too often in a row (`max_repeats`)."""
+        effort.act(self._worker.hf, self.claim, text)
+
     # --- for the runtime ----------------------------------------------------------------------------------------------
 
     def _draft(self, new: list[NewMessage], queue: str, bodies: list[Any], options: Options) -> list[Receipt]:
@@ -146,6 +173,20 @@ class Context:
         drafted = self._worker.hf._drafted(queue, bodies, options)
         new += drafted
         return [Receipt(message.id) for message in drafted]
+
+    @property
+    def ends(self) -> float | None:
+        """When its time is over, by this process's clock."""
+        timeout = self._worker.consumer.timeout
+        limits = [] if timeout is None else [self.started + timeout]
+        if self.time_left is not None:
+            limits.append(self.claimed + self.time_left)
+        return min(limits, default=None)
+
+    def is_timed_out(self, now: float) -> bool:
+        """Whether this attempt alone has taken too long."""
+        timeout = self._worker.consumer.timeout
+        return timeout is not None and now >= self.started + timeout
 
     def halt(self, stop: Stop) -> None:
         """Tells the handler to stop; once."""
@@ -165,8 +206,6 @@ class Context:
         """About what the database's clock shows, whatever this computer's does."""
         return self.claim.lease.since + round((time.monotonic() - self.claimed) * 1_000_000)
 
-    def work(self) -> dict[str, Any]:
+    def work(self) -> Work:
         """What is being done, for the list of consumers."""
-        told = {} if self._progress is None else {"progress": self._progress}
-        message = self.claim.message
-        return {"id": message.id, "queue": self.queue, "attempt": self.attempt, "since": self.claim.lease.since, **told}
+        return Work(self.claim.message.id, self.queue, self.attempt, self.claim.lease.since, self._progress)

@@ -11,6 +11,8 @@ from holdfast.core.duration import Duration
 from holdfast.core.message import NewMessage
 from holdfast.outgoing import Outgoing, await_through
 from holdfast.receipts import Receipt
+from holdfast.runtime.calling import Call, before, has_promises, verify
+from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.context import Context
 from holdfast.runtime.hands import Hand
 
@@ -136,6 +138,21 @@ class Filled:
                 future.set_result(None)
 
 
+def awaited(consumer: Consumer) -> Call:
+    """An `async def` handler with what has to be true before and after; checks do not block the loop."""
+    handler, wants_context = consumer.handler, consumer.wants_context
+
+    async def call(context: Context) -> Any:
+        before(context)
+        message = context.claim.message
+        result = await (handler(message, context) if wants_context else handler(message))
+        if has_promises(context):
+            await asyncio.to_thread(verify, consumer, context, result)
+        return result
+
+    return call
+
+
 class AsyncContext(Context):
     """A context whose calls that ask the database are awaited."""
 
@@ -156,3 +173,11 @@ class AsyncContext(Context):
         [receipt] = await await_through(around, draft, Outgoing(queue, [body], **options))
         self.following += new
         return receipt
+
+    async def spend(self, amount: float) -> float:  # type: ignore[override]
+        """Counts what this message costs. See `Context.spend`."""
+        return await asyncio.to_thread(super().spend, amount)
+
+    async def action(self, text: str) -> None:  # type: ignore[override]
+        """Says what is about to be done. See `Context.action`."""
+        await asyncio.to_thread(super().action, text)

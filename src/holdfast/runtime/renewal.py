@@ -111,12 +111,12 @@ class Watch(Rounds):
     def round(self, now: float) -> float:
         shortest = 1.0
         for worker in self._workers():
-            timeout = worker.consumer.timeout
             for context in worker.running():
-                if timeout is not None:
-                    shortest = min(shortest, timeout)
-                    if now >= context.started + timeout:
-                        context.halt(Stop.TIMEOUT)
+                ends = context.ends
+                if ends is not None:
+                    shortest = min(shortest, ends - context.started)
+                    if now >= ends:
+                        context.halt(Stop.TIMEOUT if context.is_timed_out(now) else Stop.TIME)
                 self._give_up(worker, context, now)
             for held in worker.ledger.held():
                 shortest = min(shortest, held.term)

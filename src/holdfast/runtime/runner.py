@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -10,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.labels import missing
 from holdfast.errors import InvalidInput
+from holdfast.runtime.beats import Beats
 from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.hands import Hand, ThreadHand
+from holdfast.runtime.maintenance.keeper import Keeper
+from holdfast.runtime.preflight import fit
 from holdfast.runtime.renewal import Renewal, Watch
-from holdfast.runtime.signals import Signals
+from holdfast.runtime.signals import STOPPING, Signals
 from holdfast.runtime.solitude import Solitude
+from holdfast.runtime.supervisor import Supervisor
 from holdfast.runtime.worker import Worker
 
 if TYPE_CHECKING:
@@ -28,20 +33,32 @@ STUBBORN = 2.0
 class Runner:
     """Consumers at work. `run` until a signal or `stop`; or `start`, do something else, and `stop`."""
 
-    def __init__(self, hf: Holdfast, consumers: Sequence[Consumer], grace: float, loop: Any = None) -> None:
+    def __init__(
+        self,
+        hf: Holdfast,
+        consumers: Sequence[Consumer],
+        grace: float,
+        *,
+        loop: Any = None,
+        pool: str | None = None,
+    ) -> None:
         self.hf = hf
         self.grace = grace
+        self.pool = pool
         self._given_loop = loop
         self._consumers = list(consumers)
         self._solitude = Solitude()
         self._renewal = Renewal(self._all)
         self._watch = Watch(self._all)
+        self._beats = Beats(self._all, pool)
+        self._keeper = Keeper(hf, f"{hf.worker}:{os.urandom(3).hex()}", self._is_awake)
         self._stopped = threading.Event()
         self.workers: list[Worker] = []
+        self.supervisors: list[Supervisor] = []
 
-    def run(self) -> None:
+    def run(self, signals: Sequence[int] = STOPPING) -> None:
         """Works until told to stop, or until every consumer has ended by itself."""
-        with Signals(self.on_signal):
+        with Signals(self.on_signal, signals):
             self.start()
             try:
                 self.wait()
@@ -51,17 +68,22 @@ class Runner:
     def start(self) -> None:
         """Begins to work, in threads."""
         _refuse_missing_labels(self.hf, self._consumers)
-        self.workers = [self._worker(consumer) for consumer in self._consumers]
+        self._consumers = fit(self._consumers)
+        pools = {} if self.pool else {pool.consumer: pool for pool in self.hf._pools.values()}
+        self.workers = [self.worker(consumer) for consumer in self._consumers if consumer not in pools]
+        self.supervisors = [Supervisor(self, pools[consumer]) for consumer in self._consumers if consumer in pools]
         self._renewal.start()
         self._watch.start()
-        for worker in self.workers:
-            worker.start()
+        self._beats.start()
+        self._keeper.start()
+        for part in self._parts():
+            part.start()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Until every consumer has ended; False if that took longer than `timeout`."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        for worker in self.workers:
-            while not worker.ended.wait(0.5 if deadline is None else max(0.0, min(0.5, deadline - time.monotonic()))):
+        for part in self._parts():
+            while not part.ended.wait(0.5 if deadline is None else max(0.0, min(0.5, deadline - time.monotonic()))):
                 if deadline is not None and time.monotonic() >= deadline:
                     return False
         return True
@@ -73,14 +95,16 @@ class Runner:
         ended = self.wait(term + STUBBORN)
         self._renewal.stop()
         self._watch.stop()
+        self._beats.stop()
+        self._keeper.stop()
         if "_loop" in self.__dict__:
             self._loop.close(STUBBORN)
         return ended
 
     def ask_to_stop(self, grace: float) -> None:
         """The same without waiting for it. Asking again may shorten the time."""
-        for worker in self.workers:
-            worker.stop(grace)
+        for part in self._parts():
+            part.stop(grace)
 
     def __enter__(self) -> Runner:
         self.start()
@@ -95,11 +119,21 @@ class Runner:
             self._stopped.set()
         self.ask_to_stop(self.grace if count == 1 else 0)
 
-    def _all(self) -> list[Worker]:
-        return self.workers
+    def _is_awake(self) -> bool:
+        return bool(self.supervisors) or any(worker.state != "hibernating" for worker in self.workers)
 
-    def _worker(self, consumer: Consumer) -> Worker:
-        return Worker(self.hf, consumer, self._solitude, self._make_loop_hand if consumer.is_async else ThreadHand)
+    def _parts(self) -> list[Worker | Supervisor]:
+        return [*self.workers, *self.supervisors]
+
+    def _all(self) -> list[Worker]:
+        return [*self.workers, *(worker for one in self.supervisors for worker in one.workers)]
+
+    def worker(self, consumer: Consumer) -> Worker:
+        """A new one, not started yet."""
+        make_hand = self._make_loop_hand if consumer.is_async else ThreadHand
+        worker = Worker(self.hf, consumer, self._solitude, make_hand)
+        worker.on_progress = self._beats.note_progress
+        return worker
 
     def _make_loop_hand(self, worker: Worker) -> Hand:
         from holdfast.runtime.loop import Filled, LoopHand

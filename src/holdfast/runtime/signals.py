@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -14,14 +14,15 @@ STOPPING = (signal.SIGTERM, signal.SIGINT)
 class Signals:
     """While inside, signals only note themselves down; `on_signal` is told how many there were. Main thread only."""
 
-    def __init__(self, on_signal: Callable[[int], None]) -> None:
+    def __init__(self, on_signal: Callable[[int], None], numbers: Sequence[int] = STOPPING) -> None:
         self._on_signal = on_signal
+        self._numbers = numbers
         self._count = 0
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Signals:
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._note) for number in STOPPING}
+            self._before = {number: signal.signal(number, self._note) for number in self._numbers}
         return self
 
     def __exit__(

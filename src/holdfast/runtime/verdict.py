@@ -53,4 +53,4 @@ def stopped(consumer: Consumer, context: Context) -> Settlement:
     if context.stop is Stop.TIMEOUT:
         reason = f"{Stop.TIMEOUT} after {consumer.timeout:g} s"
     delay = 0 if context.stop is Stop.SHUTDOWN else None
-    return endings.nacked([context.claim], reason, delay, permanent=False)[0]
+    return endings.nacked([context.claim], reason, delay, permanent=context.stop is Stop.TIME)[0]

@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import logging
-import random
+import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from holdfast import endings
+from holdfast import effort, endings
 from holdfast.claiming import LONGEST_NAP
-from holdfast.core.lifecycle import Event
 from holdfast.core.pace import Pace
-from holdfast.core.rotation import Rotation
-from holdfast.core.settlement import Settlement
 from holdfast.errors import HoldfastError
-from holdfast.events import ConsumerStarted, ConsumerStopped, HandlerStopped, MessageLost, MessageStarted, RuntimeEvent
+from holdfast.events import ConsumerStarted, ConsumerStopped, HandlerStopped, MessageStarted, RuntimeEvent
+from holdfast.outcomes import BudgetSpent
 from holdfast.runtime import telling, verdict
-from holdfast.runtime.consumer import Consumer, Middleware
+from holdfast.runtime.attachments import Attachments
+from holdfast.runtime.calling import Call, how_to_call
+from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.context import Context
 from holdfast.runtime.hands import Hand
 from holdfast.runtime.ledger import Ledger
+from holdfast.runtime.outbox import Outbox, settlement_of
 from holdfast.runtime.shelf import Shelf
 from holdfast.runtime.stops import Interrupted, Stop
-from holdfast.store.api import Bell, Channel, ClaimRequest
+from holdfast.store.api import Bell, ClaimRequest
+from holdfast.store.crew import CREW
 
 if TYPE_CHECKING:
     from holdfast.client import Holdfast
     from holdfast.runtime.solitude import Solitude
 
 log = logging.getLogger("holdfast")
-
-Call = Callable[[Context], Any]
 
 SAFETY_NAP = 60.0
 """Seconds after which a hibernating consumer looks, even if nobody woke it."""
@@ -53,23 +53,28 @@ class Worker:
     ) -> None:
         self.hf = hf
         self.consumer = consumer
-        self.id = f"{hf.worker}:{consumer.name}"
+        self.id = f"{hf.worker}:{consumer.name}:{os.urandom(3).hex()}"
+        self.attachments = Attachments(consumer)
+        self.on_progress: Callable[[], None] = lambda: None
         self.shelf = Shelf()
         self.ledger = Ledger()
+        self.outbox = Outbox(self)
         self.hands: list[Hand] = []
         self._make_hand = make_hand
         self._solitude = solitude
         self._solitary: Context | None = None
         self._listeners = hf._listeners
         self._pace = Pace()
-        self._rotation = Rotation(consumer.policy, consumer.weights)
         self._done: deque[Context] = deque()
         self._wake = threading.Event()
         self._bell: Bell | None = None
         self._low = 0
+        self._busy = 0.0
+        self._hibernates = False
         self._stopping = False
         self._grace_ends = 0.0
         self._troubles = 0
+        self.failed = False
         self.ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"holdfast-{consumer.name}-claims", daemon=True)
         self.call = self._how_to_call()
@@ -101,11 +106,19 @@ class Worker:
         context.took = time.monotonic() - context.started
         if problem is not None:
             context.settlement = verdict.failed(self.consumer, context, problem)
+            if isinstance(problem, BudgetSpent) and problem.is_first:
+                self._report_budget(context, problem)
         elif result is not None or context.following:
             context.settlement = verdict.succeeded(context, result)
         self._done.append(context)
         if len(self.shelf) <= self._low:
             self.wake()
+
+    def _report_budget(self, context: Context, problem: BudgetSpent) -> None:
+        try:
+            self.hf.report("budget", context.queue, str(problem), queue=context.queue)
+        except HoldfastError as trouble:
+            log.error("%s; nobody could be told: %s", problem, trouble)
 
     def skip(self, context: Context) -> None:
         """Its time was over before a hand was free: as if it had never been claimed."""
@@ -128,8 +141,19 @@ class Worker:
         """A handler is told to stop."""
         telling.tell(self._listeners, HandlerStopped, self, context, reason=str(reason))
 
-    def note_progress(self) -> None:
-        """Somebody may want to know."""
+    @property
+    def state(self) -> str:
+        """What it is doing, in a word."""
+        if self._stopping:
+            return "draining"
+        if self.ledger.unfinished:
+            return "working"
+        return "hibernating" if self._hibernates else "idle"
+
+    def busy_seconds(self) -> float:
+        """How long its handlers have run in all."""
+        now = time.monotonic()
+        return self._busy + sum(now - context.started for context in self.running())
 
     def running(self) -> list[Context]:
         """What the hands are working on."""
@@ -143,6 +167,9 @@ class Worker:
             with self.hf._bells.borrowed() as bell:
                 while self._turn_safely(bell):
                     pass
+        except Exception:
+            self.failed = True
+            log.exception("consumer %s has failed", self.consumer.name)
         finally:
             self.shelf.close()
             self._tell(ConsumerStopped, reason="stopped" if self._stopping else "empty")
@@ -166,9 +193,10 @@ class Worker:
         self._collect()
         if self._stopping:
             return self._wind_down()
+        self.attachments.refresh()
         room = self._room()
         if room == 0:
-            self._settle(self.ledger.ready(time.monotonic(), everything=False))
+            self.outbox.settle(self.ledger.ready(time.monotonic(), everything=False))
             self._wait_for_hands()
             return True
         request = self._request(room)
@@ -180,7 +208,9 @@ class Worker:
             ended.append(self._done.popleft())
         if not ended:
             return
-        self._pace.note(sum(context.took for context in ended), len(ended))
+        took = sum(context.took for context in ended)
+        self._busy += took
+        self._pace.note(took, len(ended))
         self.ledger.end(ended, time.monotonic())
         if self._solitary is not None and self._solitary in ended:
             self._solitary = None
@@ -193,15 +223,14 @@ class Worker:
         return most - self.ledger.unfinished if self.ledger.unfinished <= self._low else 0
 
     def _request(self, room: int) -> ClaimRequest:
-        queues = self._rotation.order([random.random() for _ in self.consumer.queues])  # noqa: S311
-        channels = self.hf._book.channels(queues)
+        channels = self.attachments.channels()
         lease = None if self.consumer.lease is None else round(self.consumer.lease * 1_000_000)
         return ClaimRequest(channels, room, self.id, lease)
 
     def _claim(self, request: ClaimRequest) -> bool:
         """Settles what is ready and claims, in one transaction where that is possible."""
-        ready = self._settle_first(self.ledger.ready(time.monotonic(), everything=self.ledger.unfinished == 0))
-        request.ack = [_settlement(context) for context in ready]
+        ready = self.outbox.settle_first(self.ledger.ready(time.monotonic(), everything=self.ledger.unfinished == 0))
+        request.ack = [settlement_of(context) for context in ready]
         request.alone = self._solitary is None and self._solitude.take()
         lost: list[Any] = []
         self.hf._claiming.begin(request)
@@ -212,14 +241,22 @@ class Worker:
             if request.alone:
                 self._solitude.give_back()
             raise
-        self._settled(ready, lost)
+        self.outbox.settled(ready, lost)
         contexts = [self._make_context(self, claim, started) for claim in claims]
+        self._note_time(contexts)
         self._keep_apart(contexts, request)
         for channel in request.channels:
             mine = [context for context in contexts if context.claim.channel is channel]
             self.ledger.open(mine, request.term(channel) / 1_000_000, started)
         self.shelf.put(contexts)
         return bool(contexts)
+
+    def _note_time(self, contexts: list[Context]) -> None:
+        """Where a queue limits the time of all attempts together, each claim knows what is left of it."""
+        for context, begun in zip(contexts, effort.begin(self.hf, [one.claim for one in contexts]), strict=True):
+            if begun is not None:
+                context.begun = begun
+                context.time_left = effort.time_left(begun, context.claim.channel.spec, context.claim.lease.since)
 
     def _keep_apart(self, contexts: list[Context], request: ClaimRequest) -> None:
         """A process holds at most one message on its last attempt, so that a crash ends at most one of them."""
@@ -228,35 +265,6 @@ class Worker:
             self._solitary = last[0]
         elif request.alone:
             self._solitude.give_back()
-
-    def _settle_first(self, ready: list[Context]) -> list[Context]:
-        """Settles alone what could be refused for reasons of its own; the others are left."""
-        risky = [context for context in ready if context.following and context.settlement is not None]
-        for context in risky:
-            assert context.settlement is not None, "chosen by it"
-            try:
-                applied = self.hf._settlements.call([context.settlement])
-            except HoldfastError as problem:
-                context.settlement = verdict.failed_with(context, problem)
-                applied = self.hf._settlements.call([context.settlement])
-            self._settled([context], [] if applied[0] else [context.claim])
-        return [context for context in ready if not context.settled]
-
-    def _settle(self, ready: list[Context]) -> None:
-        left = self._settle_first(ready)
-        if left:
-            settlements = [_settlement(context) for context in left]
-            applied = self.hf._settlements.call(settlements)
-            self._settled(left, endings.note([context.claim for context in left], settlements, applied))
-
-    def _settled(self, contexts: Sequence[Context], lost: Sequence[Any]) -> None:
-        self.ledger.settled(contexts)
-        gone = {id(claim) for claim in lost}
-        for context in contexts:
-            if id(context.claim) in gone:
-                telling.tell(self._listeners, MessageLost, self, context)
-            else:
-                telling.tell_end(self._listeners, self, context)
 
     def _wait_for_hands(self) -> None:
         due = self.ledger.due(time.monotonic())
@@ -274,32 +282,34 @@ class Worker:
         for context in contexts:
             (context.settlement,) = endings.released([context.claim])
         self.ledger.end(contexts, time.monotonic())
-        self._settle(self.ledger.ready(time.monotonic(), everything=True))
+        self.outbox.settle(self.ledger.ready(time.monotonic(), everything=True))
 
     def _sleep(self, request: ClaimRequest, bell: Bell) -> bool:
         """Nothing to claim; False if that is the end."""
         if self._is_over(request):
             return False
         due = self.ledger.due(time.monotonic())
-        naps = [SAFETY_NAP if self._empty(channel) == "hibernate" else LONGEST_NAP for channel in request.channels]
+        self._hibernates = all(self.attachments.empty(channel) == "hibernate" for channel in request.channels)
+        nap = SAFETY_NAP if self._hibernates else LONGEST_NAP
         self._bell = bell
         try:
-            if not self._wake.is_set():
-                self.hf._claiming.nap(request, bell, min(naps) if due is None else due)
+            if not self._wake.is_set() and self.hf._claiming.nap(request, bell, nap if due is None else due, CREW):
+                self.attachments.refresh(now=True)
         finally:
             self._bell = None
+            self._hibernates = False
         return True
 
     def _is_over(self, request: ClaimRequest) -> bool:
-        over = self.ledger.unfinished == 0 and not self.ledger.held()
-        return over and all(self._empty(channel) == "terminate" for channel in request.channels)
-
-    def _empty(self, channel: Channel) -> str:
-        return self.consumer.empty.get(channel.name, channel.spec.empty)
+        if self.ledger.unfinished or self.ledger.held():
+            return False
+        ending = [channel for channel in request.channels if self.attachments.empty(channel) == "terminate"]
+        self.attachments.end(ending)
+        return bool(ending) and not self.attachments.queues
 
     def _wind_down(self) -> bool:
         self._hand_back(self.shelf.clear())
-        self._settle(self.ledger.ready(time.monotonic(), everything=True))
+        self.outbox.settle(self.ledger.ready(time.monotonic(), everything=True))
         if not self.ledger.unfinished:
             return False
         left = self._grace_ends - time.monotonic()
@@ -312,7 +322,8 @@ class Worker:
     def _shortest_lease(self) -> float:
         if self.consumer.lease is not None:
             return self.consumer.lease
-        return min(channel.spec.lease for channel in self.hf._book.channels(self.consumer.queues))
+        channels = self.hf._book.channels(self.attachments.queues)
+        return min((channel.spec.lease for channel in channels), default=1.0)
 
     def _tell(self, kind: type[RuntimeEvent], **more: Any) -> None:
         if self._listeners.want(kind):
@@ -321,9 +332,7 @@ class Worker:
     # --- calling the handler ------------------------------------------------------------------------------------------
 
     def _how_to_call(self) -> Call:
-        call = _plain_call(self.consumer)
-        for middleware in reversed([*self.hf._middleware_for(self.consumer), *self.consumer.middleware]):
-            call = _around(middleware, call)
+        call = how_to_call(self.hf, self.consumer)
         if not self._listeners.want(MessageStarted):
             return call
 
@@ -340,23 +349,6 @@ class Worker:
         from holdfast.runtime.loop import AsyncContext
 
         return AsyncContext
-
-
-def _plain_call(consumer: Consumer) -> Call:
-    handler = consumer.handler
-    if consumer.wants_context:
-        return lambda context: handler(context.claim.message, context)
-    return lambda context: handler(context.claim.message)
-
-
-def _around(middleware: Middleware, call: Call) -> Call:
-    return lambda context: middleware(context, lambda: call(context))
-
-
-def _settlement(context: Context) -> Settlement:
-    """How its claim ends; unless something else was decided, the work is done."""
-    claim = context.claim
-    return context.settlement or Settlement(claim.lease, claim.message.raw_id, claim.attempt, Event.ACKED, claim.member)
 
 
 def _is_last(context: Context) -> bool:

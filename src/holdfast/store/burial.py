@@ -56,7 +56,7 @@ def bury(
     )
     tally.add(tx, group, dead=1)
     notice = escalation.new_notice(queue, dead_id, content.id, failure.error[-ERROR_SHOWN:], attempts, failed_at)
-    escalation.raise_notice(tx, insert, tenant, channel, spec.owner, notice, dead_id)
+    escalation.raise_notice(tx, insert, tenant, channel, spec.owner, notice, dead_id, content.id)
     if replay_of:
         end_replay(tx, replay_of, State.DEAD)
     if order_key and spec.on_dead == "block":

@@ -1,4 +1,4 @@
-"""Notices: made with the dead letter, brought to its owner, passed on while nobody answers. Shared by both stores."""
+"""Notices: made with a dead letter or a report, brought to the owner, passed on while nobody answers. Shared."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import msgspec
 
 from holdfast.core.message import MessageId, encode_json, id_text
 from holdfast.core.notice import MOST_LEVELS, Notice, OwnerSpec, default_inbox, digest_body, notice_body
+from holdfast.errors import UnknownQueue
+from holdfast.store import channels
 from holdfast.store.ids import new_id
 from holdfast.store.posting import Insert, post
 from holdfast.store.transaction import Row, Transaction
@@ -30,7 +32,14 @@ def owners(tx: Transaction, tenant: str) -> dict[str, OwnerSpec]:
 
 
 def raise_notice(
-    tx: Transaction, insert: Insert, tenant: str, channel: int, owner: str | None, dead: Notice, dead_id: MessageId
+    tx: Transaction,
+    insert: Insert,
+    tenant: str,
+    channel: int,
+    owner: str | None,
+    dead: Notice,
+    dead_id: MessageId,
+    message_id: MessageId,
 ) -> None:
     """In the transaction of the death. `dead` is the notice as it will be, but for its owner."""
     name, spec = _who(tx, tenant, owner, dead.queue)
@@ -41,13 +50,51 @@ def raise_notice(
         tenant=tenant,
         channel=channel,
         dead_id=dead_id,
-        message_id=_raw(notice.message_id),
+        message_id=message_id,
         owner=name,
         error=notice.error,
         attempts=notice.attempts,
         created_at=notice.created_at,
     )
     _bring(tx, insert, tenant, _raw(notice.id), notice, spec, None)
+
+
+def report(
+    tx: Transaction,
+    insert: Insert,
+    tenant: str,
+    kind: str,
+    about: str,
+    error: str,
+    owner: str | None,
+    queue: str | None,
+) -> MessageId:
+    """Something else than a dead letter; the notice of it, which may be one that nobody has answered yet."""
+    channel = None if queue is None else channels.find(tx, tenant, queue)
+    if queue is not None and channel is None:
+        raise UnknownQueue(f"the queue {queue!r} was never declared; leave queue= out, or declare it first")
+    name, spec = _who(tx, tenant, owner or (channel.spec.owner if channel else None), queue)
+    fresh = (
+        new_id()
+    )  # Another for every try: one whose answer got lost is met as the open notice, and not told of again.
+    notice = Notice(id_text(fresh), queue, name or None, 0, None, None, error, 0, tx.clock(), kind=kind, about=about)
+    found = tx.one(
+        "notices.report",
+        id=fresh,
+        tenant=tenant,
+        kind=kind,
+        about=about,
+        channel=channel and channel.id,
+        owner=name,
+        error=error,
+        created_at=notice.created_at,
+    )
+    assert found is not None, "it is new, or there is an open one"
+    notice_id, repeats = found
+    if not repeats:
+        tx.run("notices.forget_answered", tenant=tenant, kind=kind, about=about)
+        _bring(tx, insert, tenant, fresh, notice, spec, None)
+    return MessageId(notice_id)
 
 
 def escalate(tx: Transaction, insert: Insert, tenant: str, limit: int) -> int:
@@ -134,7 +181,7 @@ def _send_digest(tx: Transaction, insert: Insert, tenant: str, owner: str, limit
     return len(found)
 
 
-def _who(tx: Transaction, tenant: str, name: str | None, queue: str) -> tuple[str, OwnerSpec | None]:
+def _who(tx: Transaction, tenant: str, name: str | None, queue: str | None) -> tuple[str, OwnerSpec | None]:
     """The owner, or the first one above whose inbox is not the queue in trouble: its notices would only add to it."""
     for _ in range(MOST_LEVELS):
         if name is None:
@@ -154,7 +201,8 @@ def _spec_of(tx: Transaction, tenant: str, name: str) -> OwnerSpec:
 
 def _read(row: Row) -> Found:
     notice_id, queue, owner, level, dead_id, message_id, *rest = row
-    notice = Notice(id_text(notice_id), queue, owner or None, level, id_text(dead_id), id_text(message_id), *rest)
+    dead, message = dead_id and id_text(dead_id), message_id and id_text(message_id)
+    notice = Notice(id_text(notice_id), queue, owner or None, level, dead, message, *rest)
     return notice_id, owner, notice
 
 

@@ -26,13 +26,25 @@ def sweep(tx: Transaction, insert: Insert, channel: Channel, limit: int, worker:
     """
     if worker is not None:
         tx.run("consumers.see", group=channel.group, worker=worker)
+    found = take_back(tx, insert, channel, limit) + expire(tx, channel, limit)
+    return found + history.prune(tx, channel, limit)
+
+
+def take_back(tx: Transaction, insert: Insert, channel: Channel, limit: int) -> int:
+    """Takes back leases that ended without a word; how many."""
     found = _take_back_runs(tx, insert, channel, limit) + _take_back_rows(tx, insert, channel, limit)
-    over = ageing.expire(tx, channel, limit)
-    tally.add(tx, channel.group, ended=over)
-    found += over
     if found:
         tx.rings.add(channel.id)
-    return found + history.prune(tx, channel, limit)
+    return found
+
+
+def expire(tx: Transaction, channel: Channel, limit: int) -> int:
+    """Ends messages that nobody wanted in time; how many."""
+    over = ageing.expire(tx, channel, limit)
+    tally.add(tx, channel.group, ended=over)
+    if over:
+        tx.rings.add(channel.id)
+    return over
 
 
 def _take_back_runs(tx: Transaction, insert: Insert, channel: Channel, limit: int) -> int:

@@ -30,13 +30,18 @@ def extend(tx: Transaction, claims: Sequence[Settlement], micros: int) -> list[i
 
 def _extend_runs(tx: Transaction, claims: list[Settlement], micros: int) -> dict[tuple[int, int | None], int]:
     """A run is renewed for those of its members that are still held, never by one that has ended."""
-    tokens = sorted({claim.lease.token for claim in claims})
-    locked = dict(zip(tokens, tx.each("runs.lock", [{"token": token} for token in tokens]), strict=True))
-    held = [claim for claim in claims if (row := locked[claim.lease.token]) and not _is_settled(row, claim)]
+    held = held_members(tx, claims)
     alive = sorted({claim.lease.token for claim in held})
     renewed = tx.each("runs.extend", [{"token": token, "micros": micros} for token in alive])
     ends = {token: row[0] for token, row in zip(alive, renewed, strict=True) if row is not None}
     return {(claim.lease.token, claim.member): ends[claim.lease.token] for claim in held}
+
+
+def held_members(tx: Transaction, claims: Sequence[Settlement]) -> list[Settlement]:
+    """Those members of runs whose claims still hold; their runs are locked until the transaction ends."""
+    tokens = sorted({claim.lease.token for claim in claims})
+    locked = dict(zip(tokens, tx.each("runs.lock", [{"token": token} for token in tokens]), strict=True))
+    return [claim for claim in claims if (row := locked[claim.lease.token]) and not _is_settled(row, claim)]
 
 
 def _is_settled(row: Row, claim: Settlement) -> bool:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from operator import itemgetter
 
-from holdfast.store import tally
+from holdfast.store import commitments, efforts, tally
 from holdfast.store.api import Channel
 from holdfast.store.settling import drop
-from holdfast.store.transaction import Transaction
+from holdfast.store.transaction import Row, Transaction
+
+MOST_MESSAGES = 2_000
+"""So many messages of finished runs are removed in one transaction: a few milliseconds of SQLite's only write lock."""
 
 
 def prune(tx: Transaction, channel: Channel, limit: int) -> int:
     """Removes what was kept long enough, up to `limit` of each kind; how much."""
     gone = _outdated(tx, channel, limit) + _surplus(tx, channel, limit)
     gone += tx.run("results.outdated", group=channel.group, limit=limit)
+    gone += efforts.prune(tx, channel, limit)
+    gone += commitments.prune(tx, channel.group, limit)
     gone += tx.run("idempotency.outdated", channel=channel.id, limit=limit)
     if channel.spec.dead_retention is not None:
         retention = round(channel.spec.dead_retention * 1_000_000)
@@ -28,11 +33,11 @@ def prune(tx: Transaction, channel: Channel, limit: int) -> int:
 
 def _outdated(tx: Transaction, channel: Channel, limit: int) -> int:
     """Longer ago than the queue's history."""
-    runs = tx.all("runs.outdated", group=channel.group, limit=limit)
+    runs = _few(tx.all("runs.outdated", group=channel.group, limit=limit))
     drop(tx, *(token for token, _ in runs))
-    gone = tx.run("rows.outdated", group=channel.group, limit=limit)
-    tally.add(tx, channel.group, kept=-gone - sum(size for _, size in runs))
-    return len(runs) + gone
+    gone: int = tx.run("rows.outdated", group=channel.group, limit=limit) + sum(size for _, size in runs)
+    tally.add(tx, channel.group, kept=-gone)
+    return gone
 
 
 def _surplus(tx: Transaction, channel: Channel, limit: int) -> int:
@@ -42,7 +47,7 @@ def _surplus(tx: Transaction, channel: Channel, limit: int) -> int:
         return 0
     runs = tx.all("runs.oldest_finished", group=channel.group, limit=limit)
     rows = tx.all("rows.oldest_finished", group=channel.group, limit=limit)
-    oldest = [(at, size, "run", token) for token, size, at in runs] + [(at, 1, "row", one) for one, at in rows]
+    oldest = [(at, size, "run", token) for token, size, at in _few(runs)] + [(at, 1, "row", one) for one, at in rows]
     gone = []
     for one in sorted(oldest, key=itemgetter(0)):
         if excess <= 0:
@@ -51,8 +56,21 @@ def _surplus(tx: Transaction, channel: Channel, limit: int) -> int:
         excess -= one[1]
     drop(tx, *(token for _, _, kind, token in gone if kind == "run"))
     tx.each("rows.remove", [{"group": channel.group, "id": one} for _, _, kind, one in gone if kind == "row"])
-    tally.add(tx, channel.group, kept=-sum(size for _, size, _, _ in gone))
-    return len(gone)
+    count: int = sum(size for _, size, _, _ in gone)
+    tally.add(tx, channel.group, kept=-count)
+    return count
+
+
+def _few(runs: list[Row]) -> list[Row]:
+    """As many of them as one transaction should remove, while others wait for the lock; one at least."""
+    few: list[Row] = []
+    messages = 0
+    for one in runs:
+        if few and messages + one[1] > MOST_MESSAGES:
+            break
+        few.append(one)
+        messages += one[1]
+    return few
 
 
 def surplus(tx: Transaction, channel: Channel) -> int:

@@ -13,15 +13,17 @@ from holdfast.core.message import Message, MessageId, MessageStatus, id_text
 from holdfast.core.queue import user_key
 from holdfast.core.search import Wanted
 from holdfast.core.stats import WINDOW, Stats
-from holdfast.store import tally
+from holdfast.store import crew, tally
 from holdfast.store.api import Channel
 from holdfast.store.rows import Content
 from holdfast.store.transaction import Row, Transaction
 
 
 def status(tx: Transaction, tenant: str, message_id: MessageId) -> MessageStatus | None:
-    """Where a message is, what happened to it, and its result if it succeeded with one."""
+    """Where a message is, what happened to it, how far its handler is, and its result if it succeeded with one."""
     found = _place(tx, tenant, message_id)
+    if found is not None and found.state is State.PROCESSING:
+        return msgspec.structs.replace(found, progress=crew.progress(tx, tenant, found))
     if found is not None and found.state is State.SUCCEEDED:
         kept = tx.one("results.find", id=message_id)
         return msgspec.structs.replace(found, result=msgspec.json.decode(kept[0])) if kept else found

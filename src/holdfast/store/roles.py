@@ -7,14 +7,32 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from holdfast.core.commitments import CommitmentResult
+from holdfast.core.crew import Attachment, Beat, ConsumerStatus
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord, Selection
+from holdfast.core.effort import Effort, Standing
 from holdfast.core.message import Message, MessageId, MessageStatus
 from holdfast.core.notice import Notice, OwnerSpec
 from holdfast.core.queue import QueueSpec
 from holdfast.core.search import Wanted
+from holdfast.core.settlement import Settlement
 from holdfast.core.stats import Stats
-from holdfast.store import acts, channels, escalation, letters, reading
-from holdfast.store.api import Channel
+from holdfast.store import (
+    acts,
+    channels,
+    commitments,
+    crew,
+    efforts,
+    escalation,
+    expiry,
+    history,
+    leaders,
+    letters,
+    reading,
+    seats,
+)
+from holdfast.store.api import Channel, Seat
+from holdfast.store.ids import new_id
 from holdfast.store.posting import Insert
 
 Result = TypeVar("Result")
@@ -48,6 +66,26 @@ class ChannelsRole:
 
     def names(self, tenant: str) -> list[str]:
         return self._database.read(lambda tx: [name for (name,) in tx.all("channels.names", tenant=tenant)])
+
+
+class UpkeepRole:
+    """What time does to a queue. Nothing is written where one look finds nothing to do."""
+
+    def __init__(self, database: Database, insert: Insert) -> None:
+        self._database = database
+        self._insert = insert
+
+    def take_back(self, channel: Channel, limit: int) -> int:
+        return self._if_due(channel, lambda tx: expiry.take_back(tx, self._insert, channel, limit))
+
+    def expire(self, channel: Channel, limit: int) -> int:
+        return self._if_due(channel, lambda tx: expiry.expire(tx, channel, limit))
+
+    def prune(self, channel: Channel, limit: int) -> int:
+        return self._if_due(channel, lambda tx: history.prune(tx, channel, limit))
+
+    def _if_due(self, channel: Channel, work: Callable[[Any], int]) -> int:
+        return self._database.write(work) if self._database.glance(lambda tx: history.is_due(tx, channel)) else 0
 
 
 class ActsRole:
@@ -127,18 +165,32 @@ class LettersRole:
         return self._database.read(lambda tx: letters.audit(tx, tenant, limit, before))
 
 
+class OwnersRole:
+    """Who answers."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def declare(self, tenant: str, name: str, spec: OwnerSpec) -> None:
+        self._database.write(lambda tx: escalation.declare(tx, tenant, name, spec))
+
+    def all(self, tenant: str) -> dict[str, OwnerSpec]:
+        return self._database.glance(lambda tx: escalation.owners(tx, tenant))
+
+
 class NoticesRole:
-    """Owners, and the notices that wait for their answer. `insert` brings a message to an inbox."""
+    """What waits for an owner's answer. `insert` brings a message to an inbox."""
 
     def __init__(self, database: Database, insert: Insert) -> None:
         self._database = database
         self._insert = insert
 
-    def declare(self, tenant: str, name: str, spec: OwnerSpec) -> None:
-        self._database.write(lambda tx: escalation.declare(tx, tenant, name, spec))
-
-    def owners(self, tenant: str) -> dict[str, OwnerSpec]:
-        return self._database.glance(lambda tx: escalation.owners(tx, tenant))
+    def post(
+        self, tenant: str, kind: str, about: str, error: str, owner: str | None = None, queue: str | None = None
+    ) -> MessageId:
+        return self._database.write(
+            lambda tx: escalation.report(tx, self._insert, tenant, kind, about, error, owner, queue)
+        )
 
     def is_due(self, tenant: str) -> bool:
         return self._database.glance(lambda tx: tx.one("notices.is_due", tenant=tenant) is not None)
@@ -171,3 +223,111 @@ class NoticesRole:
 
     def note_told(self, ids: Sequence[MessageId]) -> None:
         self._database.write(lambda tx: escalation.note_told(tx, ids))
+
+
+class CommitmentsRole:
+    """How the checks of commitments went."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def keep(self, group: int, message_id: MessageId, attempt: int, results: Sequence[CommitmentResult]) -> None:
+        self._database.write(lambda tx: commitments.keep(tx, group, message_id, attempt, results))
+
+    def of(self, tenant: str, message_id: MessageId) -> list[CommitmentResult]:
+        return self._database.glance(lambda tx: commitments.of(tx, tenant, message_id))
+
+
+class EffortsRole:
+    """What messages and their queues have taken so far. A report has an id: if it is tried again, it counts once."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def spend(self, claim: Settlement, amount: float) -> Standing | None:
+        report = new_id()
+        return self._database.write(lambda tx: efforts.spend(tx, claim, amount, report))
+
+    def act(self, claim: Settlement, action: str) -> Standing | None:
+        report = new_id()
+        return self._database.write(lambda tx: efforts.act(tx, claim, action, report))
+
+    def begin(self, claims: Sequence[Settlement]) -> list[Effort | None]:
+        return self._database.write(lambda tx: efforts.begin(tx, claims))
+
+    def remember(self, claim: Settlement, session: str | None) -> bool:
+        return self._database.write(lambda tx: efforts.remember(tx, claim, session))
+
+    def session(self, claim: Settlement) -> str | None:
+        return self._database.glance(lambda tx: efforts.session(tx, claim))
+
+    def spent(self, channel: Channel) -> float:
+        return self._database.glance(lambda tx: efforts.spent(tx, channel))
+
+    def reset(self, channel: Channel, actor: str) -> float:
+        return self._database.write(lambda tx: efforts.reset(tx, channel, actor))
+
+
+class SeatsRole:
+    """At most so many consumers of a pool at a time."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def take(self, tenant: str, pool: str, worker: str, most: int, term_micros: int) -> Seat | None:
+        token = new_id()  # The same for every try: a seat that was taken without our hearing of it is found again.
+        return self._database.write(lambda tx: seats.take(tx, tenant, pool, worker, most, term_micros, token))
+
+    def keep(self, tenant: str, pool: str, seat: Seat, term_micros: int) -> bool:
+        return self._database.write(lambda tx: seats.keep(tx, tenant, pool, seat, term_micros))
+
+    def leave(self, tenant: str, pool: str, seat: Seat) -> bool:
+        return self._database.write(lambda tx: seats.leave(tx, tenant, pool, seat))
+
+    def taken(self, tenant: str, pool: str) -> list[Seat]:
+        return self._database.glance(lambda tx: seats.taken(tx, tenant, pool))
+
+
+class LeadersRole:
+    """One worker at a time for each duty."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def lead(self, tenant: str, duty: str, worker: str, term_micros: int) -> bool:
+        settled = self._database.glance(lambda tx: leaders.is_settled(tx, tenant, duty, worker, term_micros))
+        if settled is not None:
+            return settled
+        return self._database.write(lambda tx: leaders.lead(tx, tenant, duty, worker, term_micros))
+
+    def step_down(self, tenant: str, duty: str, worker: str) -> None:
+        self._database.write(lambda tx: leaders.step_down(tx, tenant, duty, worker))
+
+
+class CrewRole:
+    """Running consumers, and what was changed about the queues they take from."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def beat(self, tenant: str, beat: Beat) -> None:
+        self._database.write(lambda tx: crew.beat(tx, tenant, beat))
+
+    def leave(self, tenant: str, worker_id: str) -> None:
+        self._database.write(lambda tx: tx.run("crew.leave", tenant=tenant, id=worker_id))
+
+    def workers(self, tenant: str) -> list[ConsumerStatus]:
+        return self._database.glance(lambda tx: crew.workers(tx, tenant))
+
+    def forget(self, tenant: str, limit: int) -> int:
+        return self._database.write(lambda tx: int(tx.run("crew.forget", tenant=tenant, limit=limit)))
+
+    def attach(self, tenant: str, consumer: str, queue: str, weight: float | None, empty: str | None) -> None:
+        attachment = Attachment(consumer, queue, True, weight, empty)
+        self._database.write(lambda tx: crew.change(tx, tenant, attachment))
+
+    def detach(self, tenant: str, consumer: str, queue: str) -> None:
+        self._database.write(lambda tx: crew.change(tx, tenant, Attachment(consumer, queue, False)))
+
+    def attachments(self, tenant: str, consumer: str | None) -> list[Attachment]:
+        return self._database.glance(lambda tx: crew.attachments(tx, tenant, consumer))

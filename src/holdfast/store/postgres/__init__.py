@@ -9,7 +9,20 @@ from holdfast.store.postgres.health import PostgresHealth
 from holdfast.store.postgres.joining import Joining
 from holdfast.store.postgres.messages import PostgresMessages
 from holdfast.store.postgres.schema import PostgresSchema
-from holdfast.store.roles import ActsRole, ChannelsRole, LettersRole, NoticesRole, ReadsRole
+from holdfast.store.roles import (
+    ActsRole,
+    ChannelsRole,
+    CommitmentsRole,
+    CrewRole,
+    EffortsRole,
+    LeadersRole,
+    LettersRole,
+    NoticesRole,
+    OwnersRole,
+    ReadsRole,
+    SeatsRole,
+    UpkeepRole,
+)
 
 
 class PostgresStore:
@@ -19,10 +32,17 @@ class PostgresStore:
         self.database = Database(url, clock, patience)
         self.channels = ChannelsRole(self.database)
         self.messages = PostgresMessages(self.database)
+        self.upkeep = UpkeepRole(self.database, lanes.insert)
         self.acts = ActsRole(self.database)
         self.reads = ReadsRole(self.database)
         self.letters = LettersRole(self.database)
+        self.owners = OwnersRole(self.database)
         self.notices = NoticesRole(self.database, lanes.insert)
+        self.crew = CrewRole(self.database)
+        self.seats = SeatsRole(self.database)
+        self.leaders = LeadersRole(self.database)
+        self.efforts = EffortsRole(self.database)
+        self.commitments = CommitmentsRole(self.database)
         self.wakeup = self.database.wakeup
         self.schema = Migrator(PostgresSchema(self.database), __name__)
         self.join = Joining(self.database, self.schema.newest)

@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from holdfast.store.migrate import Migrator
-from holdfast.store.roles import ActsRole, ChannelsRole, LettersRole, NoticesRole, ReadsRole
+from holdfast.store.roles import (
+    ActsRole,
+    ChannelsRole,
+    CommitmentsRole,
+    CrewRole,
+    EffortsRole,
+    LeadersRole,
+    LettersRole,
+    NoticesRole,
+    OwnersRole,
+    ReadsRole,
+    SeatsRole,
+    UpkeepRole,
+)
 from holdfast.store.sqlite import lanes
 from holdfast.store.sqlite.connection import Clock, Database
 from holdfast.store.sqlite.health import SqliteHealth
@@ -27,10 +40,17 @@ class SqliteStore:
         self.database = Database(path, engine, clock, patience, network)
         self.channels = ChannelsRole(self.database)
         self.messages = SqliteMessages(self.database)
+        self.upkeep = UpkeepRole(self.database, lanes.insert)
         self.acts = ActsRole(self.database)
         self.reads = ReadsRole(self.database)
         self.letters = LettersRole(self.database)
+        self.owners = OwnersRole(self.database)
         self.notices = NoticesRole(self.database, lanes.insert)
+        self.crew = CrewRole(self.database)
+        self.seats = SeatsRole(self.database)
+        self.leaders = LeadersRole(self.database)
+        self.efforts = EffortsRole(self.database)
+        self.commitments = CommitmentsRole(self.database)
         self.wakeup = self.database.wakeup
         self.schema = Migrator(SqliteSchema(self.database), __name__)
         self.join = Joining(self.database, self.schema.newest)

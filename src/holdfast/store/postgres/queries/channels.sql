@@ -75,6 +75,10 @@ UNION ALL (SELECT 1 FROM holdfast_row WHERE group_id = :group AND finished_at <=
  ORDER BY finished_at LIMIT 1)
 UNION ALL (SELECT 1 FROM holdfast_result WHERE group_id = :group AND expires_at <= (SELECT holdfast_now(:now::bigint))
  ORDER BY expires_at LIMIT 1)
+UNION ALL (SELECT 1 FROM holdfast_effort WHERE group_id = :group AND look_at <= (SELECT holdfast_now(:now::bigint))
+ ORDER BY look_at LIMIT 1)
+UNION ALL (SELECT 1 FROM holdfast_commitment WHERE group_id = :group AND expires_at <= (SELECT holdfast_now(:now::bigint))
+ ORDER BY expires_at LIMIT 1)
 UNION ALL (SELECT 1 FROM holdfast_idempotency WHERE channel_id = :channel AND expires_at <= (SELECT holdfast_now(:now::bigint))
  ORDER BY expires_at LIMIT 1)
 UNION ALL (SELECT 1 FROM holdfast_dead WHERE channel_id = :channel AND failed_at <= (SELECT holdfast_now(:now::bigint)) - :retention::bigint

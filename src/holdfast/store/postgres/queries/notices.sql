@@ -2,6 +2,19 @@
 INSERT INTO holdfast_notice (id, tenant, channel_id, dead_id, message_id, owner, error, attempts, created_at)
 VALUES (:id, :tenant, :channel, :dead_id, :message_id, :owner, :error, :attempts, :created_at)
 
+-- name: report
+-- What is reported again before anyone has answered is the same notice, with the newest error.
+INSERT INTO holdfast_notice (id, tenant, kind, about, channel_id, owner, error, attempts, created_at)
+VALUES (:id::uuid, :tenant, :kind, :about, :channel::bigint, :owner, :error, 0, :created_at)
+ON CONFLICT (tenant, kind, about) WHERE about IS NOT NULL AND acknowledged_at IS NULL
+DO UPDATE SET repeats = holdfast_notice.repeats + 1, error = excluded.error
+RETURNING id, repeats
+
+-- name: forget_answered
+-- About a dead letter they go with it. These have nothing to go with: a month after the answer they are history.
+DELETE FROM holdfast_notice
+WHERE tenant = :tenant AND kind = :kind AND about = :about AND acknowledged_at <= (SELECT holdfast_now(:now::bigint)) - 2592000000000
+
 -- name: plan
 -- When it climbs, and when it is brought with others.
 UPDATE holdfast_notice SET climb_at = (SELECT holdfast_now(:now::bigint)) + :wait::bigint, deliver_at = (SELECT holdfast_now(:now::bigint)) + :digest::bigint
@@ -9,9 +22,9 @@ WHERE id = :id::uuid
 
 -- name: late
 SELECT n.id, c.name, n.owner, n.level, n.dead_id, n.message_id, n.error, n.attempts, n.created_at, n.climb_at,
-       n.acknowledged_at, n.acknowledged_by, n.remark
+       n.acknowledged_at, n.acknowledged_by, n.remark, n.kind, n.about, n.repeats
 FROM holdfast_notice n
-JOIN holdfast_channel c ON c.id = n.channel_id
+LEFT JOIN holdfast_channel c ON c.id = n.channel_id
 WHERE n.tenant = :tenant AND n.acknowledged_at IS NULL AND n.climb_at <= (SELECT holdfast_now(:now::bigint))
 ORDER BY n.climb_at, n.id
 LIMIT :limit
@@ -33,9 +46,9 @@ WHERE tenant = :tenant AND acknowledged_at IS NULL AND deliver_at <= (SELECT hol
 
 -- name: undelivered
 SELECT n.id, c.name, n.owner, n.level, n.dead_id, n.message_id, n.error, n.attempts, n.created_at, n.climb_at,
-       n.acknowledged_at, n.acknowledged_by, n.remark
+       n.acknowledged_at, n.acknowledged_by, n.remark, n.kind, n.about, n.repeats
 FROM holdfast_notice n
-JOIN holdfast_channel c ON c.id = n.channel_id
+LEFT JOIN holdfast_channel c ON c.id = n.channel_id
 WHERE n.tenant = :tenant AND n.acknowledged_at IS NULL AND n.deliver_at IS NOT NULL AND n.owner = :owner
 ORDER BY n.id
 LIMIT :limit
@@ -54,9 +67,9 @@ LIMIT 1
 
 -- name: list
 SELECT n.id, c.name, n.owner, n.level, n.dead_id, n.message_id, n.error, n.attempts, n.created_at, n.climb_at,
-       n.acknowledged_at, n.acknowledged_by, n.remark
+       n.acknowledged_at, n.acknowledged_by, n.remark, n.kind, n.about, n.repeats
 FROM holdfast_notice n
-JOIN holdfast_channel c ON c.id = n.channel_id
+LEFT JOIN holdfast_channel c ON c.id = n.channel_id
 WHERE n.tenant = :tenant AND (:owner::text IS NULL OR n.owner = :owner) AND (:queue::text IS NULL OR c.name = :queue)
   AND (NOT :open_only OR n.acknowledged_at IS NULL)
   AND (:after::uuid IS NULL OR n.id > :after::uuid)
@@ -79,8 +92,9 @@ WHERE dead_id = :dead_id::uuid AND acknowledged_at IS NULL
 RETURNING 1
 
 -- name: untold
+-- An array, because a join with a subquery that locks may run it again and again, each time with other rows.
 UPDATE holdfast_notice SET telling_until = (SELECT holdfast_now(:now::bigint)) + 60000000
-WHERE id IN (
+WHERE id = ANY (ARRAY(
     SELECT id FROM holdfast_notice
     WHERE tenant = :tenant AND told_at IS NULL AND acknowledged_at IS NULL AND deliver_at IS NULL
       AND (:owner::text IS NULL OR owner = :owner)
@@ -88,9 +102,9 @@ WHERE id IN (
     ORDER BY id
     LIMIT :limit
     FOR UPDATE SKIP LOCKED
-)
+))
 RETURNING id, (SELECT c.name FROM holdfast_channel c WHERE c.id = channel_id), owner, level, dead_id, message_id, error,
-          attempts, created_at, climb_at, acknowledged_at, acknowledged_by, remark
+          attempts, created_at, climb_at, acknowledged_at, acknowledged_by, remark, kind, about, repeats
 
 -- name: told
 UPDATE holdfast_notice SET told_at = (SELECT holdfast_now(:now::bigint)) WHERE id = :id::uuid RETURNING 1
@@ -101,10 +115,10 @@ DELETE FROM holdfast_notice WHERE dead_id = :dead_id::uuid RETURNING 1
 -- name: outdated
 -- It is as old as its dead letter, and goes with it.
 DELETE FROM holdfast_notice
-WHERE id IN (
+WHERE id = ANY (ARRAY(
     SELECT id FROM holdfast_notice
-    WHERE channel_id = :channel AND created_at <= (SELECT holdfast_now(:now::bigint)) - :retention
+    WHERE channel_id = :channel AND kind = 'dead_letter' AND created_at <= (SELECT holdfast_now(:now::bigint)) - :retention
     ORDER BY created_at
     LIMIT :limit
     FOR UPDATE SKIP LOCKED
-)
+))

@@ -165,6 +165,23 @@ CREATE TABLE holdfast_result (
 
 CREATE INDEX holdfast_result_expires ON holdfast_result (group_id, expires_at);
 
+-- How the checks of a message's commitments went, attempt by attempt.
+CREATE TABLE holdfast_commitment (
+    message_id BLOB    NOT NULL,
+    attempt    INTEGER NOT NULL,
+    place      INTEGER NOT NULL,
+    group_id   INTEGER NOT NULL REFERENCES holdfast_group (id),
+    name       TEXT    NOT NULL,
+    passed     INTEGER NOT NULL,
+    code       INTEGER,
+    output     TEXT    NOT NULL,
+    checked_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    PRIMARY KEY (message_id, attempt, place)
+) WITHOUT ROWID;
+
+CREATE INDEX holdfast_commitment_expires ON holdfast_commitment (group_id, expires_at);
+
 -- Dead letters: a full copy, independent of everything above.
 CREATE TABLE holdfast_dead (
     id             BLOB    PRIMARY KEY,
@@ -216,17 +233,21 @@ CREATE TABLE holdfast_owner (
     PRIMARY KEY (tenant, name)
 ) WITHOUT ROWID;
 
--- Someone has to look at a dead letter. `owner` is '' where nobody owns the queue; `deliver_at` is set while it waits for a digest.
+-- Someone has to look at a dead letter, or at what `about` names. `owner` is '' where there is none; `deliver_at` is set while it waits
+-- for a digest; `repeats` is how often the same was reported again before anyone answered.
 CREATE TABLE holdfast_notice (
     id              BLOB    PRIMARY KEY,
     tenant          TEXT    NOT NULL,
-    channel_id      INTEGER NOT NULL REFERENCES holdfast_channel (id),
-    dead_id         BLOB    NOT NULL,
-    message_id      BLOB    NOT NULL,
+    kind            TEXT    NOT NULL DEFAULT 'dead_letter',
+    about           TEXT,
+    channel_id      INTEGER REFERENCES holdfast_channel (id),
+    dead_id         BLOB,
+    message_id      BLOB,
     owner           TEXT    NOT NULL,
     level           INTEGER NOT NULL DEFAULT 0,
     error           TEXT    NOT NULL,
     attempts        INTEGER NOT NULL,
+    repeats         INTEGER NOT NULL DEFAULT 0,
     created_at      INTEGER NOT NULL,
     climb_at        INTEGER,
     deliver_at      INTEGER,
@@ -242,6 +263,8 @@ CREATE INDEX holdfast_notice_deliver ON holdfast_notice (tenant, deliver_at) WHE
 CREATE INDEX holdfast_notice_untold ON holdfast_notice (tenant, id) WHERE told_at IS NULL AND acknowledged_at IS NULL;
 CREATE INDEX holdfast_notice_tenant ON holdfast_notice (tenant, id);
 CREATE INDEX holdfast_notice_dead ON holdfast_notice (dead_id);
+CREATE INDEX holdfast_notice_about ON holdfast_notice (tenant, kind, about) WHERE about IS NOT NULL;
+CREATE UNIQUE INDEX holdfast_notice_open ON holdfast_notice (tenant, kind, about) WHERE about IS NOT NULL AND acknowledged_at IS NULL;
 CREATE INDEX holdfast_notice_age ON holdfast_notice (channel_id, created_at);
 
 -- How many messages came, ended, died (less those whose dead letters were removed), were claimed, acked, failed and lost by silence, for
@@ -269,3 +292,84 @@ CREATE TABLE holdfast_consumer (
     seen_at  INTEGER NOT NULL,
     PRIMARY KEY (group_id, worker)
 ) WITHOUT ROWID;
+
+-- Running consumers, as they last told of themselves. Who has not told again by `valid_until` is dead.
+CREATE TABLE holdfast_worker (
+    tenant      TEXT    NOT NULL,
+    id          TEXT    NOT NULL,
+    consumer    TEXT    NOT NULL,
+    pool        TEXT,
+    host        TEXT    NOT NULL,
+    pid         INTEGER NOT NULL,
+    labels      BLOB    NOT NULL,
+    queues      BLOB    NOT NULL,
+    state       TEXT    NOT NULL CHECK (state IN ('working', 'idle', 'hibernating', 'draining')),
+    concurrency INTEGER NOT NULL,
+    started_at  INTEGER NOT NULL,
+    seen_at     INTEGER NOT NULL,
+    valid_until INTEGER NOT NULL,
+    saturation  REAL    NOT NULL,
+    handled     INTEGER NOT NULL,
+    failed      INTEGER NOT NULL,
+    work        BLOB    NOT NULL,
+    PRIMARY KEY (tenant, id)
+) WITHOUT ROWID;
+
+CREATE INDEX holdfast_worker_age ON holdfast_worker (tenant, valid_until);
+
+-- What was changed about the queues that a consumer takes from. NULL is what its code says.
+CREATE TABLE holdfast_attachment (
+    tenant     TEXT    NOT NULL,
+    consumer   TEXT    NOT NULL,
+    queue      TEXT    NOT NULL,
+    attached   INTEGER NOT NULL,
+    weight     REAL,
+    empty      TEXT    CHECK (empty IN ('poll', 'hibernate', 'terminate')),
+    changed_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant, consumer, queue)
+) WITHOUT ROWID;
+
+-- The seats of a pool: one row for each number that is, or was, held. It counts until `until`.
+CREATE TABLE holdfast_seat (
+    tenant TEXT    NOT NULL,
+    pool   TEXT    NOT NULL,
+    number INTEGER NOT NULL,
+    worker TEXT    NOT NULL,
+    token  BLOB    NOT NULL,
+    until  INTEGER NOT NULL,
+    PRIMARY KEY (tenant, pool, number)
+) WITHOUT ROWID;
+
+-- Who does what only one may do at a time, and until when.
+CREATE TABLE holdfast_leader (
+    tenant TEXT    NOT NULL,
+    duty   TEXT    NOT NULL,
+    worker TEXT    NOT NULL,
+    until  INTEGER NOT NULL,
+    PRIMARY KEY (tenant, duty)
+) WITHOUT ROWID;
+
+-- What a message has taken so far: since when, how much, the last thing that its holder (by token) did and how many times in a row. `report` is
+-- the id of the last report. From `look_at` on, a sweep looks whether the message is still there.
+CREATE TABLE holdfast_effort (
+    group_id   INTEGER NOT NULL REFERENCES holdfast_group (id),
+    message_id BLOB    NOT NULL,
+    started_at INTEGER NOT NULL,
+    spent      REAL    NOT NULL DEFAULT 0,
+    action     TEXT,
+    repeats    INTEGER NOT NULL DEFAULT 0,
+    token      INTEGER,
+    report     BLOB,
+    session    TEXT,
+    look_at    INTEGER NOT NULL,
+    PRIMARY KEY (group_id, message_id)
+) WITHOUT ROWID;
+
+CREATE INDEX holdfast_effort_look ON holdfast_effort (group_id, look_at);
+
+-- What the messages of a queue have spent together, and the report that paused the queue because it was too much.
+CREATE TABLE holdfast_budget (
+    group_id  INTEGER PRIMARY KEY REFERENCES holdfast_group (id),
+    spent     REAL    NOT NULL,
+    paused_by BLOB
+);

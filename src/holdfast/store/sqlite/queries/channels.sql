@@ -62,6 +62,8 @@ UNION ALL SELECT 1 FROM holdfast_row WHERE group_id = :group AND state = 'pendin
 UNION ALL SELECT 1 FROM holdfast_run WHERE group_id = :group AND finished_at <= :now - :history
 UNION ALL SELECT 1 FROM holdfast_row WHERE group_id = :group AND finished_at <= :now - :history
 UNION ALL SELECT 1 FROM holdfast_result WHERE group_id = :group AND expires_at <= :now
+UNION ALL SELECT 1 FROM holdfast_effort WHERE group_id = :group AND look_at <= :now
+UNION ALL SELECT 1 FROM holdfast_commitment WHERE group_id = :group AND expires_at <= :now
 UNION ALL SELECT 1 FROM holdfast_idempotency WHERE channel_id = :channel AND expires_at <= :now
 UNION ALL SELECT 1 FROM holdfast_dead WHERE channel_id = :channel AND failed_at <= :now - :retention
 UNION ALL SELECT 1 FROM holdfast_tally WHERE group_id = :group AND second > 0 AND second < :now / 1000000 - 120

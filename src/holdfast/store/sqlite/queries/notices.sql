@@ -2,6 +2,19 @@
 INSERT INTO holdfast_notice (id, tenant, channel_id, dead_id, message_id, owner, error, attempts, created_at)
 VALUES (:id, :tenant, :channel, :dead_id, :message_id, :owner, :error, :attempts, :created_at)
 
+-- name: report
+-- What is reported again before anyone has answered is the same notice, with the newest error.
+INSERT INTO holdfast_notice (id, tenant, kind, about, channel_id, owner, error, attempts, created_at)
+VALUES (:id, :tenant, :kind, :about, :channel, :owner, :error, 0, :created_at)
+ON CONFLICT (tenant, kind, about) WHERE about IS NOT NULL AND acknowledged_at IS NULL
+DO UPDATE SET repeats = holdfast_notice.repeats + 1, error = excluded.error
+RETURNING id, repeats
+
+-- name: forget_answered
+-- About a dead letter they go with it. These have nothing to go with: a month after the answer they are history.
+DELETE FROM holdfast_notice
+WHERE tenant = :tenant AND kind = :kind AND about = :about AND acknowledged_at <= :now - 2592000000000
+
 -- name: plan
 -- When it climbs, and when it is brought with others.
 UPDATE holdfast_notice SET climb_at = :now + :wait, deliver_at = :now + :digest
@@ -9,9 +22,9 @@ WHERE id = :id
 
 -- name: late
 SELECT n.id, c.name, n.owner, n.level, n.dead_id, n.message_id, n.error, n.attempts, n.created_at, n.climb_at,
-       n.acknowledged_at, n.acknowledged_by, n.remark
+       n.acknowledged_at, n.acknowledged_by, n.remark, n.kind, n.about, n.repeats
 FROM holdfast_notice n
-JOIN holdfast_channel c ON c.id = n.channel_id
+LEFT JOIN holdfast_channel c ON c.id = n.channel_id
 WHERE n.tenant = :tenant AND n.acknowledged_at IS NULL AND n.climb_at <= :now
 ORDER BY n.climb_at, n.id
 LIMIT :limit
@@ -32,9 +45,9 @@ WHERE tenant = :tenant AND acknowledged_at IS NULL AND deliver_at <= :now
 
 -- name: undelivered
 SELECT n.id, c.name, n.owner, n.level, n.dead_id, n.message_id, n.error, n.attempts, n.created_at, n.climb_at,
-       n.acknowledged_at, n.acknowledged_by, n.remark
+       n.acknowledged_at, n.acknowledged_by, n.remark, n.kind, n.about, n.repeats
 FROM holdfast_notice n
-JOIN holdfast_channel c ON c.id = n.channel_id
+LEFT JOIN holdfast_channel c ON c.id = n.channel_id
 WHERE n.tenant = :tenant AND n.acknowledged_at IS NULL AND n.deliver_at IS NOT NULL AND n.owner = :owner
 ORDER BY n.id
 LIMIT :limit
@@ -52,9 +65,9 @@ LIMIT 1
 
 -- name: list
 SELECT n.id, c.name, n.owner, n.level, n.dead_id, n.message_id, n.error, n.attempts, n.created_at, n.climb_at,
-       n.acknowledged_at, n.acknowledged_by, n.remark
+       n.acknowledged_at, n.acknowledged_by, n.remark, n.kind, n.about, n.repeats
 FROM holdfast_notice n
-JOIN holdfast_channel c ON c.id = n.channel_id
+LEFT JOIN holdfast_channel c ON c.id = n.channel_id
 WHERE n.tenant = :tenant AND (:owner IS NULL OR n.owner = :owner) AND (:queue IS NULL OR c.name = :queue)
   AND (NOT :open_only OR n.acknowledged_at IS NULL)
   AND (:after IS NULL OR n.id > :after)
@@ -87,7 +100,7 @@ WHERE id IN (
     LIMIT :limit
 )
 RETURNING id, (SELECT c.name FROM holdfast_channel c WHERE c.id = channel_id), owner, level, dead_id, message_id, error,
-          attempts, created_at, climb_at, acknowledged_at, acknowledged_by, remark
+          attempts, created_at, climb_at, acknowledged_at, acknowledged_by, remark, kind, about, repeats
 
 -- name: told
 UPDATE holdfast_notice SET told_at = :now WHERE id = :id RETURNING 1
@@ -100,7 +113,7 @@ DELETE FROM holdfast_notice WHERE dead_id = :dead_id RETURNING 1
 DELETE FROM holdfast_notice
 WHERE id IN (
     SELECT id FROM holdfast_notice
-    WHERE channel_id = :channel AND created_at <= :now - :retention
+    WHERE channel_id = :channel AND kind = 'dead_letter' AND created_at <= :now - :retention
     ORDER BY created_at
     LIMIT :limit
 )

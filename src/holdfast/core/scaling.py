@@ -1,0 +1,67 @@
+"""How many consumers a pool should have: more when work piles up or waits, fewer when it has been calm for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+
+class PoolSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The bounds and thresholds of a pool. Times in seconds.
+
+    Between the two depths nothing changes, so that a depth that wavers around one number starts and stops nobody.
+    """
+
+    least: int = 1
+    most: int = 4
+    up_depth: int = 20
+    down_depth: int = 5
+    up_age: float = 30.0
+    cooldown: float = 10.0
+    ends_when_empty: bool = False
+
+
+class Load(msgspec.Struct, frozen=True):
+    """What a pool's queues have waiting, due now, and for how long the oldest of it has waited."""
+
+    depth: int
+    oldest: float
+
+
+class Scaler:
+    """Remembers when something changed last, and since when it has been calm."""
+
+    def __init__(self, spec: PoolSpec) -> None:
+        self.spec = spec
+        self._changed: float | None = None
+        self._calm: float | None = None
+
+    def wanted(self, load: Load, running: int, now: float) -> int:
+        """How many there should be, given how many there are (everywhere) and what waits."""
+        least = 0 if self.spec.ends_when_empty and load.depth == 0 else self.spec.least
+        is_much = load.depth >= self.spec.up_depth or (load.depth > 0 and load.oldest >= self.spec.up_age)
+        is_little = load.depth <= self.spec.down_depth and not is_much
+        self._calm = (self._calm if self._calm is not None else now) if is_little else None
+        if running < least:
+            return least
+        if running > self.spec.most:
+            return self.spec.most
+        if is_much and self._has_cooled(self._changed, now):
+            return self._change(min(self.spec.most, max(2 * running, 1)), running, now)
+        if is_little and running > least and self._has_cooled(self._changed, now) and self._has_cooled(self._calm, now):
+            return self._change(running - 1, running, now)
+        return running
+
+    def _change(self, wanted: int, running: int, now: float) -> int:
+        if wanted != running:
+            self._changed = now
+        return wanted
+
+    def _has_cooled(self, since: float | None, now: float) -> bool:
+        return since is None or now - since >= self.spec.cooldown
+
+
+def to_drain(seats: Sequence[int], wanted: int) -> set[int]:
+    """Which seats are given up when there are too many: the highest. All supervisors come to the same answer."""
+    return set(sorted(seats)[wanted:])

@@ -1,0 +1,58 @@
+"""The crew for users: which consumers run, what they do, and which queues they take from. (`awaiting_crew` has it for
+asyncio.)"""
+
+from __future__ import annotations
+
+from holdfast.channels import ChannelBook
+from holdfast.core import crew
+from holdfast.core.crew import Attachment, ConsumerStatus, checked_empty, checked_share, checked_weight
+from holdfast.core.queue import channel_name
+from holdfast.settings import Settings
+from holdfast.store.api import Store
+
+SATURATED = 0.5
+
+
+class Crewing:
+    """The part of a client that looks at running consumers, and attaches them to queues."""
+
+    settings: Settings
+    store: Store
+    _book: ChannelBook
+
+    def consumers(self, alive: bool = True) -> list[ConsumerStatus]:
+        """The consumers that run, by name and start; with `alive=False` also those that fell silent within the hour."""
+        self._book.open()
+        return [one for one in self.store.crew.workers(self.settings.tenant) if one.alive or not alive]
+
+    def amplification(self, threshold: float = SATURATED) -> int:
+        """How many agents work productively: live consumers whose saturation is at least the threshold."""
+        least = checked_share(threshold, "threshold")
+        return crew.amplification(self.consumers(), least)
+
+    def attach(self, consumer: str, queue: str, *, weight: float | None = None, empty: str | None = None) -> None:
+        """Has a consumer take from a queue, too, or in another way; running ones follow at once, later ones too.
+
+        `weight` is how often the queue has its turn beside the others, `empty` what happens when nothing is left
+        ("poll", "hibernate" or "terminate"). What is not given stays as it was, or as the consumer's code says.
+        """
+        channel_name(consumer, "consumer")
+        weight, empty = checked_weight(weight), checked_empty(empty)
+        self._book.channel(channel_name(queue, "queue"))
+        self.store.crew.attach(self.settings.tenant, consumer, queue, weight, empty)
+
+    def detach(self, consumer: str, queue: str) -> None:
+        """Has a consumer take nothing more from a queue, whatever its code says, until it is attached again.
+
+        What it has in hand it finishes.
+        """
+        channel_name(consumer, "consumer")
+        channel_name(queue, "queue")
+        self._book.open()
+        self.store.crew.detach(self.settings.tenant, consumer, queue)
+
+    def attachments(self, consumer: str | None = None) -> list[Attachment]:
+        """What `attach` and `detach` have changed, for one consumer or for all. What code declares is not in it."""
+        name = None if consumer is None else channel_name(consumer, "consumer")
+        self._book.open()
+        return self.store.crew.attachments(self.settings.tenant, name)

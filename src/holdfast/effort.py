@@ -1,0 +1,93 @@
+"""What an attempt costs, reported while it goes on: each report may be the one that ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from holdfast import endings
+from holdfast.claims import Claim
+from holdfast.core import effort
+from holdfast.core.effort import Effort, GiveUp, Limits, Standing, Trigger
+from holdfast.core.message import plain_text
+from holdfast.core.queue import QueueSpec
+from holdfast.outcomes import BudgetSpent, GaveUp
+
+if TYPE_CHECKING:
+    from holdfast.client import Holdfast
+
+
+def spend(hf: Holdfast, claim: Claim, amount: float) -> Effort:
+    """Counts what the message has cost, for itself and for its queue. It stays spent, whatever becomes of the attempt.
+
+    Raises `GaveUp` when that was too much for the message, and `BudgetSpent` when it was too much for the queue.
+    """
+    [settlement] = endings.acked([claim])
+    return _judged(claim, hf.store.efforts.spend(settlement, effort.spending(amount)))
+
+
+def act(hf: Holdfast, claim: Claim, text: str) -> Effort:
+    """Notes what is about to be done, in words. Raises `GaveUp` when it was the same too many times in a row."""
+    [settlement] = endings.acked([claim])
+    return _judged(claim, hf.store.efforts.act(settlement, effort.fingerprint(text)))
+
+
+def begin(hf: Holdfast, claims: Sequence[Claim]) -> list[Effort | None]:
+    """Notes when work on messages began, where their queue limits the time; the first time counts.
+
+    None where there is no limit, or the claim is lost.
+    """
+    timed = [claim for claim in claims if claim.channel.spec.max_time is not None]
+    begun = iter(hf.store.efforts.begin(endings.acked(timed)) if timed else [])
+    return [None if claim.channel.spec.max_time is None else next(begun) for claim in claims]
+
+
+def check(claim: Claim, begun: Effort | None) -> None:
+    """Before work begins: raises `GaveUp` if it need not begin, because earlier attempts have used everything up."""
+    if begun is not None:
+        # A new attempt has done nothing yet; and what the queue has spent stops those who spend.
+        earlier = Effort(begun.started_at, begun.spent)
+        _refuse(claim, Standing(earlier, 0.0, Limits.of(claim.channel.spec), claim.lease.since))
+
+
+def session(hf: Holdfast, claim: Claim) -> str | None:
+    """The text that is kept with the message."""
+    [settlement] = endings.acked([claim])
+    return hf.store.efforts.session(settlement)
+
+
+def remember(hf: Holdfast, claim: Claim, text: str | None) -> None:
+    """Keeps a text with the message, for the attempts after this one; None forgets it."""
+    [settlement] = endings.acked([claim])
+    if not hf.store.efforts.remember(settlement, plain_text(text, "session")):
+        endings.refuse([claim])
+
+
+def time_left(begun: Effort, spec: QueueSpec, now: int) -> float | None:
+    """Seconds until the time of all attempts together is over; None where the queue does not limit it."""
+    return effort.time_left(begun, spec.max_time, now)
+
+
+def _judged(claim: Claim, standing: Standing | None) -> Effort:
+    if standing is None:
+        endings.refuse([claim])
+    assert standing is not None, "a lost claim was refused"
+    _refuse(claim, standing)
+    return standing.effort
+
+
+def _refuse(claim: Claim, standing: Standing) -> None:
+    limits = standing.limits.with_own_budget(effort.own_budget(claim.message.headers))
+    found = effort.verdict(standing.effort, standing.queue_spent, limits, standing.now)
+    if found is not None:
+        raise _outcome(claim, found, standing.is_first)
+
+
+def _outcome(claim: Claim, found: GiveUp, is_first: bool) -> GaveUp | BudgetSpent:
+    if found.trigger is Trigger.QUEUE_BUDGET:
+        return BudgetSpent(
+            f"{found.reason}: {claim.queue!r} is paused. Allow more with hf.queue({claim.queue!r}, budget=…), or begin "
+            f"anew with hf.reset_budget({claim.queue!r}); then hf.resume({claim.queue!r})",
+            is_first=is_first,
+        )
+    return GaveUp(f"gave up ({found.trigger.value}): {found.reason}")

@@ -1,0 +1,78 @@
+"""The queues that a worker takes from: what its consumer declares, with what was changed from outside since."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+
+from holdfast.core.crew import Attachment, attached
+from holdfast.core.labels import missing
+from holdfast.core.rotation import Rotation
+from holdfast.runtime.consumer import Consumer
+from holdfast.store.api import Channel
+
+log = logging.getLogger("holdfast")
+
+LOOK_EVERY = 1.0
+"""Seconds after which a busy worker looks for changes; a sleeping one is woken."""
+
+
+class Attachments:
+    """Kept up to date with the database. A queue whose labels the consumer does not have is left alone."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._declared = [
+            Attachment(consumer.name, queue, weight=consumer.weights[queue], empty=consumer.empty.get(queue))
+            for queue in consumer.queues
+        ]
+        self._attached: dict[str, Attachment] = {}
+        self._ended: set[str] = set()
+        self._refused: set[str] = set()
+        self._rotation = Rotation(consumer.policy, {})
+        self._looked = float("-inf")
+
+    def refresh(self, now: bool = False) -> None:
+        """Looks for changes, now or if it is time."""
+        if not now and time.monotonic() < self._looked + LOOK_EVERY:
+            return
+        self._looked = time.monotonic()
+        hf, name = self._consumer.hf, self._consumer.name
+        changes = hf.store.crew.attachments(hf.settings.tenant, name)
+        self._set({one.queue: one for one in attached(self._declared, changes)})
+
+    def channels(self) -> list[Channel]:
+        """The queues in the order of this turn."""
+        names = self._rotation.order([random.random() for _ in self._attached])  # noqa: S311
+        return [channel for channel in self._consumer.hf._book.channels(names) if self._fits(channel)]
+
+    def empty(self, channel: Channel) -> str:
+        """What to do when this queue is empty."""
+        attachment = self._attached.get(channel.name)
+        return (attachment.empty if attachment is not None else None) or channel.spec.empty
+
+    def end(self, channels: list[Channel]) -> None:
+        """These were to be left when they are empty, and are."""
+        self._ended |= {channel.name for channel in channels}
+        self._set(self._attached)
+
+    @property
+    def queues(self) -> list[str]:
+        """Their names."""
+        return list(self._attached)
+
+    def _set(self, wanted: dict[str, Attachment]) -> None:
+        kept = {queue: one for queue, one in wanted.items() if queue not in self._ended}
+        if kept != self._attached:
+            self._attached = kept
+            self._rotation = Rotation(self._consumer.policy, {queue: one.weight or 1.0 for queue, one in kept.items()})
+
+    def _fits(self, channel: Channel) -> bool:
+        lacking = missing(self._consumer.labels, channel.spec.requires)
+        if lacking and channel.name not in self._refused:
+            log.warning(
+                "consumer %s leaves %s alone, which requires %s", self._consumer.name, channel.name, dict(lacking)
+            )
+        self._refused = self._refused | {channel.name} if lacking else self._refused - {channel.name}
+        return not lacking

@@ -1,0 +1,117 @@
+"""Telling what this process's consumers are doing: seen with `hf.consumers()`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from holdfast.core.crew import Beat
+from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from holdfast.runtime.worker import Worker
+
+log = logging.getLogger("holdfast")
+
+BEAT_EVERY = 5.0
+VALID_FOR = 20.0
+PROGRESS_EVERY = 1.0
+"""Seconds between two beats while a handler tells its progress."""
+
+HIBERNATING_FOR = 180.0
+"""A hibernating consumer says so once, and nothing more while it sleeps: its safety look comes once a minute."""
+
+
+class Beats:
+    """One thread for all consumers of a process."""
+
+    def __init__(self, workers: Callable[[], Iterable[Worker]], pool: str | None) -> None:
+        self._workers = workers
+        self._pool = pool
+        self._known: dict[str, Pulse] = {}
+        self._progress = threading.Event()
+        self._over = False
+        self._thread = threading.Thread(target=self._run, name="holdfast-beats", daemon=True)
+
+    def start(self) -> None:
+        """Begins."""
+        self._thread.start()
+
+    def note_progress(self) -> None:
+        """There is something new to tell."""
+        self._progress.set()
+
+    def stop(self) -> None:
+        """Says good-bye for all."""
+        self._over = True
+        self._progress.set()
+        self._thread.join(timeout=2.0)
+
+    def _run(self) -> None:
+        while not self._over:
+            try:
+                self._tell_all()
+            except HoldfastError as problem:
+                log.warning("consumers could not be told of: %s", problem)
+            self._progress.clear()
+            if self._progress.wait(BEAT_EVERY) and not self._over:
+                time.sleep(PROGRESS_EVERY)
+        self._leave(list(self._known))
+
+    def _tell_all(self) -> None:
+        workers = {worker.id: worker for worker in self._workers() if not worker.ended.is_set()}
+        self._leave([known for known in self._known if known not in workers])
+        for worker in workers.values():
+            pulse = self._known.setdefault(worker.id, Pulse(worker))
+            beat = pulse.beat(self._pool)
+            if beat is not None:
+                worker.hf.store.crew.beat(worker.hf.settings.tenant, beat)
+
+    def _leave(self, gone: list[str]) -> None:
+        for worker_id in gone:
+            worker = self._known.pop(worker_id).worker
+            try:
+                worker.hf.store.crew.leave(worker.hf.settings.tenant, worker_id)
+            except HoldfastError as problem:
+                log.warning("consumer %s could not say good-bye: %s", worker.consumer.name, problem)
+
+
+class Pulse:
+    """What was last told of one worker."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self._told = time.monotonic()
+        self._busy = 0.0
+        self._state = ""
+
+    def beat(self, pool: str | None) -> Beat | None:
+        """What to tell now; None if it sleeps and has said so."""
+        worker, now = self.worker, time.monotonic()
+        state = worker.state
+        if state == "hibernating" == self._state:
+            return None
+        busy, elapsed = worker.busy_seconds(), now - self._told
+        share = (busy - self._busy) / (elapsed * worker.consumer.concurrency) if elapsed > 0 else 0.0
+        self._told, self._busy, self._state = now, busy, state
+        return Beat(
+            id=worker.id,
+            consumer=worker.consumer.name,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            queues=worker.attachments.queues,
+            state=state,
+            valid_for=HIBERNATING_FOR if state == "hibernating" else VALID_FOR,
+            pool=pool,
+            labels=worker.consumer.labels,
+            concurrency=worker.consumer.concurrency,
+            saturation=min(1.0, max(0.0, share)),
+            handled=worker.outbox.handled,
+            failed=worker.outbox.failures,
+            work=[context.work() for context in worker.running()],
+        )

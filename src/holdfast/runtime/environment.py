@@ -1,0 +1,114 @@
+"""What a program that works on a message finds around it: variables, and a private folder with files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from holdfast.core.message import TEXT_LIMIT, Message, clean_text
+
+LONGEST_VARIABLE = 100_000
+"""Bytes. Linux starts no program with a longer one than 128 KiB."""
+
+BODY, HEADERS, RESULT, SESSION = "body.json", "headers.json", "result", "session"
+
+
+class AgentContext(Protocol):
+    """What a handler is told beside its message."""
+
+    @property
+    def message(self) -> Message: ...
+    @property
+    def queue(self) -> str: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def max_attempts(self) -> int: ...
+    @property
+    def deadline(self) -> float | None: ...
+    @property
+    def cancelled(self) -> bool: ...
+
+    session: str | None
+
+    def on_cancel(self, callback: Callable[[], None]) -> object: ...
+    def progress(self, value: Any) -> object: ...
+
+
+@contextmanager
+def private_folder(message: Message) -> Iterator[Path]:
+    """A folder that only this user can read, with the message in files; gone afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-"))
+    try:
+        (folder / BODY).write_bytes(message.raw_body)
+        (folder / HEADERS).write_bytes(message.raw_headers or b"{}")
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def variables(message: Message, context: AgentContext, folder: Path) -> dict[str, str]:
+    """The message as a program sees it. What is too long for a variable is in its file only."""
+    headers = message.raw_headers or b"{}"
+    found = {
+        "HOLDFAST_ID": message.id,
+        "HOLDFAST_QUEUE": context.queue,
+        "HOLDFAST_ATTEMPT": str(context.attempt),
+        "HOLDFAST_MAX_ATTEMPTS": str(context.max_attempts),
+        "HOLDFAST_DEADLINE": "" if context.deadline is None else f"{context.deadline:.3f}",
+        "HOLDFAST_SESSION": context.session or "",
+        "HOLDFAST_BODY_FILE": str(folder / BODY),
+        "HOLDFAST_HEADERS_FILE": str(folder / HEADERS),
+        "HOLDFAST_RESULT_FILE": str(folder / RESULT),
+        "HOLDFAST_SESSION_FILE": str(folder / SESSION),
+    }
+    if len(headers) <= LONGEST_VARIABLE:
+        found["HOLDFAST_HEADERS"] = headers.decode()
+    return found
+
+
+def inherited(secrets: Sequence[str] = ()) -> dict[str, str]:
+    """This process's own environment without what is Holdfast's: its settings, and whatever holds the database's URL.
+
+    A program that is to have them is given them by name.
+    """
+    urls = {_address(url) for url in [*secrets, os.environ.get("HOLDFAST_DB", "")]} - {""}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("HOLDFAST_") and name != "PGPASSWORD" and not any(url in value for url in urls)
+    }
+
+
+def checked_env(env: Mapping[str, str] | None) -> dict[str, str]:
+    """Variables that a user adds."""
+    return {str(name): str(value) for name, value in (env or {}).items()}
+
+
+def session_in(folder: Path) -> str | None:
+    """The session that a program has left for the next attempt."""
+    text = clean_text(written(folder / SESSION, 4 * TEXT_LIMIT).decode("utf-8", "replace")).strip()
+    return text[:TEXT_LIMIT] or None
+
+
+def written(path: Path, limit: int) -> bytes:
+    """The beginning of a file that a program may have written; nothing if it is none, or no plain file."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return b""
+    try:
+        return os.read(file, limit) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+    finally:
+        os.close(file)
+
+
+def _address(url: str) -> str:
+    """What tells it in a variable: with a user in it, any scheme or query may stand around it."""
+    return url.partition("://")[2].partition("?")[0] if "@" in url else url

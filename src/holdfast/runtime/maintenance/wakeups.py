@@ -1,0 +1,20 @@
+"""The safety look: a queue has something to claim, and whoever should know may have missed the bell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast.client import Holdfast
+
+EVERY = 5.0
+
+
+def turn(hf: Holdfast) -> int:
+    """Rings for every queue with something due; never more to do than that."""
+    for name in hf.store.channels.names(hf.settings.tenant):
+        channel = hf._book.channel(name)
+        due = hf.store.reads.next_due([channel])
+        if due is not None and due <= 0:
+            hf.store.wakeup.ring([channel.id])
+    return 0

@@ -1,0 +1,77 @@
+"""Storing how claims have ended, together where that is possible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from holdfast import endings
+from holdfast.claims import Claim
+from holdfast.core.lifecycle import Event
+from holdfast.core.settlement import Settlement
+from holdfast.errors import HoldfastError
+from holdfast.events import MessageLost
+from holdfast.runtime import telling, verdict
+
+if TYPE_CHECKING:
+    from holdfast.runtime.context import Context
+    from holdfast.runtime.worker import Worker
+
+
+class Outbox:
+    """A worker's. `handled` and `failures` count since its start."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._settlements = worker.hf._settlements
+        self._listeners = worker.hf._listeners
+        self.handled = 0
+        self.failures = 0
+
+    def settle(self, ended: list[Context]) -> None:
+        """In one transaction, but for those that could be refused for reasons of their own."""
+        left = self.settle_first(ended)
+        if left:
+            settlements = [settlement_of(context) for context in left]
+            applied = self._settlements.call(settlements)
+            self.settled(left, endings.note([context.claim for context in left], settlements, applied))
+
+    def settle_first(self, ended: list[Context]) -> list[Context]:
+        """Settles alone what brings messages along, which may not fit; the others are left."""
+        for context in ended:
+            if context.following and context.settlement is not None:
+                self._settle_alone(context, context.settlement)
+        return [context for context in ended if not context.settled]
+
+    def settled(self, contexts: Sequence[Context], lost: Sequence[Claim]) -> None:
+        """Notes that they are settled, or lost, and tells of it."""
+        self._worker.ledger.settled(contexts)
+        gone = {id(claim) for claim in lost}
+        for context in contexts:
+            if id(context.claim) in gone:
+                self.failures += 1
+                telling.tell(self._listeners, MessageLost, self._worker, context)
+            else:
+                self._count(context)
+                telling.tell_end(self._listeners, self._worker, context)
+
+    def _settle_alone(self, context: Context, settlement: Settlement) -> None:
+        try:
+            applied = self._settlements.call([settlement])
+        except HoldfastError as problem:
+            context.settlement = verdict.failed_with(context, problem)
+            applied = self._settlements.call([context.settlement])
+        self.settled([context], [] if applied[0] else [context.claim])
+
+    def _count(self, context: Context) -> None:
+        event = Event.ACKED if context.settlement is None else context.settlement.event
+        self.handled += event in (Event.ACKED, Event.FAILED, Event.DIED, Event.CANCELED)
+        self.failures += event in (Event.FAILED, Event.DIED)
+
+
+def settlement_of(context: Context) -> Settlement:
+    """How its claim ends; unless something else was decided, the work is done."""
+    if context.settlement is not None:
+        return context.settlement
+    claim = context.claim
+    return Settlement(claim.lease, claim.message.raw_id, claim.attempt, Event.ACKED, claim.member)
