@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from holdfast import effort
-from holdfast.core.commitments import failed_text
+from holdfast.core.commitments import Commitment, failed_text
 from holdfast.errors import ProgramFailed
 from holdfast.runtime.consumer import Consumer, Middleware
 from holdfast.runtime.context import Context
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from holdfast.client import Holdfast
 
 Call = Callable[[Context], Any]
+
+NONE: list[Commitment] = []
 
 
 def how_to_call(hf: Holdfast, consumer: Consumer) -> Call:
@@ -35,11 +37,11 @@ def _plain(consumer: Consumer) -> Call:
     wants_context = consumer.wants_context
 
     def call(context: Context) -> Any:
-        before(context)
         message = context.claim.message
+        promises = before(consumer, context)
         result = handler(message, context) if wants_context else handler(message)
-        if has_promises(context):
-            verify(consumer, context, result)
+        if promises:
+            verify(consumer, context, promises, result)
         return result
 
     return call
@@ -49,26 +51,24 @@ def _around(middleware: Middleware, call: Call) -> Call:
     return lambda context: middleware(context, lambda: call(context))
 
 
-def before(context: Context) -> None:
-    """Refuses to begin what has used up its time."""
+def before(consumer: Consumer, context: Context) -> list[Commitment]:
+    """What has to be checked when the handler is done; refuses to begin what has used up its time."""
     if context.begun is not None:
         effort.check(context.claim, context.begun)
+    claim = context.claim
+    if claim.message.raw_headers is None and not claim.channel.spec.commitments:
+        return NONE
+    from holdfast.runtime.commitments import commitments_of
+
+    return commitments_of(claim.channel.spec.commitments, claim.message, consumer.trust_commitments)
 
 
-def has_promises(context: Context) -> bool:
-    """Whether there may be commitments to check; of most messages it is known at once that there are none."""
-    return context.claim.message.raw_headers is not None or bool(context.claim.channel.spec.commitments)
-
-
-def verify(consumer: Consumer, context: Context, result: Any) -> None:
+def verify(consumer: Consumer, context: Context, promises: list[Commitment], result: Any) -> None:
     """Done is not complete: what was promised is checked here, outside of the handler, and kept."""
-    from holdfast.runtime.commitments import check_done, commitments_of
+    from holdfast.runtime.commitments import check_done
 
     claim, hf = context.claim, consumer.hf
-    commitments = commitments_of(claim.channel.spec.commitments, claim.message, consumer.trust_commitments)
-    if not commitments:
-        return
-    results = check_done(commitments, claim.message, context, result, secrets=(hf.settings.url,))
+    results = check_done(promises, claim.message, context, result, secrets=(hf.settings.url,))
     hf.store.commitments.keep(claim.lease.group, claim.message.raw_id, claim.attempt, results)
     if words := failed_text(results):
         raise ProgramFailed(words)

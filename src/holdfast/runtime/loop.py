@@ -11,7 +11,7 @@ from holdfast.core.duration import Duration
 from holdfast.core.message import NewMessage
 from holdfast.outgoing import Outgoing, await_through
 from holdfast.receipts import Receipt
-from holdfast.runtime.calling import Call, before, has_promises, verify
+from holdfast.runtime.calling import Call, before, verify
 from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.context import Context
 from holdfast.runtime.hands import Hand
@@ -143,11 +143,11 @@ def awaited(consumer: Consumer) -> Call:
     handler, wants_context = consumer.handler, consumer.wants_context
 
     async def call(context: Context) -> Any:
-        before(context)
         message = context.claim.message
+        promises = before(consumer, context)
         result = await (handler(message, context) if wants_context else handler(message))
-        if has_promises(context):
-            await asyncio.to_thread(verify, consumer, context, result)
+        if promises:
+            await asyncio.to_thread(verify, consumer, context, promises, result)
         return result
 
     return call
