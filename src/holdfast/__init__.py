@@ -12,6 +12,7 @@ from holdfast.core.lifecycle import State
 from holdfast.core.message import Failure, Lease, Message, MessageStatus
 from holdfast.core.notice import Notice, OwnerSpec
 from holdfast.core.retry import Backoff
+from holdfast.core.schedule import Schedule
 from holdfast.core.stats import Stats
 from holdfast.errors import (
     AlreadyReplayed,
@@ -83,6 +84,7 @@ __all__ = [
     "QueueFull",
     "Receipt",
     "Retry",
+    "Schedule",
     "SchemaTooNew",
     "Snooze",
     "State",

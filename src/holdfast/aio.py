@@ -17,6 +17,7 @@ from holdfast.awaiting_budgets import AsyncBudgeting
 from holdfast.awaiting_commitments import AsyncCommitting
 from holdfast.awaiting_consumers import AsyncConsuming
 from holdfast.awaiting_crew import AsyncCrewing
+from holdfast.awaiting_schedules import AsyncScheduling
 from holdfast.claims import Claim
 from holdfast.client import Holdfast
 from holdfast.core import priority as priorities
@@ -100,7 +101,9 @@ class AsyncClaim:
 AsyncClaims = AsyncClaim | Iterable[AsyncClaim]
 
 
-class AsyncHoldfast(AsyncOperating, AsyncConsuming, AsyncCrewing, AsyncBudgeting, AsyncCommitting, AsyncSending):
+class AsyncHoldfast(
+    AsyncOperating, AsyncConsuming, AsyncCrewing, AsyncBudgeting, AsyncCommitting, AsyncScheduling, AsyncSending
+):
     """Holdfast for asyncio.
 
     >>> async def main():

@@ -39,9 +39,7 @@ def draft(
     """New messages for a queue. One that is due at once and has no order to keep is plain, and goes to a lane."""
     lane = priorities.lane(channel.id, priorities.priority(priority))
     wait = micros(delay, "delay")
-    headers = headers if budget is None else _with_budget(headers, budget)
-    headers = headers if commitments is None else _with_commitments(headers, commitments)
-    raw_headers = None if headers is None else encode_json(checked_headers(headers), "headers")
+    raw_headers = _raw(headers, budget, commitments)
     correlation_id = plain_text(correlation_id, "correlation_id")
     reply_to = plain_text(reply_to, "reply_to")
     life = None if ttl is None else _life(micros(ttl, "ttl"), wait)
@@ -107,6 +105,13 @@ def _life(life: int, wait: int) -> int:
     if life <= wait:
         raise InvalidInput("ttl must be longer than the delay, or nobody could ever claim the message")
     return life
+
+
+def _raw(headers: dict[str, Any] | None, budget: float | None, commitments: Sequence[Any] | None) -> bytes | None:
+    """The headers as they are stored, with what travels in them."""
+    headers = headers if budget is None else _with_budget(headers, budget)
+    headers = headers if commitments is None else _with_commitments(headers, commitments)
+    return None if headers is None else encode_json(checked_headers(headers), "headers")
 
 
 def checked_headers(headers: dict[str, Any]) -> dict[str, Any]:

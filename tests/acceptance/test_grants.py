@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from holdfast import CommitmentResult, Holdfast, QueueFull, StoreError, effort
+from tests.acceptance.children import eventually
 from tests.conformance.steps import beat, drain
 from tests.docs.pages import ROOT, blocks
 from tests.servers import PostgresServer
@@ -164,6 +165,7 @@ def operate(hf: Watched) -> None:
     assert hf.peek("q")
     assert hf.purge("q") > 0
     assert hf.search(correlation_id="c")
+    schedule(hf)
     for queue in hf.queues():
         hf.sweep(queue)
     hf.maintain()
@@ -173,6 +175,19 @@ def operate(hf: Watched) -> None:
     assert hf.store.leaders.lead("default", "duty", "anna", 60_000_000)
     hf.store.leaders.step_down("default", "duty", "anna")
     assert {finding.check: finding.state for finding in hf.store.health.look()}["schema"] == "ok"
+
+
+def schedule(hf: Watched) -> None:
+    """What is sent by the clock."""
+    hf.schedule("s", queue="q", every=1)
+    hf.schedule("s", queue="q", body="changed", cron="* * * * * *")
+    hf.pause_schedule("s")
+    hf.resume_schedule("s")
+    eventually(hf.fire_schedules, "a second has passed")
+    assert hf.store.schedules.next_due("default") is not None
+    hf.run_schedule("s")
+    assert [one.name for one in hf.schedules()] == ["s"]
+    assert hf.unschedule("s")
 
 
 def test_with_the_documented_grants_a_role_can_do_everything(

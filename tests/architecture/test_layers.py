@@ -39,6 +39,8 @@ LAYERS = {
     "outgoing": 2,
     "presence": 2,
     "receipts": 2,
+    "schedules": 2,
+    "awaiting_schedules": 2,
     "threads": 2,
     "delivery": 2,
     "runtime": 2,

@@ -256,6 +256,7 @@ def _of_queue() -> Iterator[Argument]:
         yield Argument(f"queue({name}=)", declare(name), WORDS, f"^{name} must be one of")
     for name in ("dead_letter", "owner"):
         yield Argument(f"queue({name}=)", declare(name), NAMES_OR_NONE, f"^{name} ")
+    yield Argument("queue(owner=)", declare("owner"), {"too long for an inbox": "x" * 195}, "^owner .* at most 194")
     backoffs = {
         **LENGTHS_OR_NONE,
         "an empty list": [],
@@ -391,6 +392,33 @@ def _of_owners() -> Iterator[Argument]:
     yield Argument("on_notice(owner=)", lambda hf, bad: hf.on_notice(print, bad), NAMES_OR_NONE, "^owner ")
 
 
+def _of_schedules() -> Iterator[Argument]:
+    def declare(name: str, **others: Any) -> Callable[[Holdfast, Any], object]:
+        return lambda hf, bad: hf.schedule("s", **{"queue": "plain", "cron": "@daily", **others, name: bad})
+
+    for verb in ("unschedule", "pause_schedule", "resume_schedule", "run_schedule"):
+        hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad)  # noqa: E731
+        yield Argument(f"{verb}(name)", hand, NAMES, NAME_SAYS)
+    yield Argument("schedule(name)", lambda hf, bad: hf.schedule(bad, queue="plain", every=60), NAMES, NAME_SAYS)
+    yield Argument("schedule(queue=)", declare("queue"), NAMES, "^queue ")
+    yield Argument("schedule(body=)", declare("body"), VALUES, _named("body", JSON_SAYS))
+    lines = {**TEXTS, "nothing": "", "four fields": "* * * *", "February 30": "0 0 30 2 *", "minute 60": "60 * * * *"}
+    lines |= {"seven fields": "* * * * * * *", "no period": "@every", "a period of nothing": "@every 0s"}
+    yield Argument("schedule(cron=)", declare("cron"), lines, "^cron ")
+    yield Argument("schedule(cron=)", declare("cron"), {"None": None}, "either cron=")
+    yield Argument("schedule(every=)", declare("every"), {"beside cron": 60}, "either cron=")
+    periods = {**LENGTHS_OR_NONE, "no time": 0, "less than a second": "999ms"}
+    yield _length("schedule", "every", declare("every", cron=None), periods)
+    zones = {**TEXTS, "nothing": "", "None": None, "nowhere": "Mars/Olympus", "a path": "../../etc/passwd"}
+    yield Argument("schedule(tz=)", declare("tz"), zones, "^tz .* is not a time zone")
+    yield Argument("schedule(missed=)", declare("missed"), WORDS, "^missed must be one of")
+    yield Argument(
+        "schedule(priority=)", declare("priority"), {"4": 4, "a word": "soon", "None": None}, "^priority must"
+    )
+    yield Argument("schedule(key=)", declare("key"), TEXTS, _named("key", TEXT_SAYS))
+    yield Argument("schedule(headers=)", declare("headers"), HEADERS, _named("headers", JSON_SAYS + "|must be"))
+
+
 def _of_crew() -> Iterator[Argument]:
     for verb in ("attach", "detach"):
         hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad, "plain")  # noqa: E731
@@ -501,6 +529,7 @@ ARGUMENTS = [
     *_of_dead_letters(),
     *_of_owners(),
     *_of_crew(),
+    *_of_schedules(),
 ]
 """Of a client. All but `conn` can be refused before anything is asked of the database."""
 

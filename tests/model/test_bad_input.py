@@ -41,6 +41,7 @@ def assert_usable(subject: Subject) -> None:
         subject.enqueue(queue, ["after", {"all": "that"}], key="k")
         assert subject.client.purge(queue) == 2
     assert (subject.client.owners(), subject.client.attachments()) == ({}, [])
+    assert subject.client.schedules() == []
 
 
 @pytest.mark.parametrize("argument", ARGUMENTS, ids=[argument.name for argument in ARGUMENTS])

@@ -32,6 +32,7 @@ FILES = {
         "results",
         "rows",
         "runs",
+        "schedules",
         "schema",
         "seats",
         "tally",

@@ -19,6 +19,8 @@ def cancel(tx: Transaction, tenant: str, message_id: MessageId) -> bool:
     if found is None:
         return False
     if row is not None:
+        if tx.again and row[2] == State.CANCELED:
+            return True  # By an earlier try, whose answer got lost.
         is_canceled = _cancel_row(tx, row[0], row[7], message_id, row[8])
     else:
         is_canceled = _cancel_in_lane(tx, found[0], found[1], message_id)

@@ -20,6 +20,7 @@ from holdfast.store.roles import (
     NoticesRole,
     OwnersRole,
     ReadsRole,
+    SchedulesRole,
     SeatsRole,
     UpkeepRole,
 )
@@ -43,6 +44,7 @@ class PostgresStore:
         self.leaders = LeadersRole(self.database)
         self.efforts = EffortsRole(self.database)
         self.commitments = CommitmentsRole(self.database)
+        self.schedules = SchedulesRole(self.database, lanes.insert)
         self.wakeup = self.database.wakeup
         self.schema = Migrator(PostgresSchema(self.database), __name__)
         self.join = Joining(self.database, self.schema.newest)

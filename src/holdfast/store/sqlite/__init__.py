@@ -14,6 +14,7 @@ from holdfast.store.roles import (
     NoticesRole,
     OwnersRole,
     ReadsRole,
+    SchedulesRole,
     SeatsRole,
     UpkeepRole,
 )
@@ -51,6 +52,7 @@ class SqliteStore:
         self.leaders = LeadersRole(self.database)
         self.efforts = EffortsRole(self.database)
         self.commitments = CommitmentsRole(self.database)
+        self.schedules = SchedulesRole(self.database, lanes.insert)
         self.wakeup = self.database.wakeup
         self.schema = Migrator(SqliteSchema(self.database), __name__)
         self.join = Joining(self.database, self.schema.newest)

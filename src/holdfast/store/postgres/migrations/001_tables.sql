@@ -393,3 +393,21 @@ CREATE TABLE holdfast_budget (
     spent     double precision NOT NULL,
     paused_by uuid
 );
+
+-- Messages that are sent by the clock. `next_at` is the slot to fire next; `due_at` is when to look, which is later while its queue
+-- is full, and never while it is paused.
+CREATE TABLE holdfast_schedule (
+    tenant     text    NOT NULL,
+    name       text    NOT NULL,
+    spec       bytea   NOT NULL,
+    created_at bigint  NOT NULL,
+    next_at    bigint,
+    due_at     bigint,
+    paused     boolean NOT NULL DEFAULT false,
+    last_slot  bigint,
+    last_at    bigint,
+    error      text,
+    PRIMARY KEY (tenant, name)
+);
+
+CREATE INDEX holdfast_schedule_due ON holdfast_schedule (tenant, due_at) WHERE due_at IS NOT NULL;

@@ -373,3 +373,21 @@ CREATE TABLE holdfast_budget (
     spent     REAL    NOT NULL,
     paused_by BLOB
 );
+
+-- Messages that are sent by the clock. `next_at` is the slot to fire next; `due_at` is when to look, which is later while its queue
+-- is full, and never while it is paused.
+CREATE TABLE holdfast_schedule (
+    tenant     TEXT    NOT NULL,
+    name       TEXT    NOT NULL,
+    spec       BLOB    NOT NULL,
+    created_at INTEGER NOT NULL,
+    next_at    INTEGER,
+    due_at     INTEGER,
+    paused     INTEGER NOT NULL DEFAULT 0,
+    last_slot  INTEGER,
+    last_at    INTEGER,
+    error      TEXT,
+    PRIMARY KEY (tenant, name)
+) WITHOUT ROWID;
+
+CREATE INDEX holdfast_schedule_due ON holdfast_schedule (tenant, due_at) WHERE due_at IS NOT NULL;
