@@ -8,6 +8,8 @@ from itertools import repeat
 from typing import Any
 
 from holdfast.core import priority as priorities
+from holdfast.core.commitments import HEADER as COMMITMENTS_HEADER
+from holdfast.core.commitments import read_commitments
 from holdfast.core.duration import Duration, micros
 from holdfast.core.effort import BUDGET_HEADER
 from holdfast.core.lifecycle import must_be_alone
@@ -39,11 +41,11 @@ def draft(
     """New messages for a queue. One that is due at once and has no order to keep is plain, and goes to a lane."""
     lane = priorities.lane(channel.id, priorities.priority(priority))
     wait = micros(delay, "delay")
-    raw_headers = _raw(headers, budget, commitments)
+    headers = _complete(headers, budget, commitments)
+    raw_headers = None if headers is None else encode_json(headers, "headers")
     correlation_id = plain_text(correlation_id, "correlation_id")
     reply_to = plain_text(reply_to, "reply_to")
     life = None if ttl is None else _life(micros(ttl, "ttl"), wait)
-    room = channel.spec.max_size - len(raw_headers or b"")
     plain, alone = wait == 0 and life is None and not channel.spec.ordered, must_be_alone(channel.spec, 0)
     keys: Iterable[str | None] = repeat(None)
     if callable(key) or idempotency_key is not None or not isinstance(bodies, Iterable):
@@ -73,16 +75,20 @@ def draft(
         )
         for body, own in content
     ]
-    largest = max((len(message.body) for message in new), default=0)
-    if largest > room:
-        raise TooLarge(
-            f"a message of {largest + channel.spec.max_size - room} bytes (body and headers as JSON) is more than the "
-            f"{channel.spec.max_size} that {channel.name!r} allows: keep large things elsewhere and send where they "
-            f"are, or allow more with hf.queue({channel.name!r}, max_size=…)"
-        )
+    _refuse_large(channel, new, len(raw_headers or b""))
     if idempotency_key is not None:
         _make_unique(channel, new, bodies, idempotency_key)
     return new
+
+
+def _refuse_large(channel: Channel, new: list[NewMessage], headers: int) -> None:
+    largest = max((len(message.body) for message in new), default=0) + headers
+    if largest > channel.spec.max_size and new:
+        raise TooLarge(
+            f"a message of {largest} bytes (body and headers as JSON) is more than the {channel.spec.max_size} that "
+            f"{channel.name!r} allows: keep large things elsewhere and send where they are, or allow more with "
+            f"hf.queue({channel.name!r}, max_size=…)"
+        )
 
 
 def listed(bodies: Iterable[Any]) -> list[Any]:
@@ -107,11 +113,18 @@ def _life(life: int, wait: int) -> int:
     return life
 
 
-def _raw(headers: dict[str, Any] | None, budget: float | None, commitments: Sequence[Any] | None) -> bytes | None:
-    """The headers as they are stored, with what travels in them."""
-    headers = headers if budget is None else _with_budget(headers, budget)
-    headers = headers if commitments is None else _with_commitments(headers, commitments)
-    return None if headers is None else encode_json(checked_headers(headers), "headers")
+def _complete(
+    headers: dict[str, Any] | None, budget: float | None, commitments: Sequence[Any] | None
+) -> dict[str, Any] | None:
+    """The headers, with what travels among them."""
+    if headers is None and budget is None and commitments is None:
+        return None
+    complete = dict(checked_headers({} if headers is None else headers))
+    if budget is not None:
+        complete[BUDGET_HEADER] = amount("budget", budget)
+    if commitments is not None:
+        complete[COMMITMENTS_HEADER] = list(read_commitments(commitments))
+    return complete
 
 
 def checked_headers(headers: dict[str, Any]) -> dict[str, Any]:
@@ -121,13 +134,3 @@ def checked_headers(headers: dict[str, Any]) -> dict[str, Any]:
     if BUDGET_HEADER in headers:
         amount(BUDGET_HEADER, headers[BUDGET_HEADER])
     return headers
-
-
-def _with_commitments(headers: dict[str, Any] | None, commitments: Sequence[Any]) -> dict[str, Any]:
-    from holdfast.core.commitments import HEADER, read_commitments
-
-    return {**checked_headers({} if headers is None else headers), HEADER: list(read_commitments(commitments))}
-
-
-def _with_budget(headers: dict[str, Any] | None, budget: float) -> dict[str, Any]:
-    return {**checked_headers({} if headers is None else headers), BUDGET_HEADER: amount("budget", budget)}

@@ -27,7 +27,10 @@ COMMANDS = {
         "Have a consumer take nothing more from a queue; what it has in hand it finishes.",
     ),
     "doctor": ("holdfast.cli.doctor", "Look at a database and say what is wrong with it, and what to do."),
-    "notices": ("holdfast.cli.notices", "See which dead letters wait for someone's answer, and answer."),
+    "notices": (
+        "holdfast.cli.notices",
+        "See which dead letters and other troubles wait for someone's answer, and answer.",
+    ),
     "schedules": (
         "holdfast.cli.schedules",
         "See which messages are sent by the clock; pause, run and remove schedules.",
