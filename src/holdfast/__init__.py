@@ -37,6 +37,7 @@ from holdfast.errors import (
     UnknownQueue,
 )
 from holdfast.outcomes import Cancel, DeadLetter, Retry, Snooze
+from holdfast.outgoing import Outgoing
 from holdfast.receipts import Receipt
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ __all__ = [
     "NetworkFileSystem",
     "NotFound",
     "Notice",
+    "Outgoing",
     "OwnerSpec",
     "PreflightFailed",
     "ProgramFailed",

@@ -120,7 +120,7 @@ def _complete(
     """The headers, with what travels among them."""
     if headers is None and budget is None and commitments is None:
         return None
-    complete = dict(_checked({} if headers is None else headers))
+    complete = dict(checked_headers({} if headers is None else headers))
     if budget is not None:
         complete[BUDGET_HEADER] = amount("budget", budget)
     if commitments is not None:
@@ -128,7 +128,8 @@ def _complete(
     return complete
 
 
-def _checked(headers: dict[str, Any]) -> dict[str, Any]:
+def checked_headers(headers: dict[str, Any]) -> dict[str, Any]:
+    """Headers that have the form of headers; what they hold is seen when they are encoded."""
     if not isinstance(headers, dict) or not all(isinstance(name, str) for name in headers):
         raise InvalidInput(f"headers must be a dict with text as keys, not {shown(headers)}")
     if BUDGET_HEADER in headers:

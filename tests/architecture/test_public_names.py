@@ -11,6 +11,7 @@ PINNED = Path(__file__).with_name("public_names.txt")
 NEVER_AWAITED = {
     "consumer": "a decorator",
     "command": "a decorator",
+    "around_enqueue": "a decorator",
     "around_execute": "a decorator",
     "pool": "only declares",
     "on": "only notes a callback",

@@ -182,7 +182,7 @@ CHANGE_THEIR_OWN: dict[str, Act] = {
 """What they do, they do to the caller's own things only."""
 TAKE_CLAIMS = {"ack", "nack", "release", "snooze", "dead_letter", "extend"}
 """Whoever was handed a claim holds it: it is no name that two tenants could share."""
-OF_THE_PROCESS = {"around_execute", "close", "consumer", "on", "pool", "run", "running", "stop"}
+OF_THE_PROCESS = {"around_enqueue", "around_execute", "close", "consumer", "on", "pool", "run", "running", "stop"}
 """They are about this client and its consumers, which claim as everyone does."""
 ACTS = {**FIND_NOTHING, **SEE_THEIR_OWN, **CHANGE_THEIR_OWN}
 

@@ -487,7 +487,9 @@ def _of_consumers() -> Iterator[Argument]:
     yield from _of_pools()
     nothing = {"a number": 7, "None": None}
     yield Argument("on(callback)", lambda hf, bad: hf.on(MessageFailed, bad), nothing, "^callback must be a function")
-    yield Argument("around_execute(middleware)", lambda hf, bad: hf.around_execute(bad), nothing, "^middleware must")
+    for verb in ("around_execute", "around_enqueue"):
+        hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad)  # noqa: E731
+        yield Argument(f"{verb}(middleware)", hand, nothing, "^middleware must")
 
 
 def _of_pools() -> Iterator[Argument]:

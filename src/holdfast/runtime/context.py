@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast import effort
@@ -13,8 +14,10 @@ from holdfast.core import priority as priorities
 from holdfast.core.crew import Work
 from holdfast.core.duration import Duration
 from holdfast.core.effort import Effort
-from holdfast.core.message import Message, encode_json
+from holdfast.core.message import Message, NewMessage, encode_json
 from holdfast.core.settlement import Settlement
+from holdfast.drafting import Options
+from holdfast.outgoing import Outgoing, put_through
 from holdfast.receipts import Receipt
 
 if TYPE_CHECKING:
@@ -143,9 +146,14 @@ class Context:
     ) -> Receipt:
         """A message that arrives in the transaction of this one's ack; if the attempt fails, it never was."""
         options = (priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key)
-        new = self._worker.hf._drafted(queue, [body], options)
+        new: list[NewMessage] = []
+        draft, around = partial(self._draft, new), self._worker.hf._around_enqueue
+        if around:
+            [receipt] = put_through(around, draft, Outgoing(queue, [body], *options))
+        else:
+            [receipt] = draft(queue, [body], options)
         self.following += new
-        return Receipt(new[0].id)
+        return receipt
 
     def spend(self, amount: float) -> float:
         """Counts what this message costs, in whatever you count; what it has cost in all.
@@ -159,6 +167,12 @@ class Context:
         effort.act(self._worker.hf, self.claim, text)
 
     # --- for the runtime ----------------------------------------------------------------------------------------------
+
+    def _draft(self, new: list[NewMessage], queue: str, bodies: list[Any], options: Options) -> list[Receipt]:
+        """Adds to `new`, which is sure to follow only when every function around the enqueue has returned."""
+        drafted = self._worker.hf._drafted(queue, bodies, options)
+        new += drafted
+        return [Receipt(message.id) for message in drafted]
 
     @property
     def ends(self) -> float | None:
