@@ -199,6 +199,24 @@ def test_eight_threads_never_hold_more_than_allowed(client: OpenClient) -> None:
     assert counts(hf) == (0, 0, 0, 0)
 
 
+def test_claims_of_limited_queues_in_any_order_do_not_hold_each_other_up(client: OpenClient) -> None:
+    """Whoever wants several locks them in one order; a deadlock would take a second each."""
+    hf = client(clock=None)
+    for queue in ("a", "b"):
+        hf.queue(queue, concurrency=50, rate="100000/s")
+        hf.enqueue_many(queue, range(400))
+
+    def work(number: int) -> None:
+        queues = ("a", "b") if number % 2 else ("b", "a")
+        for _ in range(20):
+            hf.ack(hf.claim(*queues, n=5))
+
+    began = time.monotonic()
+    together(work, range(8))
+    assert counts(hf, "a").pending + counts(hf, "b").pending == 0
+    assert time.monotonic() - began < 20
+
+
 def together(work: Callable[[Any], object], wishes: Iterable[Any]) -> None:
     """Runs them in threads of their own; the first error is raised."""
     with ThreadPoolExecutor(32) as pool:
@@ -357,6 +375,19 @@ def test_behind_a_full_key_every_key_has_its_turn(hf: Holdfast) -> None:
         hf.enqueue("q", "a9", key="a")
     assert {"a0", "b0", "y0", "z0"} <= set(taken[:4])
     assert {"b2", "y2", "z2"} <= set(taken)
+
+
+def test_behind_a_full_key_those_without_one_have_their_turn_too(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", key_concurrency=1, lease="1h")
+    hf.enqueue_many("q", range(500), key="m")
+    assert len(hf.claim("q")) == 1
+    hf.enqueue_many("q", ["x1", "x2", "x3"], delay=1)
+    hf.enqueue_many("q", ["y", "z", ""], key=lambda body: body)
+    clock.advance(1)
+    assert sorted(bodies(claim for _ in range(4) for claim in hf.claim("q"))) == ["", "x1", "y", "z"]
+    assert bodies(hf.claim("q", n=9)) == ["x2"]
+    assert bodies(hf.claim("q")) == ["x3"]
+    assert hf.claim("q") == []
 
 
 def test_messages_from_before_the_limit_keep_it_too(hf: Holdfast) -> None:

@@ -40,7 +40,7 @@ class Limit(msgspec.Struct):
     key_concurrency: int | None
     key_rate_count: int | None
     key_rate_per: int | None
-    turn: str = ""
+    turn: str | None = None
 
     @property
     def by_key(self) -> bool:

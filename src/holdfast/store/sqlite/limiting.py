@@ -47,7 +47,7 @@ def alone(tx: SqliteTransaction, channel: Channel, limit: Limit) -> list[Row]:
     """The oldest row that must be held alone and whose key has room."""
     held = _held_by_key(tx, channel.group)
     for seq, key in tx.all("limits.front_alone", group=channel.group):
-        if key is None or _has_room(tx, channel.group, limit, key, held.get(key, 0)):
+        if _has_room(tx, channel.group, limit, key, held):
             return _rows(tx, [seq])
     return []
 
@@ -74,7 +74,7 @@ def _round(tx: SqliteTransaction, channel: Channel, limit: Limit, lane: int, roo
     held = _held_by_key(tx, channel.group)
     found: list[int] = []
     for key in _keys(tx, channel.group, lane, limit.turn):
-        if not _has_room(tx, channel.group, limit, key, held.get(key, 0)):
+        if not _has_room(tx, channel.group, limit, key, held):
             continue
         first = tx.one("limits.first_of_key", group=channel.group, lane=lane, key=key, alone=alone)
         if first is not None:
@@ -85,28 +85,36 @@ def _round(tx: SqliteTransaction, channel: Channel, limit: Limit, lane: int, roo
     return found
 
 
-def _keys(tx: SqliteTransaction, group: int, lane: int, turn: str) -> Iterator[str]:
-    """The keys that have rows, from the one behind `turn` to the last, and from the first to `turn`."""
-    key: str | None = turn
-    while (key := _key(tx.one("limits.next_key", group=group, lane=lane, key=key))) is not None:
+def _keys(tx: SqliteTransaction, group: int, lane: int, turn: str | None) -> Iterator[str | None]:
+    """The keys that have rows, from the one behind `turn` to the last, then none, then from the first key to `turn`."""
+    key = _key_behind(tx, group, lane, turn)
+    while key is not None:
         yield key
-    key = _key(tx.one("limits.first_key", group=group, lane=lane))
-    while key is not None and key <= turn:
+        key = _key_behind(tx, group, lane, key)
+    yield None
+    key = None if turn is None else _key_behind(tx, group, lane, None)
+    while key is not None and turn is not None and key <= turn:
         yield key
-        key = _key(tx.one("limits.next_key", group=group, lane=lane, key=key))
+        key = _key_behind(tx, group, lane, key)
 
 
-def _key(row: Row | None) -> str | None:
-    assert row is not None, "a minimum is always one row"
-    return row[0]  # type: ignore[no-any-return]
+def _key_behind(tx: SqliteTransaction, group: int, lane: int, key: str | None) -> str | None:
+    if key is None:
+        found = tx.one("limits.first_key", group=group, lane=lane)
+    else:
+        found = tx.one("limits.next_key", group=group, lane=lane, key=key)
+    assert found is not None, "a minimum is always one row"
+    return found[0]  # type: ignore[no-any-return]
 
 
 def _held_by_key(tx: SqliteTransaction, group: int) -> dict[str, int]:
     return dict(tx.all("limits.held_by_key", group=group))
 
 
-def _has_room(tx: SqliteTransaction, group: int, limit: Limit, key: str, held: int) -> bool:
-    if limit.key_concurrency is not None and held >= limit.key_concurrency:
+def _has_room(tx: SqliteTransaction, group: int, limit: Limit, key: str | None, held: dict[str, int]) -> bool:
+    if key is None:
+        return True
+    if limit.key_concurrency is not None and held.get(key, 0) >= limit.key_concurrency:
         return False
     return limit.key_rate_count is None or started(tx, group, "=" + key, limit.key_rate_per)[0] < limit.key_rate_count
 

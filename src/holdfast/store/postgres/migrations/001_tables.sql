@@ -30,7 +30,7 @@ CREATE TABLE holdfast_group (
 );
 
 -- The limits of a group that has any; claims of such a group take turns by locking it. `turn` is the key that was the last to have
--- its turn when the keys were gone through.
+-- its turn when the keys were gone through; NULL is the turn of those without one, before the first key.
 CREATE TABLE holdfast_limit (
     group_id        bigint PRIMARY KEY REFERENCES holdfast_group (id),
     concurrency     bigint,
@@ -39,7 +39,7 @@ CREATE TABLE holdfast_limit (
     key_concurrency bigint,
     key_rate_count  bigint,
     key_rate_per    bigint,
-    turn            text   NOT NULL DEFAULT ''
+    turn            text
 );
 
 -- How many messages of a limited group ('') or of one key of it ('=' and the key) were claimed, and when the last of them: one row
@@ -159,7 +159,7 @@ CREATE UNIQUE INDEX holdfast_row_id ON holdfast_row (id, group_id);
 CREATE INDEX holdfast_row_key ON holdfast_row (key, id) WHERE key IS NOT NULL;
 CREATE INDEX holdfast_row_correlation ON holdfast_row (correlation_id, id) WHERE correlation_id IS NOT NULL;
 CREATE INDEX holdfast_row_due ON holdfast_row (group_id, lane, due_at, seq) WHERE state = 'pending' AND head;
-CREATE INDEX holdfast_row_keyed ON holdfast_row (group_id, lane, key, due_at, seq) WHERE state = 'pending' AND head AND key IS NOT NULL;
+CREATE INDEX holdfast_row_turn ON holdfast_row (group_id, lane, key, due_at, seq) WHERE state = 'pending' AND head;
 CREATE INDEX holdfast_row_alone ON holdfast_row (group_id, due_at, seq) WHERE state = 'pending' AND head AND alone;
 CREATE INDEX holdfast_row_leased ON holdfast_row (group_id, until, seq) WHERE state = 'processing';
 CREATE INDEX holdfast_row_finished ON holdfast_row (group_id, finished_at) WHERE finished_at IS NOT NULL;

@@ -88,13 +88,13 @@ CREATE FUNCTION holdfast_front(
     ORDER BY f.due_at, f.seq
 $$;
 
--- The first due row of each key that has room, key by key: those behind the one whose turn it was last, or (`again`) those up to it.
--- It steps from key to key by the index, over full ones too, and stops when there are enough.
+-- The first due row of each key that has room, key by key: those behind the one whose turn it was last, or (`again`) first one without
+-- a key and then those up to it. It steps from key to key by the index, over full ones too, and stops when there are enough.
 CREATE FUNCTION holdfast_round(
     mine holdfast_limit, wanted_lane bigint, wanted bigint, moment bigint, may_be_alone boolean, again boolean
 ) RETURNS TABLE (seq bigint, key text, alone boolean) LANGUAGE sql STABLE AS $$
     WITH RECURSIVE keys (key) AS (
-        SELECT CASE WHEN again
+        SELECT CASE WHEN again OR (mine).turn IS NULL
             THEN (SELECT r.key FROM holdfast_row r
                   WHERE r.group_id = (mine).group_id AND r.lane = wanted_lane AND r.state = 'pending' AND r.head AND r.key >= ''
                   ORDER BY r.key LIMIT 1)
@@ -112,6 +112,11 @@ CREATE FUNCTION holdfast_round(
     ), held AS MATERIALIZED (
         SELECT h.key, h.count FROM holdfast_held_by_key((mine).group_id) AS h
     )
+    (SELECT r.seq, NULL, r.alone FROM holdfast_row r
+     WHERE again AND r.group_id = (mine).group_id AND r.lane = wanted_lane AND r.state = 'pending' AND r.head AND r.key IS NULL
+       AND r.due_at <= moment AND (may_be_alone OR NOT r.alone)
+     ORDER BY r.key, r.due_at, r.seq LIMIT 1)
+    UNION ALL
     SELECT first.seq, k.key, first.alone
     FROM keys k,
          LATERAL (SELECT r.seq, r.alone FROM holdfast_row r
@@ -148,7 +153,7 @@ BEGIN
                  WITH ORDINALITY AS n (seq, key, alone, place);
             EXIT WHEN picked IS NOT NULL;
         END LOOP;
-        UPDATE holdfast_limit l SET turn = last_key WHERE l.group_id = mine.group_id AND last_key IS NOT NULL;
+        UPDATE holdfast_limit l SET turn = last_key WHERE l.group_id = mine.group_id AND picked IS NOT NULL;
     END IF;
     picked := CASE WHEN alone THEN picked[1:1] ELSE several[1:wanted] END;
 END

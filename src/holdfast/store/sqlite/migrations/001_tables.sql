@@ -22,7 +22,8 @@ CREATE TABLE holdfast_group (
     UNIQUE (channel_id, name)
 );
 
--- The limits of a group that has any. `turn` is the key that was the last to have its turn when the keys were gone through.
+-- The limits of a group that has any. `turn` is the key that was the last to have its turn when the keys were gone
+-- through; NULL is the turn of those without one, before the first key.
 CREATE TABLE holdfast_limit (
     group_id        INTEGER PRIMARY KEY REFERENCES holdfast_group (id),
     concurrency     INTEGER,
@@ -31,7 +32,7 @@ CREATE TABLE holdfast_limit (
     key_concurrency INTEGER,
     key_rate_count  INTEGER,
     key_rate_per    INTEGER,
-    turn            TEXT    NOT NULL DEFAULT ''
+    turn            TEXT
 );
 
 -- How many messages of a limited group ('') or of one key of it ('=' and the key) were claimed, and when the last of them: one row
@@ -145,7 +146,7 @@ CREATE UNIQUE INDEX holdfast_row_id ON holdfast_row (id, group_id);
 CREATE INDEX holdfast_row_key ON holdfast_row (key, id) WHERE key IS NOT NULL;
 CREATE INDEX holdfast_row_correlation ON holdfast_row (correlation_id, id) WHERE correlation_id IS NOT NULL;
 CREATE INDEX holdfast_row_due ON holdfast_row (group_id, lane, due_at, seq) WHERE state = 'pending' AND head = 1;
-CREATE INDEX holdfast_row_keyed ON holdfast_row (group_id, lane, key, due_at, seq) WHERE state = 'pending' AND head = 1 AND key IS NOT NULL;
+CREATE INDEX holdfast_row_turn ON holdfast_row (group_id, lane, key, due_at, seq) WHERE state = 'pending' AND head = 1;
 CREATE INDEX holdfast_row_alone ON holdfast_row (group_id, due_at, seq) WHERE state = 'pending' AND head = 1 AND alone = 1;
 CREATE INDEX holdfast_row_leased ON holdfast_row (group_id, until) WHERE state = 'processing';
 CREATE INDEX holdfast_row_finished ON holdfast_row (group_id, finished_at) WHERE finished_at IS NOT NULL;

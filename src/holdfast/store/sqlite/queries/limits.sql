@@ -68,7 +68,7 @@ ORDER BY f.due_at, f.seq
 -- name: first_key
 -- Of the rows that may be claimed some day.
 SELECT min(key) FROM holdfast_row
-WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1 AND key IS NOT NULL
+WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1 AND key >= ''
 
 -- name: next_key
 SELECT min(key) FROM holdfast_row
@@ -76,7 +76,7 @@ WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1 AND 
 
 -- name: first_of_key
 SELECT seq FROM holdfast_row
-WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1 AND key = :key AND due_at <= :now
+WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1 AND key IS :key AND due_at <= :now
   AND (alone = 0 OR :alone)
 ORDER BY due_at, seq
 LIMIT 1
