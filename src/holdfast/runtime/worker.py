@@ -15,7 +15,6 @@ from holdfast.claiming import LONGEST_NAP
 from holdfast.core.pace import Pace
 from holdfast.errors import HoldfastError
 from holdfast.events import ConsumerStarted, ConsumerStopped, HandlerStopped, MessageStarted, RuntimeEvent
-from holdfast.outcomes import BudgetSpent
 from holdfast.runtime import telling, verdict
 from holdfast.runtime.attachments import Attachments
 from holdfast.runtime.calling import Call, how_to_call
@@ -106,19 +105,11 @@ class Worker:
         context.took = time.monotonic() - context.started
         if problem is not None:
             context.settlement = verdict.failed(self.consumer, context, problem)
-            if isinstance(problem, BudgetSpent) and problem.is_first:
-                self._report_budget(context, problem)
         elif result is not None or context.following:
             context.settlement = verdict.succeeded(context, result)
         self._done.append(context)
         if len(self.shelf) <= self._low:
             self.wake()
-
-    def _report_budget(self, context: Context, problem: BudgetSpent) -> None:
-        try:
-            self.hf.report("budget", context.queue, str(problem), queue=context.queue)
-        except HoldfastError as trouble:
-            log.error("%s; nobody could be told: %s", problem, trouble)
 
     def skip(self, context: Context) -> None:
         """Its time was over before a hand was free: as if it had never been claimed."""

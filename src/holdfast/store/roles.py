@@ -248,12 +248,13 @@ class CommitmentsRole:
 class EffortsRole:
     """What messages and their queues have taken so far. A report has an id: if it is tried again, it counts once."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, insert: Insert) -> None:
         self._database = database
+        self._insert = insert
 
     def spend(self, claim: Settlement, amount: float) -> Standing | None:
         report = new_id()
-        return self._database.write(lambda tx: efforts.spend(tx, claim, amount, report))
+        return self._database.write(lambda tx: efforts.spend(tx, self._insert, claim, amount, report))
 
     def act(self, claim: Settlement, action: str) -> Standing | None:
         report = new_id()

@@ -42,7 +42,7 @@ class PostgresStore:
         self.crew = CrewRole(self.database)
         self.seats = SeatsRole(self.database)
         self.leaders = LeadersRole(self.database)
-        self.efforts = EffortsRole(self.database)
+        self.efforts = EffortsRole(self.database, lanes.insert)
         self.commitments = CommitmentsRole(self.database)
         self.schedules = SchedulesRole(self.database, lanes.insert)
         self.wakeup = self.database.wakeup

@@ -50,7 +50,7 @@ class SqliteStore:
         self.crew = CrewRole(self.database)
         self.seats = SeatsRole(self.database)
         self.leaders = LeadersRole(self.database)
-        self.efforts = EffortsRole(self.database)
+        self.efforts = EffortsRole(self.database, lanes.insert)
         self.commitments = CommitmentsRole(self.database)
         self.schedules = SchedulesRole(self.database, lanes.insert)
         self.wakeup = self.database.wakeup
