@@ -40,6 +40,7 @@ JOIN holdfast_message m ON m.lane = r.lane
  AND pg_visible_in_snapshot(m.xid, r.hi) AND NOT pg_visible_in_snapshot(m.xid, r.lo)
 WHERE r.token = :token
 ORDER BY m.xid, m.seq
+LIMIT :limit
 
 -- name: holding
 -- The open run that a claimed message of a lane is in, and how many of that run are before it. A group has few open runs.

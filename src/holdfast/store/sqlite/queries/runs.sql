@@ -35,6 +35,7 @@ FROM holdfast_run r
 JOIN holdfast_message m ON m.position >= r.first AND m.position <= r.last
 WHERE r.token = :token
 ORDER BY m.position
+LIMIT :limit
 
 -- name: holding
 -- The open run that a claimed message of a lane is in, and how many of that run are before it. A group has few open runs.
