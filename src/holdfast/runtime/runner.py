@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.labels import missing
 from holdfast.errors import InvalidInput
+from holdfast.runtime import starting
 from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.hands import Hand, ThreadHand
 from holdfast.runtime.renewal import Renewal, Watch
@@ -50,6 +51,7 @@ class Runner:
 
     def start(self) -> None:
         """Begins to work, in threads."""
+        starting.refuse_in_a_cell()
         _refuse_missing_labels(self.hf, self._consumers)
         self.workers = [self._worker(consumer) for consumer in self._consumers]
         self._renewal.start()
@@ -71,6 +73,8 @@ class Runner:
         term = self.grace if grace is None else grace
         self.ask_to_stop(term)
         ended = self.wait(term + STUBBORN)
+        for worker in self.workers:
+            worker.join(STUBBORN if ended else 0)
         self._renewal.stop()
         self._watch.stop()
         if "_loop" in self.__dict__:
@@ -99,7 +103,14 @@ class Runner:
         return self.workers
 
     def _worker(self, consumer: Consumer) -> Worker:
-        return Worker(self.hf, consumer, self._solitude, self._make_loop_hand if consumer.is_async else ThreadHand)
+        return Worker(self.hf, consumer, self._solitude, self._hands_for(consumer))
+
+    def _hands_for(self, consumer: Consumer) -> Callable[[Worker], Hand]:
+        if consumer.isolation == "process":
+            from holdfast.runtime.process import ProcessHand
+
+            return ProcessHand
+        return self._make_loop_hand if consumer.is_async else ThreadHand
 
     def _make_loop_hand(self, worker: Worker) -> Hand:
         from holdfast.runtime.loop import Filled, LoopHand

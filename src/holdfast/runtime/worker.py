@@ -87,6 +87,11 @@ class Worker:
         self._stopping = True
         self.wake()
 
+    def join(self, timeout: float) -> None:
+        """Waits for the hands to go home, once the worker has ended."""
+        for hand in self.hands:
+            hand.join(timeout)
+
     def wake(self) -> None:
         """Makes the worker look at what has changed."""
         self._wake.set()
@@ -130,6 +135,11 @@ class Worker:
 
     def note_progress(self) -> None:
         """Somebody may want to know."""
+
+    @property
+    def stopping(self) -> bool:
+        """Whether what is not begun is handed back."""
+        return self._stopping
 
     def running(self) -> list[Context]:
         """What the hands are working on."""
@@ -343,6 +353,10 @@ class Worker:
 
 
 def _plain_call(consumer: Consumer) -> Call:
+    if consumer.isolation == "process":
+        from holdfast.runtime.process import call_in_process
+
+        return call_in_process
     handler = consumer.handler
     if consumer.wants_context:
         return lambda context: handler(context.claim.message, context)
