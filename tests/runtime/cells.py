@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -12,11 +13,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from holdfast import Cancel, DeadLetter, Holdfast, InvalidInput, Message, Retry, Snooze, TooLarge
+from holdfast import Cancel, DeadLetter, Holdfast, HoldfastError, InvalidInput, Message, Retry, Snooze, TooLarge
 from holdfast.runtime.context import Context
 
 HANDLED: list[Any] = []
 """What this process has had in its hands."""
+
+
+FINISHED = threading.Event()
 
 
 class Broken(Exception):
@@ -133,6 +137,11 @@ def report(message: Message, context: Context) -> None:
     wait_for(Path(message.body))
 
 
+def echo(message: Message, context: Context) -> Any:
+    context.progress("begun")
+    return message.body
+
+
 def stuck(message: Message, context: Context) -> None:
     """Never comes back, in the way that the body says; notes down who it is first, and what it is told."""
     note = Path(message.body["note"])
@@ -163,15 +172,39 @@ def stop_when_told(message: Message, context: Context) -> str:
     return "stopped well"
 
 
+def leave_a_thread(message: Message, context: Context) -> Any:
+    """The second message tells what became of the thread that the first one left behind."""
+    if message.body == "first":
+
+        def late() -> None:
+            FINISHED.wait(60)
+            try:
+                context.enqueue("parts", "from a ghost")
+            except HoldfastError as problem:
+                HANDLED.append(str(problem))
+
+        HANDLED.append(threading.Thread(target=late, daemon=True))
+        HANDLED[0].start()
+        return None
+    FINISHED.set()
+    HANDLED[0].join()
+    return HANDLED[1]
+
+
 def poison(message: Message) -> None:
     match message.body:
         case "exit":
             os._exit(7)
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
-        case "leave a child behind":
-            subprocess.Popen(["sleep", "1000"], pass_fds=[fd for fd in range(3, 20) if is_open(fd)])
-            os._exit(7)
+
+
+def leave_a_program(message: Message) -> None:
+    """Dies and leaves something running, which may keep the process's own pipes open."""
+    keep = [fd for fd in range(3, 100) if is_open(fd) and stat.S_ISSOCK(os.fstat(fd).st_mode)]
+    started = subprocess.Popen(["sleep", "1000"], pass_fds=keep if message.body["pipes"] else [])
+    Path(message.body["note"]).write_text(str(started.pid))
+    os._exit(7)
 
 
 def slow(message: Message) -> str:

@@ -188,6 +188,14 @@ def test_progress_is_seen_while_it_runs(one: Holdfast, tmp_path: Path) -> None:
         assert ended(one, sent.id) is State.SUCCEEDED
 
 
+def test_what_a_handler_leaves_running_does_not_speak_for_the_next_message(one: Holdfast) -> None:
+    declare(one, cells.leave_a_thread)
+    _, second = one.enqueue_many("q", ["first", "second"])
+    with one.running():
+        assert done(one, second.id).startswith("the handler has ended, and its context with it")
+    assert one.queues() == ["q"]
+
+
 def test_middleware_and_events_stay_in_the_worker(one: Holdfast) -> None:
     calls = Calls()
     one.on(MessageStarted, lambda event: calls.note(event.id))
@@ -230,7 +238,7 @@ def test_a_context_has_the_same_names() -> None:
 
     inside, outside = public(CellContext), public(Context)
     verbs = {"on_cancel", "progress", "extend", "enqueue"}
-    assert inside.keys() == verbs | {"cancel"}
+    assert inside.keys() == verbs | {"halt"}
     for verb in verbs:
         assert inspect.signature(inside[verb]) == inspect.signature(outside[verb])
 
@@ -255,7 +263,10 @@ def test_a_process_is_used_for_many_messages(one: Holdfast) -> None:
         assert [done(one, receipt.id) for receipt in sent] == list(range(1, 501))
 
 
-def test_what_it_prints_goes_where_the_worker_prints(one: Holdfast, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_it_prints_goes_where_the_worker_prints(
+    one: Holdfast, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     declare(one, cells.shout)
     sent = one.enqueue("q", 1)
     with one.running():
@@ -340,6 +351,7 @@ def test_a_lost_lease_kills_at_once(hf: Holdfast, tmp_path: Path) -> None:
         until(lambda: all_gone(running))
         [reason] = stops.wait(1)
     assert "the lease was lost" in reason
+    assert not (tmp_path / "note.told").exists()
     assert hf.status(sent.id).state is State.CANCELED  # type: ignore[union-attr]
 
 
@@ -375,7 +387,6 @@ def test_a_handler_that_is_told_may_still_finish(one: Holdfast, tmp_path: Path) 
     [
         ("exit", "the process of the handler ended: exit code 7"),
         ("kill", "the process of the handler ended: killed by signal 9"),
-        ("leave a child behind", "the process of the handler ended: exit code 7"),
     ],
 )
 def test_a_poison_message_takes_only_its_own_process_along(hf: Holdfast, way: str, error: str) -> None:
@@ -390,14 +401,44 @@ def test_a_poison_message_takes_only_its_own_process_along(hf: Holdfast, way: st
     assert [failure.error for failure in letter.history] == [error] * 3
 
 
+@pytest.mark.parametrize("pipes", [False, True], ids=["alone", "with its pipes"])
+def test_what_a_dead_process_has_started_is_ended_too(one: Holdfast, tmp_path: Path, pipes: bool) -> None:
+    one.queue("q", max_attempts=1)
+    declare(one, cells.leave_a_program)
+    sent = one.enqueue("q", {"note": str(tmp_path / "note"), "pipes": pipes})
+    with one.running():
+        assert ended(one, sent.id) is State.DEAD
+        until(lambda: all_gone(pids(tmp_path / "note")))
+    assert one.dead_letters("q")[0].error == "the process of the handler ended: exit code 7"
+
+
 def test_a_process_that_dies_between_two_messages_costs_no_attempt(one: Holdfast) -> None:
     one.queue("q", max_attempts=1)
     declare(one, cells.pid)
-    with one.running():
+    with one.running() as runner:
         first = done(one, one.enqueue("q", 1).id)
+        process = runner.workers[0].hands[0]._process  # type: ignore[attr-defined]
         os.kill(first, signal.SIGKILL)
-        until(lambda: not is_running(first))
+        until(lambda: not process.is_free)
         assert done(one, one.enqueue("q", 2).id) != first
+
+
+def test_after_an_unexpected_error_of_the_worker_no_answer_is_taken_for_another(
+    one: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one.queue("q", max_attempts=1)
+    declare(one, cells.echo)
+    errors = iter([KeyError("in the middle of it")])
+    with one.running() as runner:
+
+        def note_progress() -> None:
+            for error in errors:
+                raise error
+
+        monkeypatch.setattr(runner.workers[0], "note_progress", note_progress)
+        first, second = one.enqueue_many("q", [1, 2])
+        assert ended(one, first.id) is State.DEAD
+        assert done(one, second.id) == 2
 
 
 # --- starting and stopping ----------------------------------------------------------------------------------------
@@ -439,6 +480,7 @@ def test_the_processes_end_when_the_worker_is_killed(sqlite_path: Path, tmp_path
         for how in ("sleep", "c"):
             hf.enqueue("q", {"how": how, "note": str(tmp_path / how)})
     worker = subprocess.Popen([sys.executable, "-m", "tests.runtime.cells", url], cwd=ROOT)
+    running: list[int] = []
     try:
         running = pids(tmp_path / "sleep") + pids(tmp_path / "c")
         assert all(map(is_running, running))
@@ -449,6 +491,8 @@ def test_the_processes_end_when_the_worker_is_killed(sqlite_path: Path, tmp_path
         assert time.monotonic() - started < 2.0
     finally:
         worker.kill()
+        for pid in filter(is_running, running):
+            os.kill(pid, signal.SIGKILL)
 
 
 SCRIPT = """
@@ -508,6 +552,24 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     sys.modules.pop("homemade", None)
 
 
+def test_the_process_leaves_the_database_alone(one: Holdfast, module: Any, sqlite_path: Path) -> None:
+    text = f"""
+import os
+from pathlib import Path
+from holdfast import Holdfast
+hf = Holdfast({one.settings.url!r})
+@hf.consumer("q", isolation="process")
+def handler(message):
+    return [str(open.resolve()) for open in Path("/proc/self/fd").iterdir()]
+"""
+    with module(text).hf as hf:
+        sent = hf.enqueue("q", 1)
+        with hf.running():
+            found = done(hf, sent.id)
+    assert found
+    assert not [path for path in found if str(sqlite_path.parent) in path]
+
+
 FIRST = "import os\nfirst = not os.environ.get('IN_A_CELL')\nos.environ['IN_A_CELL'] = '1'\n"
 
 
@@ -543,13 +605,16 @@ def test_the_time_of_a_handler_begins_when_its_process_is_ready(
         assert done(one, sent.id) == "in time"
 
 
-def test_stopping_does_not_wait_for_a_start(one: Holdfast, module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopping_does_not_wait_for_a_start(
+    one: Holdfast, module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("IN_A_CELL", "")
-    slow = module(f"{FIRST}import time\nif not first:\n    time.sleep(1000)\ndef handler(message): ...\n")
+    begun = f"open({str(tmp_path / 'begun')!r}, 'w').close()"
+    slow = module(f"{FIRST}import time\ndef handler(message): ...\nif not first:\n    {begun}\n    time.sleep(1000)\n")
     declare(one, slow.handler)
     sent = one.enqueue("q", 1)
     with one.running() as runner:
-        until(lambda: one.stats("q").in_flight_count == 1)
+        until((tmp_path / "begun").exists)
         started = time.monotonic()
         assert runner.stop(grace=30)
         assert time.monotonic() - started < 5

@@ -31,6 +31,8 @@ from holdfast.runtime.signals import STOPPING
 
 def main(pipe: int, lifeline: int) -> None:
     """The whole life of the process. It ends when told to, or with the worker."""
+    for own in (pipe, lifeline):
+        os.set_inheritable(own, False)
     end_with_worker(lifeline)
     for number in STOPPING:
         # The worker decides when this ends. Not SIG_IGN: programs that the handler starts would inherit that.
@@ -72,11 +74,11 @@ class CellContext:
 
     def progress(self, value: Any) -> None:
         """Says how far it is, as any JSON value."""
-        self._cell.send(border.Progress(encode_json(value, "progress")))
+        self._cell.tell(self, border.Progress(encode_json(value, "progress")))
 
     def extend(self, duration: Duration | None = None) -> None:
         """Renews the lease for `duration` from now."""
-        self._cell.ask(border.Extend(None if duration is None else seconds(duration)))
+        self._cell.ask(self, border.Extend(None if duration is None else seconds(duration)))
 
     def enqueue(
         self,
@@ -105,13 +107,13 @@ class CellContext:
             "idempotency_key": idempotency_key,
         }
         asked = border.Enqueue(encode_json(body), encode_json(options, "an option of enqueue"))
-        return Receipt(MessageId(self._cell.ask(asked).id or b""))
+        return Receipt(MessageId(self._cell.ask(self, asked).id or b""))
 
-    def cancel(self) -> None:
-        """The worker's warning."""
+    def halt(self) -> None:
+        """The worker's warning; once."""
         with self._lock:
+            callbacks = [] if self.cancelled else list(self._callbacks)
             self.cancelled = True
-            callbacks = list(self._callbacks)
         for callback in callbacks:
             callback()
 
@@ -120,9 +122,9 @@ class Cell:
     """Runs handlers in the main thread, as any program would; another thread listens to the worker."""
 
     def __init__(self, outside: Border) -> None:
-        self.send = outside.send
         self._outside = outside
-        self._asking = threading.Lock()
+        self._speaking = threading.Lock()
+        self._current: CellContext | None = None
         self._work: SimpleQueue[CellContext | None] = SimpleQueue()
         self._answers: SimpleQueue[border.Answer] = SimpleQueue()
 
@@ -134,20 +136,33 @@ class Cell:
         try:
             handler = _handler(home)
         except BaseException as problem:
-            self.send(_failure(problem))
+            self._outside.send(_failure(problem))
             return
-        self.send(border.Ready())
+        self._outside.send(border.Ready())
         while (context := self._work.get()) is not None:
             end = _call(handler, context, home.wants_context)
             for stream in (sys.stdout, sys.stderr):
                 with suppress(Exception):
                     stream.flush()  # A process that may be killed any time keeps nothing back.
-            self.send(end)
+            with self._speaking:
+                self._current = None
+                self._outside.send(end)
 
-    def ask(self, question: border.Extend | border.Enqueue) -> border.Answer:
+    def tell(self, context: CellContext, progress: border.Progress) -> None:
+        """Nothing comes back."""
+        with self._speaking:
+            self._say(context, progress)
+
+    def _say(self, context: CellContext, word: border.Progress | border.Extend | border.Enqueue) -> None:
+        """About this message; refused when it is no longer the one at work."""
+        if self._current is not context:
+            raise HoldfastError("the handler has ended, and its context with it: what it left running cannot use that")
+        self._outside.send(word)
+
+    def ask(self, context: CellContext, question: border.Extend | border.Enqueue) -> border.Answer:
         """What the worker says to it; its errors are raised here."""
-        with self._asking:
-            self.send(question)
+        with self._speaking:
+            self._say(context, question)
             answer = self._answers.get()
         if answer.error is not None:
             kind = getattr(errors, answer.error, HoldfastError)
@@ -155,17 +170,16 @@ class Cell:
         return answer
 
     def _listen(self) -> None:
-        context: CellContext | None = None
         with suppress(EOFError, OSError):
             while True:
                 match self._outside.hear_inside():
                     case border.Work() as work:
-                        context = CellContext(self, work)
-                        self._work.put(context)
+                        self._current = CellContext(self, work)
+                        self._work.put(self._current)
                     case border.Answer() as answer:
                         self._answers.put(answer)
-                    case border.Warn() if context is not None:
-                        threading.Thread(target=context.cancel, name="holdfast-cancel", daemon=True).start()
+                    case border.Warn() if (context := self._current) is not None:
+                        threading.Thread(target=context.halt, name="holdfast-cancel", daemon=True).start()
                     case border.Bye():
                         self._work.put(None)
         os.killpg(os.getpgrp(), signal.SIGKILL)  # The worker is gone: nobody waits for this any more.

@@ -32,7 +32,7 @@ LOOK = 1.0
 """Seconds after which a silent process is looked at: what it started may keep its pipe open after its end."""
 
 TICK = 0.05
-FAREWELL = 2.0
+FAREWELL = 1.0
 """Seconds in which a process that is no longer needed can end by itself."""
 
 START = (
@@ -93,6 +93,8 @@ class Process:
         work = _work(context)
         self._busy = True
         self._send(work)
+        if context.stop is not None:
+            self.warn()  # The first warning came before the message did.
         while isinstance(said := self._hear(), border.Progress | border.Extend | border.Enqueue):
             if isinstance(said, border.Progress):
                 context.progress(_decode(said.value))
@@ -108,7 +110,7 @@ class Process:
                 return _decode(result)
 
     def warn(self) -> None:
-        """Tells the handler that it has to stop. Never waits: all that was sent before has been read, or is not yet."""
+        """Tells the handler that it has to stop. If it does not listen, this ends when it is killed."""
         with suppress(OSError):
             self._border.send_within(border.Warn(), TICK)
 
@@ -143,7 +145,12 @@ class Process:
 
     def _is_alive(self) -> bool:
         with self._ending:
-            return self._process.poll() is None
+            if self._process.returncode is not None or not hasattr(os, "waitid"):
+                return self._process.poll() is None
+            # Only a look: while its end is not taken note of, its number is its own, and `kill` gets what it started.
+            with suppress(ChildProcessError):
+                return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+            return False
 
     def _send(self, word: border.Inward) -> None:
         try:
@@ -184,10 +191,10 @@ class ProcessHand(ThreadHand):
         if warning <= 0:
             self._kill(context, process)
             return
-        process.warn()
         timer = threading.Timer(warning, self._kill, [context, process])
         timer.daemon = True
         timer.start()
+        process.warn()
 
     def _kill(self, context: Context, process: Process) -> None:
         with self.lock:

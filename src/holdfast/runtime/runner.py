@@ -73,8 +73,9 @@ class Runner:
         term = self.grace if grace is None else grace
         self.ask_to_stop(term)
         ended = self.wait(term + STUBBORN)
-        for worker in self.workers:
-            worker.join(STUBBORN if ended else 0)
+        deadline = time.monotonic() + (STUBBORN if ended else 0)
+        for hand in [hand for worker in self.workers for hand in worker.hands]:
+            hand.join(max(0.0, deadline - time.monotonic()))
         self._renewal.stop()
         self._watch.stop()
         if "_loop" in self.__dict__:

@@ -87,11 +87,6 @@ class Worker:
         self._stopping = True
         self.wake()
 
-    def join(self, timeout: float) -> None:
-        """Waits for the hands to go home, once the worker has ended."""
-        for hand in self.hands:
-            hand.join(timeout)
-
     def wake(self) -> None:
         """Makes the worker look at what has changed."""
         self._wake.set()
