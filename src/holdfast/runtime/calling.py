@@ -33,18 +33,27 @@ def how_to_call(hf: Holdfast, consumer: Consumer) -> Call:
 
 
 def _plain(consumer: Consumer) -> Call:
-    handler = consumer.handler
-    wants_context = consumer.wants_context
+    handler = _handler(consumer)
 
     def call(context: Context) -> Any:
-        message = context.claim.message
         promises = before(consumer, context)
-        result = handler(message, context) if wants_context else handler(message)
+        result = handler(context)
         if promises:
             verify(consumer, context, promises, result)
         return result
 
     return call
+
+
+def _handler(consumer: Consumer) -> Call:
+    if consumer.isolation == "process":
+        from holdfast.runtime.process import call_in_process
+
+        return call_in_process
+    handler = consumer.handler
+    if consumer.wants_context:
+        return lambda context: handler(context.claim.message, context)
+    return lambda context: handler(context.claim.message)
 
 
 def _around(middleware: Middleware, call: Call) -> Call:

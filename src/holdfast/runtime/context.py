@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.hands import Hand
     from holdfast.runtime.stops import Stop
     from holdfast.runtime.worker import Worker
+
+log = logging.getLogger("holdfast")
 
 _callbacks = threading.Lock()
 
@@ -198,9 +201,15 @@ class Context:
             callbacks = list(self._callbacks)
         self._worker.stopped(self, stop)
         for callback in callbacks:
-            callback()
+            self._call_back(callback)
         if self.hand is not None:
             self.hand.interrupt(self)
+
+    def _call_back(self, callback: Callable[[], object]) -> None:
+        try:
+            callback()
+        except Exception:
+            log.exception("an on_cancel callback of %s failed", self.claim)
 
     def now(self) -> int:
         """About what the database's clock shows, whatever this computer's does."""

@@ -43,6 +43,9 @@ class Hand:
     def interrupt(self, context: Context) -> None:
         """Makes the handler stop, if it still runs."""
 
+    def join(self, timeout: float) -> None:
+        """Waits for it to go home, which it does when the shelf is closed."""
+
     def abandon(self, context: Context) -> bool:
         """The handler does not stop: its outcome no longer counts. False if it has just ended."""
         with self.lock:
@@ -73,7 +76,6 @@ class ThreadHand(Hand):
                 )
 
     def join(self, timeout: float) -> None:
-        """Waits for the thread, which ends when the shelf is closed."""
         self._thread.join(timeout)
 
     def _run(self) -> None:

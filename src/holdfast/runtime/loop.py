@@ -62,7 +62,6 @@ class LoopHand(Hand):
         self._loop.call_soon_threadsafe(self._cancel, context)
 
     def join(self, timeout: float) -> None:
-        """Waits for the task, which ends when the shelf is closed."""
         self._done.wait(timeout)
 
     def _start(self) -> None:

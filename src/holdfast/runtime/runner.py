@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.labels import missing
 from holdfast.errors import InvalidInput
+from holdfast.runtime import starting
 from holdfast.runtime.beats import Beats
 from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.hands import Hand, ThreadHand
@@ -67,6 +68,7 @@ class Runner:
 
     def start(self) -> None:
         """Begins to work, in threads."""
+        starting.refuse_in_a_cell()
         _refuse_missing_labels(self.hf, self._consumers)
         self._consumers = fit(self._consumers)
         pools = {} if self.pool else {pool.consumer: pool for pool in self.hf._pools.values()}
@@ -93,6 +95,9 @@ class Runner:
         term = self.grace if grace is None else grace
         self.ask_to_stop(term)
         ended = self.wait(term + STUBBORN)
+        deadline = time.monotonic() + (STUBBORN if ended else 0)
+        for hand in [hand for worker in self.workers for hand in worker.hands]:
+            hand.join(max(0.0, deadline - time.monotonic()))
         self._renewal.stop()
         self._watch.stop()
         self._beats.stop()
@@ -130,10 +135,16 @@ class Runner:
 
     def worker(self, consumer: Consumer) -> Worker:
         """A new one, not started yet."""
-        make_hand = self._make_loop_hand if consumer.is_async else ThreadHand
-        worker = Worker(self.hf, consumer, self._solitude, make_hand)
+        worker = Worker(self.hf, consumer, self._solitude, self._hands_for(consumer))
         worker.on_progress = self._beats.note_progress
         return worker
+
+    def _hands_for(self, consumer: Consumer) -> Callable[[Worker], Hand]:
+        if consumer.isolation == "process":
+            from holdfast.runtime.process import ProcessHand
+
+            return ProcessHand
+        return self._make_loop_hand if consumer.is_async else ThreadHand
 
     def _make_loop_hand(self, worker: Worker) -> Hand:
         from holdfast.runtime.loop import Filled, LoopHand

@@ -146,6 +146,11 @@ class Worker:
         now = time.monotonic()
         return self._busy + sum(now - context.started for context in self.running())
 
+    @property
+    def stopping(self) -> bool:
+        """Whether what is not begun is handed back."""
+        return self._stopping
+
     def running(self) -> list[Context]:
         """What the hands are working on."""
         return [context for hand in self.hands if (context := hand.current) is not None]

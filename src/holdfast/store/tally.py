@@ -6,7 +6,6 @@ up into one. So a queue of any size is counted by adding a few numbers, and rate
 
 from __future__ import annotations
 
-from holdfast.core import run
 from holdfast.core.lifecycle import Event
 from holdfast.core.message import Lease
 from holdfast.store.transaction import Transaction
