@@ -53,7 +53,8 @@ class Runner:
         self._watch = Watch(self._all)
         self._beats = Beats(self._all, pool)
         self._keeper = Keeper(hf, f"{hf.worker}:{os.urandom(3).hex()}", self._is_awake)
-        self._stopped = threading.Event()
+        self._asked: float | None = None
+        self._insisted = threading.Event()
         self.workers: list[Worker] = []
         self.supervisors: list[Supervisor] = []
 
@@ -62,9 +63,10 @@ class Runner:
         with Signals(self.on_signal, signals):
             self.start()
             try:
-                self.wait()
+                while not self.wait(0.5) and not self._insisted.is_set():
+                    pass
             finally:
-                self.stop(0 if self._stopped.is_set() else self.grace)
+                self.stop(0 if self._insisted.is_set() else self.grace)
 
     def start(self) -> None:
         """Begins to work, in threads."""
@@ -80,6 +82,8 @@ class Runner:
         self._keeper.start()
         for part in self._parts():
             part.start()
+        if self._asked is not None:  # While there was nobody yet to tell.
+            self.ask_to_stop(self._asked)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Until every consumer has ended; False if that took longer than `timeout`."""
@@ -108,6 +112,7 @@ class Runner:
 
     def ask_to_stop(self, grace: float) -> None:
         """The same without waiting for it. Asking again may shorten the time."""
+        self._asked = grace
         for part in self._parts():
             part.stop(grace)
 
@@ -121,7 +126,7 @@ class Runner:
     def on_signal(self, count: int) -> None:
         """The first asks, the second insists."""
         if count > 1:
-            self._stopped.set()
+            self._insisted.set()
         self.ask_to_stop(self.grace if count == 1 else 0)
 
     def _is_awake(self) -> bool:

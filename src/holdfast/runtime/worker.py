@@ -87,7 +87,8 @@ class Worker:
 
     def stop(self, grace: float) -> None:
         """No more claims; what is not begun goes back, what runs has `grace` seconds. Again: less of them."""
-        self._grace_ends = time.monotonic() + grace
+        ends = time.monotonic() + grace
+        self._grace_ends = min(ends, self._grace_ends) if self._stopping else ends
         self._stopping = True
         self.wake()
 
