@@ -14,6 +14,7 @@ from holdfast.errors import InvalidInput
 from holdfast.runtime.beats import Beats
 from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.hands import Hand, ThreadHand
+from holdfast.runtime.locating import refuse_import
 from holdfast.runtime.maintenance.keeper import Keeper
 from holdfast.runtime.preflight import fit
 from holdfast.runtime.renewal import Renewal, Watch
@@ -50,9 +51,10 @@ class Runner:
         self._solitude = Solitude()
         self._renewal = Renewal(self._all)
         self._watch = Watch(self._all)
-        self._beats = Beats(self._all, pool)
+        self._beats = Beats(self._all)
         self._keeper = Keeper(hf, f"{hf.worker}:{os.urandom(3).hex()}", self._is_awake)
         self._stopped = threading.Event()
+        self._asked: float | None = None
         self.workers: list[Worker] = []
         self.supervisors: list[Supervisor] = []
 
@@ -67,10 +69,11 @@ class Runner:
 
     def start(self) -> None:
         """Begins to work, in threads."""
+        refuse_import()
         _refuse_missing_labels(self.hf, self._consumers)
         self._consumers = fit(self._consumers)
         pools = {} if self.pool else {pool.consumer: pool for pool in self.hf._pools.values()}
-        self.workers = [self.worker(consumer) for consumer in self._consumers if consumer not in pools]
+        self.workers = [self.worker(consumer, self.pool) for consumer in self._consumers if consumer not in pools]
         self.supervisors = [Supervisor(self, pools[consumer]) for consumer in self._consumers if consumer in pools]
         self._renewal.start()
         self._watch.start()
@@ -78,6 +81,8 @@ class Runner:
         self._keeper.start()
         for part in self._parts():
             part.start()
+        if self._asked is not None:
+            self.ask_to_stop(self._asked)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Until every consumer has ended; False if that took longer than `timeout`."""
@@ -102,7 +107,8 @@ class Runner:
         return ended
 
     def ask_to_stop(self, grace: float) -> None:
-        """The same without waiting for it. Asking again may shorten the time."""
+        """The same without waiting for it, also while it starts. Asking again may shorten the time."""
+        self._asked = grace
         for part in self._parts():
             part.stop(grace)
 
@@ -128,10 +134,10 @@ class Runner:
     def _all(self) -> list[Worker]:
         return [*self.workers, *(worker for one in self.supervisors for worker in one.workers)]
 
-    def worker(self, consumer: Consumer) -> Worker:
+    def worker(self, consumer: Consumer, pool: str | None) -> Worker:
         """A new one, not started yet."""
         make_hand = self._make_loop_hand if consumer.is_async else ThreadHand
-        worker = Worker(self.hf, consumer, self._solitude, make_hand)
+        worker = Worker(self.hf, consumer, self._solitude, make_hand, pool)
         worker.on_progress = self._beats.note_progress
         return worker
 
