@@ -15,6 +15,7 @@ from holdfast.runtime import starting
 from holdfast.runtime.beats import Beats
 from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.hands import Hand, ThreadHand
+from holdfast.runtime.locating import refuse_import
 from holdfast.runtime.maintenance.keeper import Keeper
 from holdfast.runtime.preflight import fit
 from holdfast.runtime.renewal import Renewal, Watch
@@ -51,7 +52,7 @@ class Runner:
         self._solitude = Solitude()
         self._renewal = Renewal(self._all)
         self._watch = Watch(self._all)
-        self._beats = Beats(self._all, pool)
+        self._beats = Beats(self._all)
         self._keeper = Keeper(hf, f"{hf.worker}:{os.urandom(3).hex()}", self._is_awake)
         self._asked: float | None = None
         self._insisted = threading.Event()
@@ -71,10 +72,11 @@ class Runner:
     def start(self) -> None:
         """Begins to work, in threads."""
         starting.refuse_in_a_cell()
+        refuse_import()
         _refuse_missing_labels(self.hf, self._consumers)
         self._consumers = fit(self._consumers)
         pools = {} if self.pool else {pool.consumer: pool for pool in self.hf._pools.values()}
-        self.workers = [self.worker(consumer) for consumer in self._consumers if consumer not in pools]
+        self.workers = [self.worker(consumer, self.pool) for consumer in self._consumers if consumer not in pools]
         self.supervisors = [Supervisor(self, pools[consumer]) for consumer in self._consumers if consumer in pools]
         self._renewal.start()
         self._watch.start()
@@ -111,7 +113,7 @@ class Runner:
         return ended
 
     def ask_to_stop(self, grace: float) -> None:
-        """The same without waiting for it. Asking again may shorten the time."""
+        """The same without waiting for it, also while it starts. Asking again may shorten the time."""
         self._asked = grace
         for part in self._parts():
             part.stop(grace)
@@ -138,9 +140,9 @@ class Runner:
     def _all(self) -> list[Worker]:
         return [*self.workers, *(worker for one in self.supervisors for worker in one.workers)]
 
-    def worker(self, consumer: Consumer) -> Worker:
+    def worker(self, consumer: Consumer, pool: str | None) -> Worker:
         """A new one, not started yet."""
-        worker = Worker(self.hf, consumer, self._solitude, self._hands_for(consumer))
+        worker = Worker(self.hf, consumer, self._solitude, self._hands_for(consumer), pool)
         worker.on_progress = self._beats.note_progress
         return worker
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
@@ -48,10 +49,16 @@ class Worker:
     """One consumer of this process. Started by the runner, stopped by `stop`, or by an empty queue if told so."""
 
     def __init__(
-        self, hf: Holdfast, consumer: Consumer, solitude: Solitude, make_hand: Callable[[Worker], Hand]
+        self,
+        hf: Holdfast,
+        consumer: Consumer,
+        solitude: Solitude,
+        make_hand: Callable[[Worker], Hand],
+        pool: str | None = None,
     ) -> None:
         self.hf = hf
         self.consumer = consumer
+        self.pool = pool
         self.id = f"{hf.worker}:{consumer.name}:{os.urandom(3).hex()}"
         self.attachments = Attachments(consumer)
         self.on_progress: Callable[[], None] = lambda: None
@@ -71,7 +78,7 @@ class Worker:
         self._busy = 0.0
         self._hibernates = False
         self._stopping = False
-        self._grace_ends = 0.0
+        self._grace_ends = math.inf
         self._troubles = 0
         self.failed = False
         self.ended = threading.Event()
@@ -87,8 +94,7 @@ class Worker:
 
     def stop(self, grace: float) -> None:
         """No more claims; what is not begun goes back, what runs has `grace` seconds. Again: less of them."""
-        ends = time.monotonic() + grace
-        self._grace_ends = min(ends, self._grace_ends) if self._stopping else ends
+        self._grace_ends = min(self._grace_ends, time.monotonic() + grace)
         self._stopping = True
         self.wake()
 
@@ -313,7 +319,7 @@ class Worker:
         if left <= 0:
             for context in self.running():
                 context.halt(Stop.SHUTDOWN)
-        self._wake.wait(max(left, 0.1))
+        self._wake.wait(min(max(left, 0.1), LONGEST_NAP))
         return True
 
     def _shortest_lease(self) -> float:

@@ -11,6 +11,7 @@ from holdfast.core.deadletter import BlockedKey, read_history
 from holdfast.core.lifecycle import State
 from holdfast.core.message import Message, MessageId, MessageStatus, id_text
 from holdfast.core.queue import user_key
+from holdfast.core.scaling import Load
 from holdfast.core.search import Wanted
 from holdfast.core.stats import WINDOW, Stats
 from holdfast.store import crew, limiting, tally
@@ -134,6 +135,30 @@ def _oldest(tx: Transaction, channel: Channel) -> float | None:
         front = tx.all("lanes.peek", group=channel.group, lane=priority.lane(channel.id, level), limit=1)
         born += [Content.of(row).enqueued_at or 0 for row in front]
     return max(0, tx.clock() - min(born)) / 1_000_000 if born else None
+
+
+def load(tx: Transaction, channels: Sequence[Channel]) -> Load:
+    """What can be claimed from these queues now, and for how long the first of it could have been."""
+    depth, since = 0, tx.clock()
+    for channel in channels:
+        moment = _claimable_since(tx, channel)
+        if moment is not None:
+            depth += tally.depth(tx, channel.group)[0] - _number(tx.one("rows.waiting", group=channel.group))
+            since = min(since, moment)
+    return Load(depth, (tx.clock() - since) / 1_000_000)
+
+
+def _claimable_since(tx: Transaction, channel: Channel) -> int | None:
+    """Since when the first message of a queue could be claimed; None if none can be: empty, paused or blocked."""
+    if _number(tx.one("channels.is_paused", group=channel.group)):
+        return None
+    moments = []
+    for level in priority.ALL:
+        lane = priority.lane(channel.id, level)
+        moments += [due for (due,) in tx.all("rows.first_due", group=channel.group, lane=lane)]
+        front = tx.all("lanes.peek", group=channel.group, lane=lane, limit=1)
+        moments += [Content.of(row).enqueued_at or 0 for row in front]
+    return min((moment for moment in moments if moment <= tx.clock()), default=None)
 
 
 def _number(row: Row | None) -> int:

@@ -15,6 +15,7 @@ from holdfast.core.effort import Effort, Standing
 from holdfast.core.message import Message, MessageId, MessageStatus
 from holdfast.core.notice import Notice, OwnerSpec
 from holdfast.core.queue import QueueSpec
+from holdfast.core.scaling import Load
 from holdfast.core.schedule import Schedule, ScheduleSpec
 from holdfast.core.search import Wanted
 from holdfast.core.settlement import Settlement
@@ -40,7 +41,6 @@ from holdfast.store.ids import new_id
 from holdfast.store.posting import Insert
 
 Result = TypeVar("Result")
-
 SLOTS_AT_ONCE = 100
 """How many missed slots of one schedule are sent in one transaction."""
 
@@ -128,6 +128,9 @@ class ReadsRole:
 
     def stats(self, channel: Channel) -> Stats:
         return self._database.read(lambda tx: reading.stats(tx, channel))
+
+    def load(self, all_channels: Sequence[Channel]) -> Load:
+        return self._database.read(lambda tx: reading.load(tx, all_channels))
 
     def blocked(self, channel: Channel, limit: int) -> list[BlockedKey]:
         return self._database.read(lambda tx: reading.blocked(tx, channel, limit))

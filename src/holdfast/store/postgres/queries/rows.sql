@@ -152,6 +152,12 @@ SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'processin
 -- name: waiting
 SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'pending' AND due_at > (SELECT holdfast_now(:now::bigint))
 
+-- name: first_due
+SELECT due_at FROM holdfast_row
+WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head
+ORDER BY due_at, seq
+LIMIT 1
+
 -- name: oldest
 SELECT enqueued_at FROM holdfast_row WHERE group_id = :group AND state = 'pending' ORDER BY enqueued_at, seq LIMIT 1
 
