@@ -62,6 +62,11 @@ class QueueSpec(msgspec.Struct, frozen=True):
         return self.ordering != "unordered"
 
     @property
+    def is_limited(self) -> bool:
+        """Whether a claimed message takes a place or a start that others wait for."""
+        return self.concurrency is not None or self.rate is not None or self.limited_by_key
+
+    @property
     def limited_by_key(self) -> bool:
         """Whether each key has a limit of its own, so that messages with a key need a state of their own."""
         return self.key_concurrency is not None or self.key_rate is not None

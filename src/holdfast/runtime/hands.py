@@ -26,12 +26,17 @@ class Hand:
         self.abandoned = False
         self.lock = threading.Lock()
 
-    def begin(self, context: Context) -> None:
-        """From here on it may be interrupted, or given up."""
+    def begin(self, context: Context) -> bool:
+        """From here on it may be interrupted, or given up. False if it was told to stop before."""
         context.started = time.monotonic()
         context.hand = self
         with self.lock:
             self.current = context
+        if context.stop is None:
+            return True
+        if self.let_go(context):
+            self.worker.skip(context)
+        return False
 
     def let_go(self, context: Context) -> bool:
         """Ends the work on it; False if this hand was given up meanwhile, so that the outcome no longer counts."""
@@ -81,16 +86,14 @@ class ThreadHand(Hand):
     def _run(self) -> None:
         take = self.worker.shelf.take
         while not self.abandoned and (context := take()) is not None:
-            if context.stop is None:
-                self._work(context)
-            else:
-                self.worker.skip(context)
+            self._work(context)
 
     def _work(self, context: Context) -> None:
+        if not self.begin(context):
+            return
         result: Any = None
         problem: BaseException | None = None
         mine = False
-        self.begin(context)
         try:
             try:
                 result = self.worker.call(context)

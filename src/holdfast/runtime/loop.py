@@ -76,10 +76,9 @@ class LoopHand(Hand):
         try:
             while not self.abandoned:
                 context = shelf.take_now()
-                if context is not None and context.stop is not None:
-                    self.worker.skip(context)
-                elif context is not None:
-                    await self._work(context)
+                if context is not None:
+                    if self.begin(context):
+                        await self._work(context)
                 elif shelf.closed:
                     return
                 else:
@@ -93,7 +92,6 @@ class LoopHand(Hand):
     async def _work(self, context: Context) -> None:
         result: Any = None
         problem: BaseException | None = None
-        self.begin(context)
         try:
             result = await self.worker.call(context)
         except asyncio.CancelledError as cancelled:

@@ -221,7 +221,7 @@ class Worker:
 
     def _room(self) -> int:
         """How many to claim; 0 while there is enough."""
-        most = self.consumer.concurrency + self._pace.ahead(self.consumer.concurrency, self._shortest_lease())
+        most = self.consumer.concurrency + self._ahead()
         self._low = max(self.consumer.concurrency - 1, most // 2)
         return most - self.ledger.unfinished if self.ledger.unfinished <= self._low else 0
 
@@ -322,11 +322,13 @@ class Worker:
         self._wake.wait(min(max(left, 0.1), LONGEST_NAP))
         return True
 
-    def _shortest_lease(self) -> float:
-        if self.consumer.lease is not None:
-            return self.consumer.lease
-        channels = self.hf._book.channels(self.attachments.queues)
-        return min((channel.spec.lease for channel in channels), default=1.0)
+    def _ahead(self) -> int:
+        """How much to claim beyond what can begin at once; nothing where others wait for the places."""
+        specs = [channel.spec for channel in self.hf._book.channels(self.attachments.queues)]
+        if any(spec.is_limited for spec in specs):
+            return 0
+        lease = self.consumer.lease or min((spec.lease for spec in specs), default=1.0)
+        return self._pace.ahead(self.consumer.concurrency, lease)
 
     def _tell(self, kind: type[RuntimeEvent], **more: Any) -> None:
         if self._listeners.want(kind):
