@@ -439,7 +439,7 @@ def test_after_an_unexpected_error_of_the_worker_no_answer_is_taken_for_another(
             for error in errors:
                 raise error
 
-        monkeypatch.setattr(runner.workers[0], "note_progress", note_progress)
+        monkeypatch.setattr(runner.workers[0], "on_progress", note_progress)
         first, second = one.enqueue_many("q", [1, 2])
         assert ended(one, first.id) is State.DEAD
         assert done(one, second.id) == 2
