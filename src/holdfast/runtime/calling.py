@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Call = Callable[[Context], Any]
 
-NONE: list[Commitment] = []
+NOTHING: list[Commitment] = []
 
 
 def how_to_call(hf: Holdfast, consumer: Consumer) -> Call:
@@ -62,11 +62,11 @@ def _around(middleware: Middleware, call: Call) -> Call:
 
 def before(consumer: Consumer, context: Context) -> list[Commitment]:
     """What has to be checked when the handler is done; refuses to begin what has used up its time."""
-    if context.begun is not None:
-        effort.check(context.claim, context.begun)
     claim = context.claim
+    if context.begun is not None:
+        effort.check(claim, context.begun)
     if claim.message.raw_headers is None and not claim.channel.spec.commitments:
-        return NONE
+        return NOTHING
     from holdfast.runtime.commitments import commitments_of
 
     return commitments_of(claim.channel.spec.commitments, claim.message, consumer.trust_commitments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -40,40 +40,24 @@ class Context:
     ...     context.enqueue("log", {"sent": message.body, "attempt": context.attempt})
     """
 
-    __slots__ = (
-        "_callbacks",
-        "_progress",
-        "_worker",
-        "begun",
-        "claim",
-        "claimed",
-        "following",
-        "hand",
-        "settled",
-        "settlement",
-        "started",
-        "stop",
-        "stopped_at",
-        "time_left",
-        "took",
-    )
+    # Most messages need none of these: they stand in the class, so that making a context costs little.
+    started = 0.0
+    took = 0.0
+    stopped_at = 0.0
+    settled = False
+    hand: Hand | None = None
+    stop: Stop | None = None
+    settlement: Settlement | None = None
+    begun: Effort | None = None
+    time_left: float | None = None
+    following: Sequence[NewMessage] = ()
+    _callbacks: Sequence[Callable[[], object]] = ()
+    _progress: Any = None
 
     def __init__(self, worker: Worker, claim: Claim, claimed: float) -> None:
         self._worker = worker
         self.claim = claim
         self.claimed = claimed
-        self.started = 0.0
-        self.took = 0.0
-        self.begun: Effort | None = None
-        self.time_left: float | None = None
-        self.hand: Hand | None = None
-        self.stop: Stop | None = None
-        self.stopped_at = 0.0
-        self.settlement: Settlement | None = None
-        self.settled = False
-        self.following: list[Any] = []
-        self._callbacks: list[Callable[[], object]] = []
-        self._progress: Any = None
 
     @property
     def message(self) -> Message:
@@ -119,7 +103,7 @@ class Context:
         """Calls this, from another thread, when the handler is to stop; at once if it is."""
         with _callbacks:
             if self.stop is None:
-                self._callbacks.append(callback)
+                self._callbacks = (*self._callbacks, callback)
                 return
         callback()
 
@@ -155,7 +139,7 @@ class Context:
             [receipt] = put_through(around, draft, Outgoing(queue, [body], *options))
         else:
             [receipt] = draft(queue, [body], options)
-        self.following += new
+        self.following = [*self.following, *new]
         return receipt
 
     def spend(self, amount: float) -> float:

@@ -30,20 +30,18 @@ class Hand:
         """From here on it may be interrupted, or given up. False if it was told to stop before."""
         context.started = time.monotonic()
         context.hand = self
-        with self.lock:
-            self.current = context
+        self.current = context
         if context.stop is None:
             return True
-        if self.let_go(context):
+        if self.let_go():
             self.worker.skip(context)
         return False
 
-    def let_go(self, context: Context) -> bool:
-        """Ends the work on it; False if this hand was given up meanwhile, so that the outcome no longer counts."""
+    def let_go(self) -> bool:
+        """Ends the work; False if this hand was given up meanwhile, so that the outcome no longer counts."""
         with self.lock:
-            mine = self.current is context
             self.current = None
-        return mine
+            return not self.abandoned
 
     def interrupt(self, context: Context) -> None:
         """Makes the handler stop, if it still runs."""
@@ -93,15 +91,12 @@ class ThreadHand(Hand):
             return
         result: Any = None
         problem: BaseException | None = None
-        mine = False
         try:
-            try:
-                result = self.worker.call(context)
-            finally:
-                mine = self.let_go(context)
+            result = self.worker.call(context)
+            mine = self.let_go()
         except BaseException as raised:
             problem = raised
-            mine = self.let_go(context) or mine
+            mine = self.let_go()
         if self._interrupted:
             self._interrupted = False
             if not isinstance(problem, Interrupted):

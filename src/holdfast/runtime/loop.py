@@ -103,11 +103,11 @@ class LoopHand(Hand):
             problem = cancelled
         except BaseException as raised:
             problem = raised
-        if self.let_go(context):
+        if self.let_go():
             self.worker.finished(context, result, problem)
 
     def _hand_back(self, context: Context) -> None:
-        if self.let_go(context):
+        if self.let_go():
             self.worker.cut_off(context)
 
 
@@ -153,8 +153,6 @@ def awaited(consumer: Consumer) -> Call:
 class AsyncContext(Context):
     """A context whose calls that ask the database are awaited."""
 
-    __slots__ = ()
-
     async def extend(self, duration: Duration | None = None) -> None:  # type: ignore[override]
         """Renews the lease for `duration` from now."""
         await asyncio.to_thread(super().extend, duration)
@@ -168,7 +166,7 @@ class AsyncContext(Context):
 
         around = self._worker.hf._awaited_around_enqueue
         [receipt] = await await_through(around, draft, Outgoing(queue, [body], **options))
-        self.following += new
+        self.following = [*self.following, *new]
         return receipt
 
     async def spend(self, amount: float) -> float:  # type: ignore[override]

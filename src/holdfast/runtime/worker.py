@@ -115,7 +115,7 @@ class Worker:
         elif result is not None or context.following:
             context.settlement = verdict.succeeded(context, result)
         self._done.append(context)
-        if len(self.shelf) <= self._low:
+        if len(self.shelf) <= self._low and not self._wake.is_set():
             self.wake()
 
     def skip(self, context: Context) -> None:
@@ -245,12 +245,12 @@ class Worker:
                 self._solitude.give_back()
             raise
         self.outbox.settled(ready, lost)
-        contexts = [self._make_context(self, claim, started) for claim in claims]
-        self._note_time(contexts)
+        make = self._context_class()
+        contexts = [make(self, claim, started) for claim in claims]
+        if any(channel.spec.max_time is not None for channel in request.channels):
+            self._note_time(contexts)
         self._keep_apart(contexts, request)
-        for channel in request.channels:
-            mine = [context for context in contexts if context.claim.channel is channel]
-            self.ledger.open(mine, request.term(channel) / 1_000_000, started)
+        self.ledger.open(contexts, {one.group: request.term(one) / 1_000_000 for one in request.channels}, started)
         self.shelf.put(contexts)
         return bool(contexts)
 
@@ -347,8 +347,7 @@ class Worker:
 
         return told
 
-    @property
-    def _make_context(self) -> type[Context]:
+    def _context_class(self) -> type[Context]:
         if not self.consumer.is_async:
             return Context
         from holdfast.runtime.loop import AsyncContext
