@@ -109,6 +109,7 @@ class Worker:
 
     def finished(self, context: Context, result: Any, problem: BaseException | None) -> None:
         """A handler has ended; its outcome is settled soon."""
+        context.ended = True
         context.took = time.monotonic() - context.started
         if problem is not None:
             context.settlement = verdict.failed(self.consumer, context, problem)
@@ -263,10 +264,10 @@ class Worker:
 
     def _keep_apart(self, contexts: list[Context], request: ClaimRequest) -> None:
         """A process holds at most one message on its last attempt, so that a crash ends at most one of them."""
-        last = [context for context in contexts if _is_last(context)]
-        if last:
-            self._solitary = last[0]
-        elif request.alone:
+        if not request.alone:
+            return
+        self._solitary = next((context for context in contexts if _is_last(context)), None)
+        if self._solitary is None:
             self._solitude.give_back()
 
     def _wait_for_hands(self) -> None:
