@@ -22,7 +22,7 @@ class Rotation:
     def order(self, chances: Sequence[float] = ()) -> list[str]:
         """The queues, the one whose turn it is first. `random` needs a chance for each."""
         names = list(self._weights)
-        if self.policy == "strict":
+        if self.policy == "strict" or not names:
             return names
         if self.policy == "random":
             return [name for _, name in sorted(zip(chances, names, strict=True))]
