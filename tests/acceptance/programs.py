@@ -44,6 +44,8 @@ note("boot")
 
 ENDING = """
 if __name__ == "__main__":
+    while time.monotonic() < float(os.environ.get("APP_AT", "0")):
+        pass
     hf.run(grace=os.environ.get("APP_GRACE", "30s"))
 """
 

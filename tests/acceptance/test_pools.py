@@ -143,7 +143,7 @@ hf.pool(job, min=1, max=1, max_crashes=3, owner="ops")
     hf.enqueue_many("jobs", list(range(10)))
     program = programs.start()
     soon(lambda: hf.notices("ops"), "the owner is told")
-    time.sleep(1.5)
+    time.sleep(3)
     [notice] = hf.notices()
     assert (notice.kind, notice.about, notice.owner, notice.repeats) == ("crash_loop", "job", "ops", 0)
     assert "3 consumers crashed within 60 s" in notice.error
@@ -231,6 +231,27 @@ hf.pool(job, min=2, max=2)
     assert programs.most_at_once() == 2
     assert len(programs.log("begin")) == 16, "nothing was begun twice"
     assert seats.now == 0
+
+
+@BOTH
+def test_machines_that_start_at_the_same_moment_do_not_start_too_many(hf: Holdfast, programs: Programs) -> None:
+    programs.write(
+        """
+@hf.consumer("jobs")
+def job(message):
+    slowly(message, 0.2)
+
+hf.pool(job, min=2, max=2)
+"""
+    )
+    hf.enqueue_many("jobs", list(range(10)))
+    moment = str(time.monotonic() + 2)
+    with Watching(hf, "job") as seats:
+        machines = [programs.start(APP_AT=moment) for _ in range(4)]
+        soon(lambda: programs.done() == once(10), "all is done")
+        assert sum(len(machine.members) for machine in machines) == 2
+    assert max(seats.seen) == 2
+    assert programs.most_at_once() <= 2
 
 
 @BOTH
@@ -323,7 +344,8 @@ def test_a_second_signal_ends_it_at_once(hf: Holdfast, programs: Programs) -> No
 @hf.consumer("jobs")
 def job(message):
     note("begin", message.body)
-    time.sleep(100)
+    while True:
+        time.sleep(0.01)
 
 hf.pool(job, min=2, max=2)
 """
@@ -339,6 +361,7 @@ hf.pool(job, min=2, max=2)
     program.send(signal.SIGTERM)
     assert program.wait(15) == 0
     assert program.members == []
+    assert (hf.stats("jobs").pending, hf.stats("jobs").processing) == (2, 0), "they have said so in time"
     assert hf.store.seats.taken("default", "job") == []
 
 
