@@ -26,22 +26,28 @@ class Hand:
         self.abandoned = False
         self.lock = threading.Lock()
 
-    def begin(self, context: Context) -> None:
-        """From here on it may be interrupted, or given up."""
+    def begin(self, context: Context) -> bool:
+        """From here on it may be interrupted, or given up. False if it was told to stop before."""
         context.started = time.monotonic()
         context.hand = self
-        with self.lock:
-            self.current = context
+        self.current = context
+        if context.stop is None:
+            return True
+        if self.let_go():
+            self.worker.skip(context)
+        return False
 
-    def let_go(self, context: Context) -> bool:
-        """Ends the work on it; False if this hand was given up meanwhile, so that the outcome no longer counts."""
+    def let_go(self) -> bool:
+        """Ends the work; False if this hand was given up meanwhile, so that the outcome no longer counts."""
         with self.lock:
-            mine = self.current is context
             self.current = None
-        return mine
+            return not self.abandoned
 
     def interrupt(self, context: Context) -> None:
         """Makes the handler stop, if it still runs."""
+
+    def join(self, timeout: float) -> None:
+        """Waits for it to go home, which it does when the shelf is closed."""
 
     def abandon(self, context: Context) -> bool:
         """The handler does not stop: its outcome no longer counts. False if it has just ended."""
@@ -73,30 +79,24 @@ class ThreadHand(Hand):
                 )
 
     def join(self, timeout: float) -> None:
-        """Waits for the thread, which ends when the shelf is closed."""
         self._thread.join(timeout)
 
     def _run(self) -> None:
         take = self.worker.shelf.take
         while not self.abandoned and (context := take()) is not None:
-            if context.stop is None:
-                self._work(context)
-            else:
-                self.worker.skip(context)
+            self._work(context)
 
     def _work(self, context: Context) -> None:
+        if not self.begin(context):
+            return
         result: Any = None
         problem: BaseException | None = None
-        mine = False
-        self.begin(context)
         try:
-            try:
-                result = self.worker.call(context)
-            finally:
-                mine = self.let_go(context)
+            result = self.worker.call(context)
+            mine = self.let_go()
         except BaseException as raised:
             problem = raised
-            mine = self.let_go(context) or mine
+            mine = self.let_go()
         if self._interrupted:
             self._interrupted = False
             if not isinstance(problem, Interrupted):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.core.message import Lease
@@ -45,23 +45,32 @@ class Ledger:
         self._held: dict[int, Held] = {}
         self.unfinished = 0
 
-    def open(self, contexts: Sequence[Context], term: float, claimed: float) -> None:
-        """New claims."""
+    def open(self, contexts: Sequence[Context], terms: Mapping[int, float], claimed: float) -> None:
+        """New claims; `terms` is how long leases last, by group."""
+        last: Lease | None = None
         for context in contexts:
             lease = context.claim.lease
-            held = self._held.get(id(lease))
-            if held is None:
-                held = self._held[id(lease)] = Held(lease, term, claimed)
+            if lease is not last:
+                last, held = lease, self._opened(lease, terms[lease.group], claimed)
             held.contexts.append(context)
             held.left += 1
         self.unfinished += len(contexts)
 
+    def _opened(self, lease: Lease, term: float, claimed: float) -> Held:
+        held = self._held.get(id(lease))
+        if held is None:
+            held = self._held[id(lease)] = Held(lease, term, claimed)
+        return held
+
     def end(self, contexts: Iterable[Context], now: float) -> None:
         """Their handlers are done, or never began."""
+        last: Lease | None = None
         for context in contexts:
-            held = self._held[id(context.claim.lease)]
-            if not held.ended:
-                held.first_ended = now
+            lease = context.claim.lease
+            if lease is not last:
+                last, held = lease, self._held[id(lease)]
+                if not held.ended:
+                    held.first_ended = now
             held.ended.append(context)
             held.left -= 1
             self.unfinished -= 1
@@ -75,13 +84,11 @@ class Ledger:
             for context in held.ended
         ]
 
-    def settled(self, contexts: Iterable[Context]) -> None:
+    def settled(self, contexts: Sequence[Context]) -> None:
         """They are settled, or lost."""
-        leases = {}
         for context in contexts:
             context.settled = True
-            leases[id(context.claim.lease)] = True
-        for key in leases:
+        for key in {id(context.claim.lease) for context in contexts}:
             held = self._held[key]
             held.ended = [context for context in held.ended if not context.settled]
             if not held.ended and held.left == 0:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.duration import Duration
+from holdfast.core.message import NewMessage
+from holdfast.outgoing import Outgoing, await_through
 from holdfast.receipts import Receipt
 from holdfast.runtime.calling import Call, before, verify
 from holdfast.runtime.consumer import Consumer
@@ -61,7 +62,6 @@ class LoopHand(Hand):
         self._loop.call_soon_threadsafe(self._cancel, context)
 
     def join(self, timeout: float) -> None:
-        """Waits for the task, which ends when the shelf is closed."""
         self._done.wait(timeout)
 
     def _start(self) -> None:
@@ -76,10 +76,9 @@ class LoopHand(Hand):
         try:
             while not self.abandoned:
                 context = shelf.take_now()
-                if context is not None and context.stop is not None:
-                    self.worker.skip(context)
-                elif context is not None:
-                    await self._work(context)
+                if context is not None:
+                    if self.begin(context):
+                        await self._work(context)
                 elif shelf.closed:
                     return
                 else:
@@ -93,7 +92,6 @@ class LoopHand(Hand):
     async def _work(self, context: Context) -> None:
         result: Any = None
         problem: BaseException | None = None
-        self.begin(context)
         try:
             result = await self.worker.call(context)
         except asyncio.CancelledError as cancelled:
@@ -105,11 +103,11 @@ class LoopHand(Hand):
             problem = cancelled
         except BaseException as raised:
             problem = raised
-        if self.let_go(context):
+        if self.let_go():
             self.worker.finished(context, result, problem)
 
     def _hand_back(self, context: Context) -> None:
-        if self.let_go(context):
+        if self.let_go():
             self.worker.cut_off(context)
 
 
@@ -155,15 +153,21 @@ def awaited(consumer: Consumer) -> Call:
 class AsyncContext(Context):
     """A context whose calls that ask the database are awaited."""
 
-    __slots__ = ()
-
     async def extend(self, duration: Duration | None = None) -> None:  # type: ignore[override]
         """Renews the lease for `duration` from now."""
         await asyncio.to_thread(super().extend, duration)
 
     async def enqueue(self, queue: str, body: Any, **options: Any) -> Receipt:  # type: ignore[override]
         """A message that arrives in the transaction of this one's ack. See `Context.enqueue`."""
-        return await asyncio.to_thread(partial(super().enqueue, queue, body, **options))
+        new: list[NewMessage] = []
+
+        async def draft(*parts: Any) -> list[Receipt]:
+            return await asyncio.to_thread(self._draft, new, *parts)
+
+        around = self._worker.hf._awaited_around_enqueue
+        [receipt] = await await_through(around, draft, Outgoing(queue, [body], **options))
+        self.following = [*self.following, *new]
+        return receipt
 
     async def spend(self, amount: float) -> float:  # type: ignore[override]
         """Counts what this message costs. See `Context.spend`."""

@@ -33,6 +33,7 @@ STUBBORN = 5.0
 """Seconds after which a handler that was told to stop, and did not, is given up."""
 
 TICK = 0.05
+"""Seconds between two rounds at most: whatever was claimed since the last one may have a short lease."""
 
 Workers = Callable[[], Iterable["Worker"]]
 
@@ -62,7 +63,7 @@ class Rounds:
     def _run(self) -> None:
         wait = TICK
         while not self._over.wait(wait):
-            wait = min(1.0, max(0.005, self.round(time.monotonic()) * self._part))
+            wait = min(TICK, max(0.005, self.round(time.monotonic()) * self._part))
 
 
 class Renewal(Rounds):
@@ -72,7 +73,7 @@ class Renewal(Rounds):
         super().__init__(workers, "renewal", RENEW_AFTER / 4)
 
     def round(self, now: float) -> float:
-        shortest = 12.0
+        shortest = 1.0
         for worker in self._workers():
             due = defaultdict(list)
             for held in worker.ledger.held():

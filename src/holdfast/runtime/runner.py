@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.labels import missing
 from holdfast.errors import InvalidInput
+from holdfast.runtime import starting
 from holdfast.runtime.beats import Beats
 from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.hands import Hand, ThreadHand
@@ -53,8 +54,8 @@ class Runner:
         self._watch = Watch(self._all)
         self._beats = Beats(self._all)
         self._keeper = Keeper(hf, f"{hf.worker}:{os.urandom(3).hex()}", self._is_awake)
-        self._stopped = threading.Event()
         self._asked: float | None = None
+        self._insisted = threading.Event()
         self.workers: list[Worker] = []
         self.supervisors: list[Supervisor] = []
 
@@ -63,12 +64,14 @@ class Runner:
         with Signals(self.on_signal, signals):
             self.start()
             try:
-                self.wait()
+                while not self.wait(0.5) and not self._insisted.is_set():
+                    pass
             finally:
-                self.stop(0 if self._stopped.is_set() else self.grace)
+                self.stop(0 if self._insisted.is_set() else self.grace)
 
     def start(self) -> None:
         """Begins to work, in threads."""
+        starting.refuse_in_a_cell()
         refuse_import()
         self.hf._book.open()
         _refuse_missing_labels(self.hf, self._consumers)
@@ -82,7 +85,7 @@ class Runner:
         self._keeper.start()
         for part in self._parts():
             part.start()
-        if self._asked is not None:
+        if self._asked is not None:  # While there was nobody yet to tell.
             self.ask_to_stop(self._asked)
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -99,6 +102,9 @@ class Runner:
         term = self.grace if grace is None else grace
         self.ask_to_stop(term)
         ended = self.wait(term + STUBBORN)
+        deadline = time.monotonic() + (STUBBORN if ended else 0)
+        for hand in [hand for worker in self.workers for hand in worker.hands]:
+            hand.join(max(0.0, deadline - time.monotonic()))
         self._renewal.stop()
         self._watch.stop()
         self._beats.stop()
@@ -123,7 +129,7 @@ class Runner:
     def on_signal(self, count: int) -> None:
         """The first asks, the second insists."""
         if count > 1:
-            self._stopped.set()
+            self._insisted.set()
         self.ask_to_stop(self.grace if count == 1 else 0)
 
     def _is_awake(self) -> bool:
@@ -137,10 +143,16 @@ class Runner:
 
     def worker(self, consumer: Consumer, pool: str | None) -> Worker:
         """A new one, not started yet."""
-        make_hand = self._make_loop_hand if consumer.is_async else ThreadHand
-        worker = Worker(self.hf, consumer, self._solitude, make_hand, pool)
+        worker = Worker(self.hf, consumer, self._solitude, self._hands_for(consumer), pool)
         worker.on_progress = self._beats.note_progress
         return worker
+
+    def _hands_for(self, consumer: Consumer) -> Callable[[Worker], Hand]:
+        if consumer.isolation == "process":
+            from holdfast.runtime.process import ProcessHand
+
+            return ProcessHand
+        return self._make_loop_hand if consumer.is_async else ThreadHand
 
     def _make_loop_hand(self, worker: Worker) -> Hand:
         from holdfast.runtime.loop import Filled, LoopHand

@@ -16,7 +16,6 @@ from holdfast.claiming import LONGEST_NAP
 from holdfast.core.pace import Pace
 from holdfast.errors import HoldfastError
 from holdfast.events import ConsumerStarted, ConsumerStopped, HandlerStopped, MessageStarted, RuntimeEvent
-from holdfast.outcomes import BudgetSpent
 from holdfast.runtime import telling, verdict
 from holdfast.runtime.attachments import Attachments
 from holdfast.runtime.calling import Call, how_to_call
@@ -113,19 +112,11 @@ class Worker:
         context.took = time.monotonic() - context.started
         if problem is not None:
             context.settlement = verdict.failed(self.consumer, context, problem)
-            if isinstance(problem, BudgetSpent) and problem.is_first:
-                self._report_budget(context, problem)
         elif result is not None or context.following:
             context.settlement = verdict.succeeded(context, result)
         self._done.append(context)
-        if len(self.shelf) <= self._low:
+        if len(self.shelf) <= self._low and not self._wake.is_set():
             self.wake()
-
-    def _report_budget(self, context: Context, problem: BudgetSpent) -> None:
-        try:
-            self.hf.report("budget", context.queue, str(problem), queue=context.queue)
-        except HoldfastError as trouble:
-            log.error("%s; nobody could be told: %s", problem, trouble)
 
     def skip(self, context: Context) -> None:
         """Its time was over before a hand was free: as if it had never been claimed."""
@@ -161,6 +152,11 @@ class Worker:
         """How long its handlers have run in all."""
         now = time.monotonic()
         return self._busy + sum(now - context.started for context in self.running())
+
+    @property
+    def stopping(self) -> bool:
+        """Whether what is not begun is handed back."""
+        return self._stopping
 
     def running(self) -> list[Context]:
         """What the hands are working on."""
@@ -225,7 +221,7 @@ class Worker:
 
     def _room(self) -> int:
         """How many to claim; 0 while there is enough."""
-        most = self.consumer.concurrency + self._pace.ahead(self.consumer.concurrency, self._shortest_lease())
+        most = self.consumer.concurrency + self._ahead()
         self._low = max(self.consumer.concurrency - 1, most // 2)
         return most - self.ledger.unfinished if self.ledger.unfinished <= self._low else 0
 
@@ -249,12 +245,12 @@ class Worker:
                 self._solitude.give_back()
             raise
         self.outbox.settled(ready, lost)
-        contexts = [self._make_context(self, claim, started) for claim in claims]
-        self._note_time(contexts)
+        make = self._context_class()
+        contexts = [make(self, claim, started) for claim in claims]
+        if any(channel.spec.max_time is not None for channel in request.channels):
+            self._note_time(contexts)
         self._keep_apart(contexts, request)
-        for channel in request.channels:
-            mine = [context for context in contexts if context.claim.channel is channel]
-            self.ledger.open(mine, request.term(channel) / 1_000_000, started)
+        self.ledger.open(contexts, {one.group: request.term(one) / 1_000_000 for one in request.channels}, started)
         self.shelf.put(contexts)
         return bool(contexts)
 
@@ -326,11 +322,13 @@ class Worker:
         self._wake.wait(min(max(left, 0.1), LONGEST_NAP))
         return True
 
-    def _shortest_lease(self) -> float:
-        if self.consumer.lease is not None:
-            return self.consumer.lease
-        channels = self.hf._book.channels(self.attachments.queues)
-        return min((channel.spec.lease for channel in channels), default=1.0)
+    def _ahead(self) -> int:
+        """How much to claim beyond what can begin at once; nothing where others wait for the places."""
+        specs = [channel.spec for channel in self.hf._book.channels(self.attachments.queues)]
+        if any(spec.is_limited for spec in specs):
+            return 0
+        lease = self.consumer.lease or min((spec.lease for spec in specs), default=1.0)
+        return self._pace.ahead(self.consumer.concurrency, lease)
 
     def _tell(self, kind: type[RuntimeEvent], **more: Any) -> None:
         if self._listeners.want(kind):
@@ -349,8 +347,7 @@ class Worker:
 
         return told
 
-    @property
-    def _make_context(self) -> type[Context]:
+    def _context_class(self) -> type[Context]:
         if not self.consumer.is_async:
             return Context
         from holdfast.runtime.loop import AsyncContext

@@ -14,7 +14,7 @@ from holdfast.core.queue import user_key
 from holdfast.core.scaling import Load
 from holdfast.core.search import Wanted
 from holdfast.core.stats import WINDOW, Stats
-from holdfast.store import crew, tally
+from holdfast.store import crew, limiting, tally
 from holdfast.store.api import Channel
 from holdfast.store.rows import Content
 from holdfast.store.transaction import Row, Transaction
@@ -174,8 +174,13 @@ def blocked(tx: Transaction, channel: Channel, limit: int) -> list[BlockedKey]:
 
 def next_due(tx: Transaction, channels: Sequence[Channel]) -> float | None:
     """Seconds until something more can be claimed without anyone's doing: a delay or a lease runs out."""
-    found = [
-        tx.one("channels.next_due", group=channel.group, lane=priority.lane(channel.id, 0)) for channel in channels
-    ]
-    moments = [moment[0] for moment in found if moment and moment[0] is not None]
+    moments: list[int] = []
+    for channel in channels:
+        found = tx.one("channels.next_due", group=channel.group, lane=priority.lane(channel.id, 0))
+        assert found is not None, "a minimum is always one row"
+        moment, limited = found
+        if limited:
+            moments += limiting.next_due(tx, channel)
+        elif moment is not None:
+            moments.append(moment)
     return min(moments) / 1_000_000 if moments else None

@@ -31,7 +31,7 @@ FOR UPDATE
 UPDATE holdfast_row
 SET state = 'succeeded', finished_at = (SELECT holdfast_now(:now::bigint)), token = NULL, until = NULL
 WHERE group_id = :group AND id = :id::uuid AND token = :token
-RETURNING order_key, replay_of, (SELECT g.history FROM holdfast_group g WHERE g.id = group_id)
+RETURNING (SELECT g.history FROM holdfast_group g WHERE g.id = group_id), (SELECT g.limited FROM holdfast_group g WHERE g.id = group_id)
 
 -- name: again
 UPDATE holdfast_row

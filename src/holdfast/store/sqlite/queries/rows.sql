@@ -50,7 +50,7 @@ WHERE group_id = :group AND id = :id AND token = :token
 UPDATE holdfast_row
 SET state = 'succeeded', finished_at = :now, token = NULL, until = NULL
 WHERE group_id = :group AND id = :id AND token = :token
-RETURNING order_key, replay_of, (SELECT history FROM holdfast_group g WHERE g.id = group_id)
+RETURNING (SELECT history FROM holdfast_group g WHERE g.id = group_id), (SELECT limited FROM holdfast_group g WHERE g.id = group_id)
 
 -- name: again
 UPDATE holdfast_row

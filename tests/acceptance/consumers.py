@@ -1,0 +1,86 @@
+"""Processes that run consumers with `hf.run()`: what each handler was given, and what became of it, is in the log."""
+
+import json
+import os
+import signal
+import threading
+import time
+from typing import Any
+
+from holdfast import Claim, Holdfast, Message
+from holdfast.events import MessageEvent, MessageFailed, MessageLost, MessageSucceeded
+from holdfast.runtime.context import Context
+from tests.acceptance.history import Log
+from tests.acceptance.working import Orders, is_drained
+
+POISON = "poison"
+"""A message whose handler kills the process."""
+
+
+def consumer(
+    log: Log,
+    url: str,
+    queue: str,
+    worker: str | None = None,
+    grace: float = 30.0,
+    patience: float = 60.0,
+    shift: float = 0.0,
+    **options: Any,
+) -> None:
+    """Runs until a signal; or until there are no more orders and nothing is left in the queue."""
+    if shift:
+        shift_clock(shift)
+    with Holdfast(url, worker=worker, sweep_every=0.1, patience=patience) as hf:
+        records = Records(log, hf)
+        hf.consumer(queue, name="handler", **options)(records.handle)
+        threading.Thread(target=stop_when_drained, args=(hf, queue), daemon=True).start()
+        try:
+            hf.run(grace=grace)
+        finally:
+            log.write("run", "ok")
+
+
+def shift_clock(seconds: float) -> None:
+    """This process's clock goes wrong by so much; the databases have their own."""
+    true = time.time
+    time.time = lambda: true() + seconds
+
+
+def stop_when_drained(hf: Holdfast, queue: str) -> None:
+    orders = Orders()
+    for _ in orders:
+        pass
+    while not is_drained(hf, queue):
+        time.sleep(0.05)
+    hf.stop()
+
+
+class Records:
+    """A handler that writes down what happens to it. The body is what to do: wait for so many seconds, or a word."""
+
+    def __init__(self, log: Log, hf: Holdfast) -> None:
+        self._log = log
+        self._held: dict[str, Claim] = {}
+        hf.on(MessageSucceeded, lambda event: self._log.settled("ack", [self._claim(event)]))
+        hf.on(MessageFailed, lambda event: self._log.settled("nack", [self._claim(event)]))
+        hf.on(MessageLost, lambda event: self._log.refused("ack", [self._claim(event)]))
+
+    def handle(self, message: Message, context: Context) -> None:
+        self._held[message.id] = context.claim
+        self._log.claimed([context.claim])
+        if isinstance(message.body, float):
+            self._say("started", message.body)
+            time.sleep(message.body)
+        elif message.body == POISON:
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif message.body == "spin":
+            self._say("started", message.body)
+            while True:
+                pass
+        self._log.settling("ack", [context.claim])
+
+    def _claim(self, event: MessageEvent) -> Claim:
+        return self._held[event.id]
+
+    def _say(self, *words: Any) -> None:
+        print(json.dumps(words), flush=True)
