@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.rotation import Rotation
+from holdfast.core.rotation import POLICIES, Rotation
 
 weights = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 20).map(float), min_size=1)
 
@@ -42,7 +42,7 @@ def test_random_is_what_chance_says() -> None:
         rotation.order([0.5])
 
 
-@pytest.mark.parametrize("policy", ["round_robin", "weighted", "strict", "random"])
+@pytest.mark.parametrize("policy", POLICIES)
 @given(queues=weights, chances=st.lists(st.floats(0, 1), min_size=8, max_size=8))
 def test_every_turn_has_every_queue_once(policy: str, queues: dict[str, float], chances: list[float]) -> None:
     rotation = Rotation(policy, queues)
@@ -68,6 +68,6 @@ def test_nobody_starves(queues: dict[str, float]) -> None:
         assert max(waits) <= fair
 
 
-def test_no_queue_is_no_turn() -> None:
-    assert Rotation("strict", {}).order() == []
-    assert Rotation("random", {}).order([]) == []
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_queue_is_no_turn(policy: str) -> None:
+    assert Rotation(policy, {}).order() == []

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from holdfast.awaiting_consumers import AsyncConsuming
 from holdfast.consuming import Consuming
 from holdfast.errors import InvalidInput
 from holdfast.runtime.consumer import Consumer
@@ -64,5 +65,6 @@ def _modules(consumer: Consumer) -> Iterator[str]:
 
 
 def _client(thing: Any) -> Consuming | None:
-    found = getattr(thing, "_hf", thing) if type(thing).__module__.startswith("holdfast.") else None
-    return found if isinstance(found, Consuming) else None
+    if isinstance(thing, AsyncConsuming):
+        return thing._hf
+    return thing if isinstance(thing, Consuming) else None

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.core.message import MessageId
@@ -59,7 +60,9 @@ class ProcessMember:
         self._process = context.Process(
             target=work, args=(theirs, address, pool.name, seat.number, bytes(seat.token), seat.worker, grace)
         )
-        # Ctrl-C reaches all; the supervisor says what to do about it, from a member's first moment on.
+        # Ctrl-C reaches all; the supervisor says what to do about it, from a member's first moment on. Python's own
+        # helper is started before, because that would make us hear signals again.
+        resource_tracker.ensure_running()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self._process.start()
@@ -90,6 +93,7 @@ class ThreadMember:
         self.seat = seat
         self._worker = worker
         worker.start()
+        worker.on_progress()  # So that it is told of soon.
         self._keeper = SeatKeeper(pool.name, pool.consumer, seat, lambda: self.drain(math.inf))
 
     @property

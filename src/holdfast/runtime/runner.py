@@ -73,6 +73,7 @@ class Runner:
         """Begins to work, in threads."""
         starting.refuse_in_a_cell()
         refuse_import()
+        self.hf._book.open()
         _refuse_missing_labels(self.hf, self._consumers)
         self._consumers = fit(self._consumers)
         pools = {} if self.pool else {pool.consumer: pool for pool in self.hf._pools.values()}

@@ -28,7 +28,7 @@ log = logging.getLogger("holdfast")
 LOOK_EVERY = 0.5
 """Seconds between two looks at the queues; members that have ended are noticed a little earlier."""
 
-INSIST_AFTER = 1.0
+INSIST_AFTER = 1.5
 """Seconds past the grace after which a process that drains is killed."""
 
 
