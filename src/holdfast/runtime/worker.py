@@ -180,14 +180,16 @@ class Worker:
             self.ended.set()
 
     def _turn_safely(self, bell: Bell) -> bool:
+        """Whatever goes wrong, there are handlers that run and outcomes to store: it goes on."""
         try:
             goes_on = self._turn(bell)
             self._troubles = 0
-        except HoldfastError as problem:
+        except Exception as problem:
             self._troubles += 1
             if self._troubles == 1:
-                log.warning("consumer %s: %s; it goes on as soon as it can", self.consumer.name, problem)
-            self._wake.wait(min(LONGEST_REST, 0.1 * 2**self._troubles))
+                unexpected = None if isinstance(problem, HoldfastError) else problem
+                log.warning("consumer %s: %s; it goes on", self.consumer.name, problem, exc_info=unexpected)
+            self._wake.wait(min(LONGEST_REST, 0.1 * 2 ** min(self._troubles, 10)))
             return not (self._stopping and time.monotonic() > self._grace_ends)
         return goes_on
 
@@ -248,15 +250,22 @@ class Worker:
         self.outbox.settled(ready, lost)
         make = self._context_class()
         contexts = [make(self, claim, started) for claim in claims]
-        if any(channel.spec.max_time is not None for channel in request.channels):
-            self._note_time(contexts)
         self._keep_apart(contexts, request)
         self.ledger.open(contexts, {one.group: request.term(one) / 1_000_000 for one in request.channels}, started)
+        if any(channel.spec.max_time is not None for channel in request.channels):
+            self._note_time(contexts)
         self.shelf.put(contexts)
         return bool(contexts)
 
     def _note_time(self, contexts: list[Context]) -> None:
         """Where a queue limits the time of all attempts together, each claim knows what is left of it."""
+        try:
+            self._note_begin(contexts)
+        except HoldfastError:
+            self.shelf.put(contexts)  # They are ours, whatever is known of their time.
+            raise
+
+    def _note_begin(self, contexts: list[Context]) -> None:
         for context, begun in zip(contexts, effort.begin(self.hf, [one.claim for one in contexts]), strict=True):
             if begun is not None:
                 context.begun = begun
