@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from holdfast import effort
 from holdfast.claims import Claim
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 _callbacks = threading.Lock()
 
 
-class Context:
+class Context(msgspec.Struct, eq=False):
     """The second argument of a handler, if it has one.
 
     >>> @hf.consumer("emails")
@@ -37,40 +39,21 @@ class Context:
     ...     context.enqueue("log", {"sent": message.body, "attempt": context.attempt})
     """
 
-    __slots__ = (
-        "_callbacks",
-        "_progress",
-        "_worker",
-        "begun",
-        "claim",
-        "claimed",
-        "following",
-        "hand",
-        "settled",
-        "settlement",
-        "started",
-        "stop",
-        "stopped_at",
-        "time_left",
-        "took",
-    )
-
-    def __init__(self, worker: Worker, claim: Claim, claimed: float) -> None:
-        self._worker = worker
-        self.claim = claim
-        self.claimed = claimed
-        self.started = 0.0
-        self.took = 0.0
-        self.begun: Effort | None = None
-        self.time_left: float | None = None
-        self.hand: Hand | None = None
-        self.stop: Stop | None = None
-        self.stopped_at = 0.0
-        self.settlement: Settlement | None = None
-        self.settled = False
-        self.following: list[Any] = []
-        self._callbacks: list[Callable[[], object]] = []
-        self._progress: Any = None
+    _worker: Worker
+    claim: Claim
+    claimed: float
+    started: float = 0.0
+    took: float = 0.0
+    begun: Effort | None = None
+    time_left: float | None = None
+    hand: Hand | None = None
+    stop: Stop | None = None
+    stopped_at: float = 0.0
+    settlement: Settlement | None = None
+    settled: bool = False
+    following: Sequence[NewMessage] = ()
+    _callbacks: Sequence[Callable[[], object]] = ()
+    _progress: Any = None
 
     @property
     def message(self) -> Message:
@@ -116,7 +99,7 @@ class Context:
         """Calls this, from another thread, when the handler is to stop; at once if it is."""
         with _callbacks:
             if self.stop is None:
-                self._callbacks.append(callback)
+                self._callbacks = [*self._callbacks, callback]
                 return
         callback()
 
@@ -152,7 +135,7 @@ class Context:
             [receipt] = put_through(around, draft, Outgoing(queue, [body], *options))
         else:
             [receipt] = draft(queue, [body], options)
-        self.following += new
+        self.following = [*self.following, *new]
         return receipt
 
     def spend(self, amount: float) -> float:
@@ -195,7 +178,7 @@ class Context:
                 return
             self.stop = stop
             self.stopped_at = time.monotonic()
-            callbacks = list(self._callbacks)
+            callbacks = self._callbacks
         self._worker.stopped(self, stop)
         for callback in callbacks:
             callback()
@@ -209,3 +192,6 @@ class Context:
     def work(self) -> Work:
         """What is being done, for the list of consumers."""
         return Work(self.claim.message.id, self.queue, self.attempt, self.claim.lease.since, self._progress)
+
+    def __repr__(self) -> str:
+        return f"Context({self.claim!r})"

@@ -18,7 +18,7 @@ _LATE_LOOKS = 100
 
 
 class Hand:
-    """Runs one handler at a time. `current` is what it works on; whoever changes that holds the lock."""
+    """Runs one handler at a time. `current` is what it works on; whoever ends that holds the lock."""
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
@@ -30,8 +30,7 @@ class Hand:
         """From here on it may be interrupted, or given up."""
         context.started = time.monotonic()
         context.hand = self
-        with self.lock:
-            self.current = context
+        self.current = context
 
     def let_go(self, context: Context) -> bool:
         """Ends the work on it; False if this hand was given up meanwhile, so that the outcome no longer counts."""

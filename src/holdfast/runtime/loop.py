@@ -153,10 +153,8 @@ def awaited(consumer: Consumer) -> Call:
     return call
 
 
-class AsyncContext(Context):
+class AsyncContext(Context, eq=False):
     """A context whose calls that ask the database are awaited."""
-
-    __slots__ = ()
 
     async def extend(self, duration: Duration | None = None) -> None:  # type: ignore[override]
         """Renews the lease for `duration` from now."""
@@ -171,7 +169,7 @@ class AsyncContext(Context):
 
         around = self._worker.hf._awaited_around_enqueue
         [receipt] = await await_through(around, draft, Outgoing(queue, [body], **options))
-        self.following += new
+        self.following = [*self.following, *new]
         return receipt
 
     async def spend(self, amount: float) -> float:  # type: ignore[override]

@@ -10,7 +10,7 @@ from holdfast.claims import Claim
 from holdfast.core.lifecycle import Event
 from holdfast.core.settlement import Settlement
 from holdfast.errors import HoldfastError
-from holdfast.events import MessageLost
+from holdfast.events import MessageLost, MessageSucceeded
 from holdfast.runtime import telling, verdict
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Outbox:
         """In one transaction, but for those that could be refused for reasons of their own."""
         left = self.settle_first(ended)
         if left:
-            settlements = [settlement_of(context) for context in left]
+            settlements = settlements_of(left)
             applied = self._settlements.call(settlements)
             self.settled(left, endings.note([context.claim for context in left], settlements, applied))
 
@@ -47,10 +47,13 @@ class Outbox:
         """Notes that they are settled, or lost, and tells of it."""
         self._worker.ledger.settled(contexts)
         gone = {id(claim) for claim in lost}
+        unheard = not self._listeners.want(MessageSucceeded)
         for context in contexts:
-            if id(context.claim) in gone:
+            if gone and id(context.claim) in gone:
                 self.failures += 1
                 telling.tell(self._listeners, MessageLost, self._worker, context)
+            elif context.settlement is None and unheard:
+                self.handled += 1
             else:
                 self._count(context)
                 telling.tell_end(self._listeners, self._worker, context)
@@ -69,9 +72,11 @@ class Outbox:
         self.failures += event in (Event.FAILED, Event.DIED)
 
 
-def settlement_of(context: Context) -> Settlement:
-    """How its claim ends; unless something else was decided, the work is done."""
-    if context.settlement is not None:
-        return context.settlement
-    claim = context.claim
-    return Settlement(claim.lease, claim.message.raw_id, claim.attempt, Event.ACKED, claim.member)
+def settlements_of(contexts: Sequence[Context]) -> list[Settlement]:
+    """How their claims end; unless something else was decided, the work is done."""
+    acked = Event.ACKED
+    return [
+        context.settlement or Settlement(claim.lease, claim.message.raw_id, claim.attempt, acked, claim.member)
+        for context in contexts
+        for claim in [context.claim]
+    ]

@@ -41,8 +41,11 @@ class Shelf:
     def take(self) -> Context | None:
         """The next one, as soon as there is one; None when the shelf is closed."""
         while True:
-            if (context := self.take_now()) is not None:
-                return context
+            if self._waiting:
+                try:
+                    return self._waiting.popleft()
+                except IndexError:
+                    continue  # another hand was faster
             with self._filled:
                 if self._closed:
                     return None

@@ -23,7 +23,7 @@ from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.context import Context
 from holdfast.runtime.hands import Hand
 from holdfast.runtime.ledger import Ledger
-from holdfast.runtime.outbox import Outbox, settlement_of
+from holdfast.runtime.outbox import Outbox, settlements_of
 from holdfast.runtime.shelf import Shelf
 from holdfast.runtime.stops import Interrupted, Stop
 from holdfast.store.api import Bell, ClaimRequest
@@ -111,7 +111,8 @@ class Worker:
         elif result is not None or context.following:
             context.settlement = verdict.succeeded(context, result)
         self._done.append(context)
-        if len(self.shelf) <= self._low:
+        # If it was woken before, it has yet to look at what is done; waking it for every message is dear.
+        if not self._wake.is_set() and len(self.shelf) <= self._low:
             self.wake()
 
     def _report_budget(self, context: Context, problem: BudgetSpent) -> None:
@@ -230,7 +231,7 @@ class Worker:
     def _claim(self, request: ClaimRequest) -> bool:
         """Settles what is ready and claims, in one transaction where that is possible."""
         ready = self.outbox.settle_first(self.ledger.ready(time.monotonic(), everything=self.ledger.unfinished == 0))
-        request.ack = [settlement_of(context) for context in ready]
+        request.ack = settlements_of(ready)
         request.alone = self._solitary is None and self._solitude.take()
         lost: list[Any] = []
         self.hf._claiming.begin(request)
@@ -242,12 +243,12 @@ class Worker:
                 self._solitude.give_back()
             raise
         self.outbox.settled(ready, lost)
-        contexts = [self._make_context(self, claim, started) for claim in claims]
-        self._note_time(contexts)
+        make_context = self._make_context
+        contexts = [make_context(self, claim, started) for claim in claims]
+        self._note_time([context for context in contexts if context.claim.channel.spec.max_time is not None])
         self._keep_apart(contexts, request)
-        for channel in request.channels:
-            mine = [context for context in contexts if context.claim.channel is channel]
-            self.ledger.open(mine, request.term(channel) / 1_000_000, started)
+        terms = {channel.group: request.term(channel) / 1_000_000 for channel in request.channels}
+        self.ledger.open(contexts, terms, started)
         self.shelf.put(contexts)
         return bool(contexts)
 
@@ -260,7 +261,7 @@ class Worker:
 
     def _keep_apart(self, contexts: list[Context], request: ClaimRequest) -> None:
         """A process holds at most one message on its last attempt, so that a crash ends at most one of them."""
-        last = [context for context in contexts if _is_last(context)]
+        last = [context for context in contexts if context.claim.member is None and _is_last(context)]
         if last:
             self._solitary = last[0]
         elif request.alone:
@@ -352,5 +353,5 @@ class Worker:
 
 
 def _is_last(context: Context) -> bool:
-    """Whether it is a message in trouble, on its last attempt."""
-    return context.claim.member is None and context.attempt > 1 and context.attempt >= context.max_attempts
+    """Whether a message in trouble is on its last attempt."""
+    return context.attempt > 1 and context.attempt >= context.max_attempts
