@@ -184,6 +184,7 @@ def consume(hf: Watched) -> None:
     events: list[Any] = []
     hf.on(RuntimeEvent, events.append)
     hf.around_execute(lambda context, proceed: proceed())
+    hf.around_enqueue(lambda outgoing, proceed: proceed())
 
     @hf.consumer("worked", empty="terminate")
     def work(message: Message, context: Context) -> str:
