@@ -57,6 +57,8 @@ class Beats:
                 self._tell_all()
             except HoldfastError as problem:
                 log.warning("consumers could not be told of: %s", problem)
+            except Exception:
+                log.exception("consumers could not be told of")
             self._progress.clear()
             if self._progress.wait(BEAT_EVERY) and not self._over:
                 time.sleep(PROGRESS_EVERY)

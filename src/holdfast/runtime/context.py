@@ -45,6 +45,7 @@ class Context:
     took = 0.0
     stopped_at = 0.0
     settled = False
+    ended = False
     hand: Hand | None = None
     stop: Stop | None = None
     settlement: Settlement | None = None
@@ -176,24 +177,18 @@ class Context:
         return timeout is not None and now >= self.started + timeout
 
     def halt(self, stop: Stop) -> None:
-        """Tells the handler to stop; once."""
+        """Tells the handler to stop; once, and not if it has ended."""
         with _callbacks:
-            if self.stop is not None:
+            if self.stop is not None or self.ended:
                 return
             self.stop = stop
             self.stopped_at = time.monotonic()
             callbacks = list(self._callbacks)
         self._worker.stopped(self, stop)
-        for callback in callbacks:
-            self._call_back(callback)
+        if callbacks:  # Whoever says stop has others to look after, and callbacks may take their time.
+            threading.Thread(target=_call_all, args=(callbacks,), name="holdfast-cancel", daemon=True).start()
         if self.hand is not None:
             self.hand.interrupt(self)
-
-    def _call_back(self, callback: Callable[[], object]) -> None:
-        try:
-            callback()
-        except Exception:
-            log.exception("an on_cancel callback of %s failed", self.claim)
 
     def now(self) -> int:
         """About what the database's clock shows, whatever this computer's does."""
@@ -202,3 +197,11 @@ class Context:
     def work(self) -> Work:
         """What is being done, for the list of consumers."""
         return Work(self.claim.message.id, self.queue, self.attempt, self.claim.lease.since, self._progress)
+
+
+def _call_all(callbacks: list[Callable[[], object]]) -> None:
+    for callback in callbacks:
+        try:
+            callback()
+        except Exception:
+            log.exception("a callback for the end of a handler failed")

@@ -26,22 +26,18 @@ class Hand:
         self.abandoned = False
         self.lock = threading.Lock()
 
-    def begin(self, context: Context) -> bool:
-        """From here on it may be interrupted, or given up. False if it was told to stop before."""
+    def begin(self, context: Context) -> None:
+        """From here on it may be interrupted, or given up. Raises `Interrupted` if it was told to stop before."""
         context.started = time.monotonic()
         context.hand = self
         self.current = context
-        if context.stop is None:
-            return True
-        if self.let_go():
-            self.worker.skip(context)
-        return False
+        if context.stop is not None:
+            raise Interrupted
 
-    def let_go(self) -> bool:
-        """Ends the work; False if this hand was given up meanwhile, so that the outcome no longer counts."""
+    def let_go(self) -> None:
+        """Ends the work; from here on it cannot be given up any more."""
         with self.lock:
             self.current = None
-            return not self.abandoned
 
     def interrupt(self, context: Context) -> None:
         """Makes the handler stop, if it still runs."""
@@ -84,24 +80,28 @@ class ThreadHand(Hand):
     def _run(self) -> None:
         take = self.worker.shelf.take
         while not self.abandoned and (context := take()) is not None:
-            self._work(context)
+            if context.stop is None:
+                self._work(context)
+            else:
+                self.worker.skip(context)
 
     def _work(self, context: Context) -> None:
-        if not self.begin(context):
-            return
         result: Any = None
         problem: BaseException | None = None
         try:
-            result = self.worker.call(context)
-            mine = self.let_go()
+            try:
+                self.begin(context)
+                result = self.worker.call(context)
+            finally:
+                self.let_go()
         except BaseException as raised:
             problem = raised
-            mine = self.let_go()
+            self.let_go()  # An interrupt may have arrived before the first time was through.
         if self._interrupted:
             self._interrupted = False
             if not isinstance(problem, Interrupted):
                 self._absorb()
-        if mine:
+        if not self.abandoned:
             self.worker.finished(context, result, problem)
 
     def _absorb(self) -> None:

@@ -46,34 +46,22 @@ class Ledger:
         self.unfinished = 0
 
     def open(self, contexts: Sequence[Context], terms: Mapping[int, float], claimed: float) -> None:
-        """New claims; `terms` is how long leases last, by group."""
-        last: Lease | None = None
-        for context in contexts:
-            lease = context.claim.lease
-            if lease is not last:
-                last, held = lease, self._opened(lease, terms[lease.group], claimed)
-            held.contexts.append(context)
-            held.left += 1
+        """New claims. `terms` is how long a lease of each group lasts."""
+        for lease, mine in _by_lease(contexts):
+            held = self._held[id(lease)] = Held(lease, terms[lease.group], claimed)
+            held.contexts = mine
+            held.left = len(mine)
         self.unfinished += len(contexts)
 
-    def _opened(self, lease: Lease, term: float, claimed: float) -> Held:
-        held = self._held.get(id(lease))
-        if held is None:
-            held = self._held[id(lease)] = Held(lease, term, claimed)
-        return held
-
-    def end(self, contexts: Iterable[Context], now: float) -> None:
+    def end(self, contexts: Sequence[Context], now: float) -> None:
         """Their handlers are done, or never began."""
-        last: Lease | None = None
-        for context in contexts:
-            lease = context.claim.lease
-            if lease is not last:
-                last, held = lease, self._held[id(lease)]
-                if not held.ended:
-                    held.first_ended = now
-            held.ended.append(context)
-            held.left -= 1
-            self.unfinished -= 1
+        for lease, mine in _by_lease(contexts):
+            held = self._held[id(lease)]
+            if not held.ended:
+                held.first_ended = now
+            held.ended += mine
+            held.left -= len(mine)
+        self.unfinished -= len(contexts)
 
     def ready(self, now: float, everything: bool) -> list[Context]:
         """What is to be settled now: runs that are through, and what has waited long enough for the rest of its run."""
@@ -84,15 +72,15 @@ class Ledger:
             for context in held.ended
         ]
 
-    def settled(self, contexts: Sequence[Context]) -> None:
+    def settled(self, contexts: Iterable[Context]) -> None:
         """They are settled, or lost."""
-        for context in contexts:
-            context.settled = True
-        for key in {id(context.claim.lease) for context in contexts}:
-            held = self._held[key]
+        for lease, mine in _by_lease(contexts):
+            for context in mine:
+                context.settled = True
+            held = self._held[id(lease)]
             held.ended = [context for context in held.ended if not context.settled]
             if not held.ended and held.left == 0:
-                del self._held[key]
+                del self._held[id(lease)]
 
     def due(self, now: float) -> float | None:
         """Seconds until something has waited long enough; None if nothing waits."""
@@ -102,3 +90,15 @@ class Ledger:
     def held(self) -> list[Held]:
         """All leases, for those who renew them and watch over them."""
         return list(self._held.values())
+
+
+def _by_lease(contexts: Iterable[Context]) -> Iterable[tuple[Lease, list[Context]]]:
+    """In groups. Most share a lease with the one before."""
+    found: dict[int, tuple[Lease, list[Context]]] = {}
+    before: Lease | None = None
+    for context in contexts:
+        lease = context.claim.lease
+        if lease is not before:
+            before, mine = lease, found.setdefault(id(lease), (lease, []))[1]
+        mine.append(context)
+    return found.values()

@@ -76,9 +76,10 @@ class LoopHand(Hand):
         try:
             while not self.abandoned:
                 context = shelf.take_now()
-                if context is not None:
-                    if self.begin(context):
-                        await self._work(context)
+                if context is not None and context.stop is not None:
+                    self.worker.skip(context)
+                elif context is not None:
+                    await self._work(context)
                 elif shelf.closed:
                     return
                 else:
@@ -92,22 +93,26 @@ class LoopHand(Hand):
     async def _work(self, context: Context) -> None:
         result: Any = None
         problem: BaseException | None = None
+        assert self._task is not None, "it is running"
         try:
+            self.begin(context)
             result = await self.worker.call(context)
         except asyncio.CancelledError as cancelled:
-            if context.stop is None:
+            if context.stop is None and self._task.cancelling():
                 self._hand_back(context)  # Someone else ends the whole loop.
                 raise
-            assert self._task is not None, "it is running"
-            self._task.uncancel()
             problem = cancelled
         except BaseException as raised:
             problem = raised
-        if self.let_go():
+        self.let_go()
+        while self._task.cancelling():
+            self._task.uncancel()
+        if not self.abandoned:
             self.worker.finished(context, result, problem)
 
     def _hand_back(self, context: Context) -> None:
-        if self.let_go():
+        self.let_go()
+        if not self.abandoned:
             self.worker.cut_off(context)
 
 

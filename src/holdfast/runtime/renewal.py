@@ -63,7 +63,15 @@ class Rounds:
     def _run(self) -> None:
         wait = TICK
         while not self._over.wait(wait):
-            wait = min(TICK, max(0.005, self.round(time.monotonic()) * self._part))
+            wait = min(TICK, max(0.005, self._round_safely() * self._part))
+
+    def _round_safely(self) -> float:
+        """Whatever goes wrong with one worker, the leases of the others have to be kept."""
+        try:
+            return self.round(time.monotonic())
+        except Exception:
+            log.exception("a round of %s failed", self._thread.name)
+            return TICK
 
 
 class Renewal(Rounds):
@@ -75,6 +83,8 @@ class Renewal(Rounds):
     def round(self, now: float) -> float:
         shortest = 1.0
         for worker in self._workers():
+            if worker.ended.is_set():  # What it still holds, nobody will ever settle.
+                continue
             due = defaultdict(list)
             for held in worker.ledger.held():
                 shortest = min(shortest, held.term)
@@ -85,8 +95,8 @@ class Renewal(Rounds):
         return shortest
 
     def _renew(self, worker: Worker, leases: list[Held], term: float) -> None:
-        """One claim stands for all that share its lease."""
-        chosen = [(held, unsettled[0]) for held in leases if (unsettled := held.unsettled())]
+        """Every claim is asked for: one that was canceled, or is just being settled, says nothing of others."""
+        chosen = [(held, context) for held in leases for context in held.unsettled()]
         started = time.monotonic()
         claims = [context.claim for _, context in chosen]
         try:
@@ -99,8 +109,7 @@ class Renewal(Rounds):
                 held.renewed = started
                 held.lease.until = until
             elif not context.settled:
-                for other in held.unsettled():
-                    other.halt(Stop.LOST)
+                context.halt(Stop.LOST)
 
 
 class Watch(Rounds):

@@ -109,6 +109,7 @@ class Worker:
 
     def finished(self, context: Context, result: Any, problem: BaseException | None) -> None:
         """A handler has ended; its outcome is settled soon."""
+        context.ended = True
         context.took = time.monotonic() - context.started
         if problem is not None:
             context.settlement = verdict.failed(self.consumer, context, problem)
@@ -179,14 +180,16 @@ class Worker:
             self.ended.set()
 
     def _turn_safely(self, bell: Bell) -> bool:
+        """Whatever goes wrong, there are handlers that run and outcomes to store: it goes on."""
         try:
             goes_on = self._turn(bell)
             self._troubles = 0
-        except HoldfastError as problem:
+        except Exception as problem:
             self._troubles += 1
             if self._troubles == 1:
-                log.warning("consumer %s: %s; it goes on as soon as it can", self.consumer.name, problem)
-            self._wake.wait(min(LONGEST_REST, 0.1 * 2**self._troubles))
+                unexpected = None if isinstance(problem, HoldfastError) else problem
+                log.warning("consumer %s: %s; it goes on", self.consumer.name, problem, exc_info=unexpected)
+            self._wake.wait(min(LONGEST_REST, 0.1 * 2 ** min(self._troubles, 10)))
             return not (self._stopping and time.monotonic() > self._grace_ends)
         return goes_on
 
@@ -247,15 +250,22 @@ class Worker:
         self.outbox.settled(ready, lost)
         make = self._context_class()
         contexts = [make(self, claim, started) for claim in claims]
-        if any(channel.spec.max_time is not None for channel in request.channels):
-            self._note_time(contexts)
         self._keep_apart(contexts, request)
         self.ledger.open(contexts, {one.group: request.term(one) / 1_000_000 for one in request.channels}, started)
+        if any(channel.spec.max_time is not None for channel in request.channels):
+            self._note_time(contexts)
         self.shelf.put(contexts)
         return bool(contexts)
 
     def _note_time(self, contexts: list[Context]) -> None:
         """Where a queue limits the time of all attempts together, each claim knows what is left of it."""
+        try:
+            self._note_begin(contexts)
+        except HoldfastError:
+            self.shelf.put(contexts)  # They are ours, whatever is known of their time.
+            raise
+
+    def _note_begin(self, contexts: list[Context]) -> None:
         for context, begun in zip(contexts, effort.begin(self.hf, [one.claim for one in contexts]), strict=True):
             if begun is not None:
                 context.begun = begun
@@ -263,10 +273,10 @@ class Worker:
 
     def _keep_apart(self, contexts: list[Context], request: ClaimRequest) -> None:
         """A process holds at most one message on its last attempt, so that a crash ends at most one of them."""
-        last = [context for context in contexts if _is_last(context)]
-        if last:
-            self._solitary = last[0]
-        elif request.alone:
+        if not request.alone:
+            return
+        self._solitary = next((context for context in contexts if _is_last(context)), None)
+        if self._solitary is None:
             self._solitude.give_back()
 
     def _wait_for_hands(self) -> None:

@@ -60,6 +60,8 @@ class Keeper:
                     wait = PAUSE
             except HoldfastError as problem:
                 log.warning("maintenance: %s; it goes on as soon as it can", problem)
+            except Exception:
+                log.exception("maintenance failed; it goes on")
         if leads:
             self._step_down()
 

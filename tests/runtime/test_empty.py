@@ -1,0 +1,152 @@
+"""An empty queue: looked at now and then, slept over until someone rings, or the end."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from holdfast import Holdfast, Message
+from holdfast.events import ConsumerStopped
+from holdfast.runtime.runner import Runner
+from tests.acceptance.children import Family
+from tests.runtime.steps import PATIENCE, Calls, until
+
+Connect = Callable[..., Holdfast]
+
+
+def declare(hf: Holdfast, *queues: str, **options: Any) -> Calls:
+    seen = Calls()
+
+    @hf.consumer(*queues, name="handler", **options)
+    def handler(message: Message) -> None:
+        seen.note((message.body, time.time()))
+
+    return seen
+
+
+class Meter:
+    """Counts every call of a client's store, whatever it is."""
+
+    def __init__(self, hf: Holdfast) -> None:
+        self.calls: list[str] = []
+        for role in ("messages", "reads", "crew", "leaders", "upkeep", "channels", "efforts", "seats"):
+            setattr(hf.store, role, self._metered(getattr(hf.store, role), role))
+
+    def _metered(self, role: Any, name: str) -> Any:
+        meter = self
+
+        class Metered:
+            def __getattr__(self, verb: str) -> Any:
+                meter.calls.append(f"{name}.{verb}")
+                return getattr(role, verb)
+
+        return Metered()
+
+
+def asleep(runner: Runner) -> None:
+    until(lambda: all(worker.state == "hibernating" for worker in runner.workers), "sleep")
+
+
+def statements(url: str) -> int:
+    """How many transactions PostgreSQL has seen in this database; looking from another one."""
+    with psycopg.connect(url.rpartition("/")[0] + "/postgres", autocommit=True) as observer:
+        observer.execute("SELECT pg_stat_force_next_flush()")
+        found = observer.execute(
+            "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = %s", [url.rpartition("/")[2]]
+        ).fetchone()
+        assert found is not None
+        return int(found[0])
+
+
+def test_who_hibernates_asks_the_database_nothing(hf: Holdfast, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the consumer, not its beats, not the maintenance of its process; and it is there when someone rings."""
+    monkeypatch.setattr("holdfast.runtime.beats.BEAT_EVERY", 0.2)
+    seen = declare(hf, "q", empty="hibernate")
+    meter = Meter(hf)
+    with hf.running() as runner:
+        asleep(runner)
+        time.sleep(1.5)  # The last beat, which says that it sleeps, and what maintenance had begun.
+        meter.calls.clear()
+        before = statements(url) if url.startswith("postgres") else 0
+        time.sleep(3)
+        assert meter.calls == []
+        if url.startswith("postgres"):
+            assert statements(url) == before
+        hf.enqueue("q", 1)
+        seen.wait(1)
+        assert meter.calls != [], "it counts"
+
+
+@pytest.mark.parametrize("empty", ["poll", "hibernate"])
+def test_it_is_woken_by_an_enqueue_from_another_process(family: Family, hf: Holdfast, url: str, empty: str) -> None:
+    seen = declare(hf, "q", empty=empty)
+    sender = family.start("puppet", url=url, queue="q")
+    sender.ask("send", value="first")
+    with hf.running() as runner:
+        seen.wait(1)
+        until(lambda: runner.workers[0].state in ("idle", "hibernating"))
+        delays = []
+        for number in range(5):
+            time.sleep(0.15)
+            sender.ask("send", value=f"{number}")
+            sent = time.time()
+            delays.append(seen.wait(number + 2)[-1][1] - sent)
+        assert sorted(delays)[2] < 0.1, f"seconds after the send had returned: {delays}"
+
+
+def test_terminate_is_the_end_and_no_crash(hf: Holdfast) -> None:
+    seen, reasons = declare(hf, "q", empty="terminate"), Calls()
+    hf.on(ConsumerStopped, lambda event: reasons.note(event.reason))
+    hf.enqueue_many("q", range(50))
+    hf.run()
+    assert len(seen.seen) == 50
+    assert reasons.seen == ["empty"]
+    assert hf.stats("q").queue_depth + hf.stats("q").processing == 0
+
+
+def test_terminate_may_be_the_queues_own_wish(hf: Holdfast) -> None:
+    hf.queue("q", empty="terminate")
+    seen = declare(hf, "q")
+    hf.enqueue("q", 1)
+    hf.run()
+    assert len(seen.seen) == 1
+
+
+def test_terminate_waits_for_what_is_in_hand_and_not_for_what_is_due_later(hf: Holdfast) -> None:
+    seen = declare(hf, "q", empty="terminate")
+    hf.enqueue("q", "later", delay=3600)
+    hf.enqueue("q", "now")
+    hf.run()
+    assert [body for body, _ in seen.seen] == ["now"]
+    assert hf.stats("q").waiting == 1
+
+
+def test_each_queue_has_its_own_wish(hf: Holdfast) -> None:
+    """The one is left for good when it is empty, the other goes on."""
+    seen = declare(hf, "a", "b", empty={"a": "terminate", "b": "poll"})
+    hf.enqueue("a", 1)
+    with hf.running() as runner:
+        seen.wait(1)
+        until(lambda: runner.workers[0].attachments.queues == ["b"])
+        hf.enqueue("a", 2)
+        hf.enqueue("b", 3)
+        assert [body for body, _ in seen.wait(2)] == [1, 3]
+    assert hf.stats("a").pending == 1
+
+
+def test_one_that_ends_leaves_the_others_at_work(hf: Holdfast) -> None:
+    seen, other = declare(hf, "q", empty="terminate"), Calls()
+    hf.consumer("other", name="other")(lambda message: other.note(message.body))
+    hf.enqueue("q", 1)
+    running = threading.Thread(target=hf.run)
+    running.start()
+    seen.wait(1)
+    until(lambda: hf._runner and hf._runner.workers[0].ended.is_set())
+    hf.enqueue("other", 2)
+    assert other.wait(1) == [2]
+    hf.stop()
+    running.join(PATIENCE)
+    assert not running.is_alive()

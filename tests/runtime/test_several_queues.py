@@ -1,0 +1,173 @@
+"""A consumer of several queues: whose turn it is, what is attached while it runs, and what it must be able to do."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast, InvalidInput, Message
+from holdfast.runtime.context import Context
+from tests.runtime.steps import Calls, until
+
+Connect = Callable[..., Holdfast]
+
+
+def order_of(hf: Holdfast, queues: dict[str, int], **options: Any) -> list[str]:
+    """The queues of all messages, in the order in which a consumer has them."""
+    seen = Calls()
+
+    @hf.consumer(*queues, **options)
+    def handler(message: Message, context: Context) -> None:
+        seen.note(context.queue)
+
+    for queue, count in queues.items():
+        hf.enqueue_many(queue, range(count))
+    with hf.running():
+        return seen.wait(sum(queues.values()))
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Consumers tell of themselves without delay."""
+    monkeypatch.setattr("holdfast.runtime.beats.BEAT_EVERY", 0.05)
+
+
+@pytest.fixture
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn is one message: shares can be counted exactly."""
+    monkeypatch.setattr("holdfast.core.pace.MOST_AHEAD", 0)
+
+
+@pytest.mark.usefixtures("one_by_one")
+def test_round_robin_gives_every_queue_its_turn(hf: Holdfast) -> None:
+    order = order_of(hf, {"a": 60, "b": 60, "c": 60})
+    for start in range(0, 180, 3):
+        assert sorted(order[start : start + 3]) == ["a", "b", "c"]
+
+
+@pytest.mark.usefixtures("one_by_one")
+def test_weights_are_shares(hf: Holdfast) -> None:
+    """Over 1,000 messages, as long as both have some."""
+    order = order_of(hf, {"a": 900, "b": 300}, policy="weighted", weights={"a": 3})
+    assert 740 <= Counter(order[:1000])["a"] <= 760
+    assert "b" in order[:8], "it is spread evenly"
+
+
+@pytest.mark.usefixtures("one_by_one")
+def test_strict_finishes_the_first_queue_first(hf: Holdfast) -> None:
+    assert order_of(hf, {"a": 100, "b": 100}, policy="strict") == ["a"] * 100 + ["b"] * 100
+
+
+@pytest.mark.usefixtures("one_by_one")
+def test_random_starves_nobody(hf: Holdfast) -> None:
+    order = order_of(hf, {"a": 300, "b": 300}, policy="random")
+    assert 90 <= Counter(order[:300])["a"] <= 210
+    assert order[:20] != ["a"] * 20
+
+
+@pytest.mark.parametrize("policy", ["round_robin", "weighted", "random"])
+def test_a_small_queue_beside_a_long_one_does_not_starve(hf: Holdfast, policy: str) -> None:
+    """With as much claimed ahead as the pace allows."""
+    order = order_of(hf, {"long": 3000, "small": 5}, policy=policy)
+    assert max(place for place, queue in enumerate(order) if queue == "small") < 2500
+
+
+# --- while it runs ----------------------------------------------------------------------------------------------------
+
+
+def declare(hf: Holdfast, *queues: str, **options: Any) -> Calls:
+    seen = Calls()
+
+    @hf.consumer(*queues, name="handler", **options)
+    def handler(message: Message, context: Context) -> None:
+        seen.note((context.queue, message.body))
+
+    return seen
+
+
+def test_queues_are_attached_and_detached_while_it_runs(hf: Holdfast, connect: Connect) -> None:
+    other, seen = connect(), declare(hf, "a")
+    other.enqueue("b", 1)
+    with hf.running():
+        other.enqueue("a", 1)
+        assert seen.wait(1) == [("a", 1)]
+        other.attach("handler", "b")
+        assert seen.wait(2)[1:] == [("b", 1)]
+        other.detach("handler", "a")
+        until(lambda: queues_seen(hf) == ["b"], "it has noticed")
+        other.enqueue("a", 2)
+        other.enqueue("b", 2)
+        assert seen.wait(3)[2:] == [("b", 2)]
+    assert hf.stats("a").pending == 1
+
+
+def queues_seen(hf: Holdfast) -> list[str]:
+    return [queue for one in hf.consumers() for queue in one.queues]
+
+
+def test_what_was_attached_outlives_a_restart(hf: Holdfast, connect: Connect) -> None:
+    declare(hf, "a")
+    with hf.running():
+        hf.attach("handler", "b")
+        hf.detach("handler", "a")
+    again = connect()
+    seen = declare(again, "a")
+    again.enqueue("a", 1)
+    again.enqueue("b", 1)
+    with again.running():
+        assert seen.wait(1) == [("b", 1)]
+    assert again.stats("a").pending == 1
+
+
+@pytest.mark.parametrize("queues", [["a"], []], ids=["one", "none"])
+def test_a_hibernating_consumer_is_woken_by_an_attachment(hf: Holdfast, connect: Connect, queues: list[str]) -> None:
+    other = connect()
+    seen = declare(hf, *queues, empty="hibernate" if queues else None)
+    other.enqueue("b", 1)
+    with hf.running() as runner:
+        until(lambda: runner.workers[0].state == "hibernating")
+        other.attach("handler", "b")
+        assert seen.wait(1) == [("b", 1)]
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+
+def test_who_lacks_a_label_does_not_start(hf: Holdfast) -> None:
+    hf.queue("gpu", requires={"gpu": "yes"})
+    declare(hf, "gpu", labels={"gpu": "no"})
+    with pytest.raises(InvalidInput, match="requires gpu=yes"), hf.running():
+        pass
+
+
+def test_a_queue_that_requires_more_is_left_alone(hf: Holdfast, connect: Connect) -> None:
+    """Attached later, to a consumer that lacks the label; one that has it takes the message."""
+    hf.queue("gpu", requires={"gpu": "yes"})
+    seen = declare(hf, "a")
+    hf.enqueue("gpu", 1)
+    with hf.running():
+        hf.attach("handler", "gpu")
+        until(lambda: "gpu" in queues_seen(hf), "it has noticed")
+        hf.enqueue("a", 1)
+        assert seen.wait(1) == [("a", 1)]
+        assert hf.stats("gpu").pending == 1
+        other = connect()
+        able = declare(other, "a", labels={"gpu": "yes"})
+        with other.running():
+            assert able.wait(1) == [("gpu", 1)]
+    assert seen.seen == [("a", 1)]
+
+
+def test_a_label_that_is_required_later_counts(hf: Holdfast) -> None:
+    seen = declare(hf, "a", "b")
+    with hf.running():
+        hf.enqueue("b", 1)
+        seen.wait(1)
+        hf.queue("a", requires={"gpu": "yes"})
+        hf.enqueue("b", 2)
+        seen.wait(2)  # A claim that was on its way then does not count.
+        hf.enqueue("a", 1)
+        hf.enqueue("b", 3)
+        assert seen.wait(3)[2] == ("b", 3)
+    assert seen.seen == [("b", 1), ("b", 2), ("b", 3)]

@@ -1,0 +1,349 @@
+"""A handler's time: one attempt's, all attempts', and what it may spend. Who does not stop when told to is given up."""
+
+import asyncio
+import threading
+import time
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast, Message, State
+from holdfast.events import HandlerStopped
+from holdfast.runtime import renewal
+from holdfast.runtime.context import Context
+from holdfast.runtime.runner import Runner
+from holdfast.runtime.stops import Interrupted, Stop
+from tests.runtime.steps import PATIENCE, Calls, ended, until
+
+
+def status_of(hf: Holdfast, message_id: str) -> Any:
+    found = hf.status(message_id)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_a_handler_is_stopped_at_its_timeout(hf: Holdfast, kind: str) -> None:
+    hf.queue("q", max_attempts=1)
+    took, told = Calls(), Calls()
+    hf.on(HandlerStopped, told.note)
+
+    def plain(message: Message) -> None:
+        started = time.monotonic()
+        try:
+            while True:
+                time.sleep(0.001)
+        finally:
+            took.note(time.monotonic() - started)
+
+    async def awaited(message: Message) -> None:
+        started = time.monotonic()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            took.note(time.monotonic() - started)
+
+    hf.consumer("q", name="handler", timeout=0.3)(plain if kind == "def" else awaited)
+    sent = hf.enqueue("q", 1)
+    with hf.running():
+        assert ended(hf, sent.id) is State.DEAD
+    assert 0.3 <= took.seen[0] < 3.0
+    assert hf.dead_letters("q")[0].error == "timed out after 0.3 s"
+    assert [event.reason for event in told.seen] == ["timed out"]
+
+
+def test_its_neighbours_in_the_run_are_not_touched(hf: Holdfast) -> None:
+    hf.queue("q", backoff=3600)
+    calls = Calls()
+
+    @hf.consumer("q", timeout=0.3)
+    def handler(message: Message, context: Context) -> None:
+        calls.note((message.body, context.attempt))
+        while message.body == "slow":
+            time.sleep(0.001)
+
+    hf.enqueue_many("q", range(500))
+    receipts = hf.enqueue_many("q", [*range(20), "slow", *range(20, 40)])
+    with hf.running():
+        until(lambda: hf.stats("q").waiting == 1 and hf.stats("q").pending + hf.stats("q").processing == 0)
+    assert {(status_of(hf, one.id).state, status_of(hf, one.id).attempts) for one in receipts[:20] + receipts[21:]} == {
+        (State.SUCCEEDED, 1)
+    }
+    assert (status_of(hf, receipts[20].id).state, status_of(hf, receipts[20].id).attempts) == (State.PENDING, 1)
+    assert sorted(calls.seen, key=str) == sorted([(body, 1) for body in [*range(500), *range(40), "slow"]], key=str)
+
+
+def test_who_notices_by_itself_may_still_succeed(hf: Holdfast) -> None:
+    @hf.consumer("q", timeout=0.2)
+    def handler(message: Message, context: Context) -> str:
+        noticed = threading.Event()
+        context.on_cancel(noticed.set)
+        try:
+            while True:
+                time.sleep(0.001)
+        except BaseException:
+            assert context.cancelled
+            assert noticed.wait(PATIENCE)
+            return "half of it"
+
+    sent = hf.enqueue("q", 1)
+    with hf.running():
+        assert ended(hf, sent.id) is State.SUCCEEDED
+    assert status_of(hf, sent.id).result == "half of it"
+
+
+@pytest.mark.parametrize("kind", ["swallows", "sleeps", "swallows, async"])
+def test_a_handler_that_does_not_stop_is_given_up(hf: Holdfast, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Another hand takes over; the late outcome does not count."""
+    monkeypatch.setattr(renewal, "STUBBORN", 0.3)
+    hf.queue("q", max_attempts=1, lease=1)
+    leave, left, others = threading.Event(), threading.Event(), Calls()
+
+    def stubborn(message: Message) -> str:
+        if message.body == "other":
+            others.note(message.body)
+            return "done"
+        while not leave.is_set():
+            with suppress(Interrupted):
+                if kind == "sleeps":
+                    time.sleep(2.5)
+                    leave.set()
+                time.sleep(0.001)
+        left.set()
+        return "too late"
+
+    async def stubborn_too(message: Message) -> str:
+        if message.body == "other":
+            others.note(message.body)
+            return "done"
+        while not leave.is_set():
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+        left.set()
+        return "too late"
+
+    hf.consumer("q", name="handler", timeout=0.2)(stubborn_too if "async" in kind else stubborn)
+    sent = hf.enqueue("q", "stubborn")
+    with hf.running():
+        assert ended(hf, sent.id) is State.DEAD
+        hf.enqueue("q", "other")
+        others.wait(1)
+        assert not left.is_set(), "another hand has done it"
+        leave.set()
+        assert left.wait(PATIENCE)
+        hf.enqueue("q", "other")
+        others.wait(2)
+    status = status_of(hf, sent.id)
+    assert (status.state, status.result) == (State.DEAD, None)
+    assert status.history[0].error.startswith("timed out")
+
+
+def test_a_callback_that_fails_or_hangs_keeps_nobody_from_being_stopped(hf: Holdfast) -> None:
+    hf.queue("q", max_attempts=1)
+    calls, over = Calls(), threading.Event()
+
+    @hf.consumer("q", timeout=0.2, concurrency=2)
+    def handler(message: Message, context: Context) -> None:
+        if message.body == "fails":
+            context.on_cancel(lambda: 1 / 0)
+        else:
+            context.on_cancel(over.wait)
+        context.on_cancel(lambda: calls.note(message.body))
+        while True:
+            time.sleep(0.001)
+
+    sent = hf.enqueue_many("q", ["fails", "hangs"])
+    with hf.running():
+        for receipt in sent:
+            assert ended(hf, receipt.id) is State.DEAD
+        again = hf.enqueue("q", "fails")
+        assert ended(hf, again.id) is State.DEAD
+        over.set()
+        assert sorted(calls.wait(3)) == ["fails", "fails", "hangs"]
+
+
+def test_a_cancellation_of_its_own_is_a_failure_like_any_other(hf: Holdfast) -> None:
+    """A handler that awaits a task which somebody cancels, or cancels itself, does not take its hand along."""
+    hf.queue("q", max_attempts=2, backoff=0)
+    calls = Calls()
+
+    @hf.consumer("q")
+    async def handler(message: Message) -> None:
+        calls.note(message.body)
+        if message.body == "task":
+            task = asyncio.create_task(asyncio.sleep(3600))
+            asyncio.get_running_loop().call_soon(task.cancel)
+            await task
+        if message.body == "raise":
+            raise asyncio.CancelledError
+
+    bad = hf.enqueue_many("q", ["task", "raise"])
+    good = hf.enqueue("q", "good")
+    with hf.running():
+        for receipt in bad:
+            assert ended(hf, receipt.id) is State.DEAD
+        assert ended(hf, good.id) is State.SUCCEEDED
+    assert len(calls.seen) == 5
+    assert "CancelledError" in hf.dead_letters("q")[0].error
+
+
+def begin(hf: Holdfast, handler: Any) -> Runner:
+    """Runs it in one hand, whose lock a test may hold for a while although the hand's own methods need it."""
+    hf.consumer("q", name="handler")(handler)
+    runner = hf.running()
+    runner.start()
+    runner.workers[0].hands[0].lock = threading.RLock()  # type: ignore[assignment]
+    return runner
+
+
+def test_a_stop_at_the_very_moment_of_the_end_loses_no_outcome(hf: Holdfast) -> None:
+    """The handler has returned, and its hand is about to let go of it: the interrupt arrives just then."""
+    hf.queue("q", max_attempts=1)
+    begun, may_end = Calls(), threading.Event()
+
+    def handler(message: Message, context: Context) -> None:
+        begun.note(context)
+        assert may_end.wait(PATIENCE)
+
+    runner = begin(hf, handler)
+    sent = hf.enqueue("q", 1)
+    [context] = begun.wait(1)
+    with context.hand.lock:
+        may_end.set()
+        time.sleep(0.1)  # The hand waits for its lock by now.
+        context.halt(Stop.LEASE)
+    assert ended(hf, sent.id) in (State.SUCCEEDED, State.DEAD)
+    assert ended(hf, hf.enqueue("q", 2).id) is State.SUCCEEDED, "the hand works on"
+    assert runner.stop()
+
+
+def test_a_stop_just_before_the_begin_is_not_overheard(hf: Holdfast) -> None:
+    """The hand has looked whether it may begin, and the stop comes before it can be interrupted."""
+    hf.queue("q", backoff=0)
+    begun = Calls()
+
+    def handler(message: Message, context: Context) -> None:
+        begun.note((context.attempt, context.cancelled))
+
+    runner = begin(hf, handler)
+    worker = runner.workers[0]
+    with worker.hands[0].lock:
+        sent = hf.enqueue("q", 1)
+        [held] = until(worker.ledger.held)
+        until(lambda: held.contexts[0].hand is not None)
+        held.contexts[0].halt(Stop.LEASE)
+    assert ended(hf, sent.id) is State.SUCCEEDED
+    assert begun.seen == [(2, False)]
+    assert runner.stop()
+
+
+# --- all attempts together --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_the_time_of_all_attempts_together_is_limited(hf: Holdfast, kind: str) -> None:
+    hf.queue("q", max_time=0.6, max_attempts=100, backoff=0)
+    calls = Calls()
+
+    def plain(message: Message, context: Context) -> None:
+        calls.note(context.attempt)
+        if context.attempt == 1:
+            time.sleep(0.2)
+            raise RuntimeError("first")
+        while True:
+            time.sleep(0.001)
+
+    async def awaited(message: Message, context: Context) -> None:
+        calls.note(context.attempt)
+        if context.attempt == 1:
+            await asyncio.sleep(0.2)
+            raise RuntimeError("first")
+        await asyncio.sleep(3600)
+
+    hf.consumer("q", name="handler")(plain if kind == "def" else awaited)
+    started = time.monotonic()
+    sent = hf.enqueue("q", 1)
+    with hf.running():
+        assert ended(hf, sent.id) is State.DEAD
+        assert time.monotonic() - started >= 0.6
+    [letter] = hf.dead_letters("q")
+    assert calls.seen == [1, 2]
+    assert letter.error.startswith("gave up (max_time)")
+    assert letter.attempts == 2
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_who_spends_more_than_the_message_may_is_dead(hf: Holdfast, kind: str) -> None:
+    hf.queue("q", message_budget=10, backoff=0)
+    spent = Calls()
+
+    def plain(message: Message, context: Context) -> None:
+        for _ in range(3):
+            spent.note(context.spend(4))
+
+    async def awaited(message: Message, context: Any) -> None:
+        for _ in range(3):
+            spent.note(await context.spend(4))
+
+    hf.consumer("q", name="handler")(plain if kind == "def" else awaited)
+    sent = hf.enqueue("q", 1)
+    with hf.running():
+        assert ended(hf, sent.id) is State.DEAD
+    assert spent.seen == [4, 8]
+    [letter] = hf.dead_letters("q")
+    assert letter.error.startswith("gave up (message_budget)")
+    assert letter.attempts == 1
+
+
+def test_who_spends_more_than_the_queue_may_pauses_it_and_its_owner_is_told_once(hf: Holdfast) -> None:
+    hf.owner("anna")
+    hf.queue("q", budget=10, owner="anna")
+
+    @hf.consumer("q", concurrency=3)
+    def handler(message: Message, context: Context) -> None:
+        context.spend(4)
+
+    receipts = hf.enqueue_many("q", range(6))
+    with hf.running():
+        until(lambda: hf.is_paused("q") and hf.stats("q").processing == 0)
+        notices = until(lambda: hf.notices("anna"))
+    states = [status_of(hf, one.id).state for one in receipts]
+    assert states.count(State.SUCCEEDED) == 2
+    assert states.count(State.PENDING) == 4, "what was over the budget is back"
+    assert {status_of(hf, one.id).attempts for one in receipts if status_of(hf, one.id).state is State.PENDING} == {0}
+    assert [notice.kind for notice in notices] == ["budget"]
+
+
+def test_the_same_again_and_again_is_given_up(hf: Holdfast) -> None:
+    hf.queue("q", max_repeats=3)
+    done = Calls()
+
+    @hf.consumer("q")
+    def handler(message: Message, context: Context) -> None:
+        while True:
+            context.action("look at the same page")
+            done.note(1)
+
+    sent = hf.enqueue("q", 1)
+    with hf.running():
+        assert ended(hf, sent.id) is State.DEAD
+    assert len(done.seen) == 2
+    assert "max_repeats" in hf.dead_letters("q")[0].error
+
+
+def test_a_session_is_there_for_the_next_attempt(hf: Holdfast) -> None:
+    hf.queue("q", backoff=0)
+    seen = Calls()
+
+    @hf.consumer("q")
+    def handler(message: Message, context: Context) -> None:
+        seen.note(context.session)
+        if context.session is None:
+            context.session = "conversation 7"
+            raise RuntimeError("cut off")
+
+    sent = hf.enqueue("q", 1)
+    with hf.running():
+        assert ended(hf, sent.id) is State.SUCCEEDED
+    assert seen.seen == [None, "conversation 7"]
