@@ -170,7 +170,7 @@ hf.pool(job, min=1, max=1, max_crashes=2)
     )
     program = programs.start()
     soon(lambda: hf.notices(), "someone is told")
-    assert 'write it below `if __name__ == "__main__":`' in program.said
+    assert 'put hf.run() under  if __name__ == "__main__":' in program.said
     assert program.members == []
 
 
@@ -471,6 +471,25 @@ hf.pool(fit)
     assert "there is no key" in notice.error
     assert {one.consumer for one in hf.consumers()} == {"fit"}
     assert len(program.members) == 1
+
+
+def test_members_may_have_handlers_in_processes_of_their_own(hf: Holdfast, programs: Programs) -> None:
+    programs.write(
+        """
+@hf.consumer("jobs", isolation="process", concurrency=2)
+def job(message):
+    slowly(message, 1)
+
+hf.pool(job, min=1, max=1)
+"""
+    )
+    hf.enqueue_many("jobs", [0, 1])
+    program = programs.start()
+    soon(lambda: len(programs.log("begin")) == 2, "both have begun")
+    program.send_to_all(signal.SIGINT)
+    assert program.wait() == 0
+    assert programs.done() == once(2)
+    assert not {one.pid for one in programs.log("end")} & {program.process.pid, *program.members}
 
 
 def test_drones_are_found_by_their_client(hf: Holdfast, programs: Programs) -> None:

@@ -66,7 +66,8 @@ def test_what_is_paused_or_blocked_is_no_load(hf: Holdfast, clock: FakeClock) ->
     hf.queue("ordered", ordering="per_key", on_dead="block")
     hf.enqueue_many("ordered", [1, 2], key="k")
     claim_one(hf, "ordered").dead_letter("no")
-    assert hf.stats("ordered").pending == 1
+    hf.enqueue("ordered", 3, key="other", delay=60)
+    assert (hf.stats("ordered").pending, hf.stats("ordered").waiting) == (1, 1)
     hf.enqueue("q", 1)
     hf.pause("q")
     clock.advance(5)

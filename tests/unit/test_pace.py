@@ -39,7 +39,7 @@ def test_there_is_a_most() -> None:
 def test_it_grows_by_doubling() -> None:
     pace = Pace()
     pace.note(0.0, 100)
-    assert [pace.ahead(1, 30.0) for _ in range(6)] == [16, 48, 112, 240, 496, 500]
+    assert [pace.ahead(1, 30.0) for _ in range(6)] == [16, 48, 112, 240, 496, MOST_AHEAD]
 
 
 def test_one_slow_message_is_believed_at_once_and_quick_ones_little_by_little() -> None:

@@ -37,7 +37,8 @@ def names(kind: type) -> list[str]:
 
 def script() -> str | None:
     """The file of the program that was started; None if it was typed."""
-    path = getattr(sys.modules["__main__"], "__file__", None)
+    known = sys.modules.get(SCRIPT, sys.modules["__main__"])  # In a process of a pool it has its other name.
+    path = getattr(known, "__file__", None)
     return None if path is None else os.path.abspath(path)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -46,15 +45,6 @@ def located(address: Address) -> Consumer:
         f"{module}.{address.place} has no consumer {address.consumer!r} here, and members of a pool are processes of "
         "their own that must find it there: declare it whenever the module is imported"
     )
-
-
-def refuse_import() -> None:
-    """A member's process imports the program before it works; what would start everything again must not be run."""
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
-        raise InvalidInput(
-            "hf.run() was called while a process of a pool imports this program: "
-            'write it below `if __name__ == "__main__":`'
-        )
 
 
 def _modules(consumer: Consumer) -> Iterator[str]:

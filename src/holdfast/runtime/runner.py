@@ -15,7 +15,6 @@ from holdfast.runtime import starting
 from holdfast.runtime.beats import Beats
 from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.hands import Hand, ThreadHand
-from holdfast.runtime.locating import refuse_import
 from holdfast.runtime.maintenance.keeper import Keeper
 from holdfast.runtime.preflight import fit
 from holdfast.runtime.renewal import Renewal, Watch
@@ -72,7 +71,7 @@ class Runner:
     def start(self) -> None:
         """Begins to work, in threads."""
         starting.refuse_in_a_cell()
-        refuse_import()
+        starting.refuse_in_a_member()
         self.hf._book.open()
         _refuse_missing_labels(self.hf, self._consumers)
         self._consumers = fit(self._consumers)
