@@ -178,7 +178,7 @@ class Operating(Budgeting, Scheduling):
 
     def sweep(self, queue: str) -> int:
         """Takes back leases that ended in silence, ends messages past their time, and removes what was kept long enough
-        (history, results, idempotency keys, dead letters); how much it found to do, of which one call does a bounded part.
+        (history, results, idempotency keys, dead letters); how much it did. One call does a bounded part of it.
 
         Every client that claims does this by itself, now and then; calling it is never needed and always safe.
         """

@@ -10,6 +10,7 @@ from typing import Any
 from holdfast import Claim, Holdfast, Message
 from holdfast.events import MessageEvent, MessageFailed, MessageLost, MessageSucceeded
 from holdfast.runtime.context import Context
+from holdfast.runtime.maintenance import keeper
 from tests.acceptance.history import Log
 from tests.acceptance.working import Orders, is_drained
 
@@ -25,11 +26,14 @@ def consumer(
     grace: float = 30.0,
     patience: float = 60.0,
     shift: float = 0.0,
+    term: float | None = None,
     **options: Any,
 ) -> None:
     """Runs until a signal; or until there are no more orders and nothing is left in the queue."""
     if shift:
         shift_clock(shift)
+    if term is not None:
+        keeper.TERM = term
     with Holdfast(url, worker=worker, sweep_every=0.1, patience=patience) as hf:
         records = Records(log, hf)
         hf.consumer(queue, name="handler", **options)(records.handle)
@@ -50,9 +54,10 @@ def stop_when_drained(hf: Holdfast, queue: str) -> None:
     orders = Orders()
     for _ in orders:
         pass
-    while not is_drained(hf, queue):
+    while True:  # It may not even have begun to run.
+        if is_drained(hf, queue):
+            hf.stop()
         time.sleep(0.05)
-    hf.stop()
 
 
 class Records:
@@ -60,13 +65,13 @@ class Records:
 
     def __init__(self, log: Log, hf: Holdfast) -> None:
         self._log = log
-        self._held: dict[str, Claim] = {}
+        self._held: dict[tuple[str, int], Claim] = {}
         hf.on(MessageSucceeded, lambda event: self._log.settled("ack", [self._claim(event)]))
         hf.on(MessageFailed, lambda event: self._log.settled("nack", [self._claim(event)]))
         hf.on(MessageLost, lambda event: self._log.refused("ack", [self._claim(event)]))
 
     def handle(self, message: Message, context: Context) -> None:
-        self._held[message.id] = context.claim
+        self._held[message.id, context.attempt] = context.claim
         self._log.claimed([context.claim])
         if isinstance(message.body, float):
             self._say("started", message.body)
@@ -80,7 +85,7 @@ class Records:
         self._log.settling("ack", [context.claim])
 
     def _claim(self, event: MessageEvent) -> Claim:
-        return self._held[event.id]
+        return self._held[event.id, event.attempt]
 
     def _say(self, *words: Any) -> None:
         print(json.dumps(words), flush=True)

@@ -39,7 +39,7 @@ SAFETY_NAP = 60.0
 """Seconds after which a hibernating consumer looks, even if nobody woke it."""
 
 HOARDED = 1.0
-"""Seconds of one handler after which what lies ready behind it is handed back for others."""
+"""Seconds that all hands are busy with one message each, after which what lies ready is handed back for others."""
 
 LONGEST_REST = 5.0
 """Seconds between two tries while the database is away."""
@@ -285,10 +285,13 @@ class Worker:
         self._share()
 
     def _share(self) -> None:
-        """What lies behind a slow handler is handed back, for other consumers."""
-        longest = max((time.monotonic() - context.started for context in self.running()), default=0.0)
-        if longest > HOARDED and len(self.shelf):
-            self._pace.note(longest, 1)
+        """What lies behind slow handlers is handed back, for other consumers."""
+        running = self.running()
+        if not len(self.shelf) or len(running) < len(self.hands):
+            return
+        slow_for = time.monotonic() - max(context.started for context in running)
+        if slow_for > HOARDED:
+            self._pace.note(slow_for, 1)
             self._hand_back(self.shelf.clear())
 
     def _hand_back(self, contexts: list[Context]) -> None:
@@ -304,6 +307,8 @@ class Worker:
         due = self.ledger.due(time.monotonic())
         self._hibernates = all(self.attachments.empty(channel) == "hibernate" for channel in request.channels)
         nap = SAFETY_NAP if self._hibernates else LONGEST_NAP
+        if len(self.shelf):
+            nap = HOARDED
         self._bell = bell
         try:
             if not self._wake.is_set() and self.hf._claiming.nap(request, bell, nap if due is None else due, CREW):
@@ -311,6 +316,7 @@ class Worker:
         finally:
             self._bell = None
             self._hibernates = False
+        self._share()
         return True
 
     def _is_over(self, request: ClaimRequest) -> bool:

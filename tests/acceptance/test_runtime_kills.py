@@ -1,0 +1,190 @@
+"""Processes that run consumers: killed, poisoned, restarted, with a slow database or a wrong clock. Nothing is lost."""
+
+import random
+import signal
+import time
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from holdfast import Holdfast, State
+from tests.acceptance.children import Child, Family, eventually
+from tests.acceptance.consumers import POISON
+from tests.acceptance.history import CLOCK_STEP, faults
+from tests.runtime.faults import held_up
+
+Connect = Callable[..., Holdfast]
+
+on_both = pytest.mark.parametrize("url", ["sqlite-apsw", "postgres"], indirect=True)
+
+LEASE = 1.0
+SOON = 20_000_000
+"""Microseconds: a lease, a sweep, and what is left to do on a busy machine."""
+
+
+@on_both
+def test_killed_processes_strand_nothing(family: Family, url: str, connect: Connect) -> None:
+    """L6: 10^4 messages, four processes, kill -9 at 100 random points; everything is done soon after, by itself.
+
+    From what each handler wrote down: every attempt of a message was begun once, and none while another one held it.
+    """
+    hf = connect(url)
+    hf.queue("q", lease=LEASE, max_attempts=1000, backoff=None, history=0)
+    family.start("produce", url=url, queue="q", name="m", count=10_000, batch=500).finish()
+    chance = random.Random(6)
+
+    def start() -> Child:
+        return family.start("consumer", url=url, queue="q", concurrency=chance.choice([1, 1, 4]))
+
+    workers, busy = [start() for _ in range(4)], 0
+    for _ in range(100):
+        family.wait_for_events(chance.randint(1, 40_000), "consumer", unless=lambda: is_empty(hf))
+        busy += not is_empty(hf)
+        victim = chance.randrange(4)
+        workers[victim].kill()
+        workers[victim] = start()
+    last_kill = time.time_ns() // 1000
+    family.finish()
+
+    history = family.history()
+    assert faults(history) == []
+    assert len(history.acked | history.perhaps_acked) == 10_000
+    assert (hf.stats("q").processing, hf.stats("q").dead) == (0, 0)
+    taken_over = [
+        later
+        for grants in history.grants.values()
+        for earlier, later in pairwise(grants)
+        if not earlier.settled_as and not earlier.unheard
+    ]
+    assert taken_over, "no handler was killed: nothing was tried"
+    assert busy > 80, "they had little to do"
+    ends = [grant.settled_at for grants in history.grants.values() for grant in grants if grant.settled_as == "ack"]
+    assert max(ends) - last_kill < SOON
+
+
+def is_empty(hf: Holdfast) -> bool:
+    stats = hf.stats("q")
+    return stats.pending + stats.processing == 0
+
+
+@on_both
+def test_a_poison_message_dies_alone(family: Family, url: str, connect: Connect) -> None:
+    """L7: it kills its process three times, from the middle of a run of hundreds, and is dead; the others are done."""
+    hf = connect(url)
+    hf.queue("q", lease=0.5, max_attempts=3, backoff=None)
+    sender = family.start("puppet", url=url, queue="q")
+    sender.ask("send_many", values=[f"quick-{number}" for number in range(1500)])
+    values = [f"m-{number}" for number in range(200)]
+    values[100] = POISON
+    sender.ask("send_many", values=values)
+    worker, deaths = family.start("consumer", url=url, queue="q"), 0
+
+    def is_over() -> bool:
+        nonlocal worker, deaths
+        if not worker.is_running:
+            assert worker.process.returncode == -signal.SIGKILL, worker.errors()
+            worker, deaths = family.start("consumer", url=url, queue="q"), deaths + 1
+        return hf.stats("q").dead > 0
+
+    eventually(is_over, "it died")
+    family.finish()
+
+    [letter] = hf.dead_letters("q")
+    history = family.history()
+    assert (letter.message.body, letter.attempts, deaths) == (POISON, 3, 3)
+    assert faults(history, dead=[letter.message.id]) == []
+    assert len(history.acked) == 1699
+    together = [grants for grants in history.grants.values() if len(grants) > 1 and grants[0].value != POISON]
+    assert all(len(grants) <= 3 for grants in together)
+
+
+@on_both
+def test_no_ack_is_kept_in_memory(family: Family, url: str, connect: Connect) -> None:
+    """L11: killed while the database does not answer. Whatever was told as done is done and never run again.
+
+    What was finished and could not be stored is no more than one claim's worth: nothing is fetched on top of it.
+    """
+    hf = connect(url)
+    hf.queue("q", lease=LEASE, max_attempts=1000, backoff=None)
+    family.start("produce", url=url, queue="q", name="m", count=6000, batch=1000).finish()
+    told: set[str] = set()
+    for _ in range(3):
+        worker = family.start("consumer", url=url, queue="q", concurrency=2)
+        family.wait_for_events(60_000, "consumer")
+        with held_up(url):
+            silence(family)
+            worker.kill()
+        history = family.history()
+        told = set(history.acked)
+        states = {state_of(hf, id) for id in told}
+        unstored = [grant for grants in history.grants.values() for grant in grants if grant.unheard]
+        assert states == {State.SUCCEEDED}
+        assert 0 < len([grant for grant in unstored if grant.who == worker.log.stem]) <= 502
+    family.start("consumer", url=url, queue="q")
+    family.finish()
+
+    history = family.history()
+    assert faults(history) == []
+    assert len(history.acked | history.perhaps_acked) == 6000
+    for id in told:
+        assert history.grants[id][-1].settled_as == "ack", f"run again after it was told as done: {history.grants[id]}"
+
+
+def silence(family: Family) -> None:
+    """Until nobody writes anything any more: all hands wait for the database."""
+    size = -1
+    while size != family.events("consumer"):
+        size = family.events("consumer")
+        time.sleep(0.1)
+
+
+def state_of(hf: Holdfast, message_id: str) -> State | None:
+    status = hf.status(message_id)
+    return None if status is None else status.state
+
+
+@on_both
+def test_a_rolling_restart_under_one_name(family: Family, url: str, connect: Connect) -> None:
+    """L14: the old process and the new one have the same host and the same name; one stops, one is killed."""
+    hf = connect(url)
+    hf.queue("q", lease=LEASE, max_attempts=50, backoff=None, history=0)
+    family.start("produce", url=url, queue="q", name="m", count=4000, batch=500).finish()
+    old = [family.start("consumer", url=url, queue="q", worker="same") for _ in range(2)]
+    eventually(lambda: len(hf.consumers()) == 2, "both are seen")
+    ids = {one.id for one in hf.consumers()}
+    assert len(ids) == 2
+    new = family.start("consumer", url=url, queue="q", worker="same")
+    eventually(lambda: len({one.id for one in hf.consumers()} - ids) == 1, "the new one has an id of its own")
+    old[0].send(signal.SIGTERM)
+    old[1].kill()
+    assert old[0].process.wait(30) == 0
+    new.finish()
+
+    history = family.history()
+    assert faults(history) == []
+    assert len(history.acked | history.perhaps_acked) == 4000
+    assert (hf.stats("q").processing, hf.stats("q").dead) == (0, 0)
+    assert {one.id for one in hf.consumers()} <= ids, "only who was killed could not say good-bye"
+
+
+def test_workers_with_wrong_clocks(family: Family, url: str, connect: Connect) -> None:
+    """T1: one is an hour ahead, one an hour behind: nothing is begun before it is due, and nothing is held twice."""
+    hf = connect(url)
+    hf.queue("q", lease=LEASE, max_attempts=3)
+    for shift in (3600.0, -3600.0):
+        family.start("consumer", url=url, queue="q", shift=shift)
+    eventually(lambda: len(hf.consumers()) == 2, "both are at work")
+    long = [hf.enqueue("q", 2.5) for _ in range(2)]
+    sent = time.time_ns() // 1000
+    delayed = hf.enqueue_many("q", [f"m-{number}" for number in range(20)], delay=3.0)
+    eventually(lambda: is_empty(hf) and hf.stats("q").waiting == 0, "all is done")
+    family.finish()
+
+    history = family.history()
+    assert history.errors() == []
+    assert {len(history.grants[one.id]) for one in (*long, *delayed)} == {1}
+    assert {history.grants[one.id][0].who for one in long} == {"consumer-0", "consumer-1"}, "each had one"
+    begun = [history.grants[one.id][0].at - sent for one in delayed]
+    assert min(begun) >= 3_000_000 - CLOCK_STEP
+    assert max(begun) < 10_000_000

@@ -1,0 +1,187 @@
+"""What is seen of consumers from outside: the list of them, progress, events; and the upkeep that they do."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast import Cancel, DeadLetter, Holdfast, Message, Retry, Snooze, State
+from holdfast import events as happenings
+from holdfast.events import MessageEvent, RuntimeEvent
+from holdfast.runtime.context import Context
+from holdfast.runtime.maintenance import keeper, reaper
+from tests.acceptance.children import Family
+from tests.runtime.steps import PATIENCE, Calls, until
+
+Connect = Callable[..., Holdfast]
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.runtime.beats.BEAT_EVERY", 0.1)
+    monkeypatch.setattr("holdfast.runtime.beats.PROGRESS_EVERY", 0.05)
+
+
+def test_a_consumer_is_seen_while_it_works_and_gone_when_it_has_ended(hf: Holdfast, connect: Connect) -> None:
+    other, begun, finish = connect(), threading.Event(), threading.Event()
+
+    @hf.consumer("q", "p", concurrency=2, labels={"zone": "a"})
+    def handler(message: Message, context: Context) -> None:
+        context.progress({"page": 3})
+        begun.set()
+        while not finish.is_set():
+            time.sleep(0.01)
+
+    with hf.running():
+        until(lambda: [one.state for one in other.consumers()] == ["idle"])
+        sent = hf.enqueue("q", 1)
+        assert begun.wait(PATIENCE)
+        [seen] = until(lambda: [one for one in other.consumers() if one.work and one.saturation > 0.4])
+        assert (seen.consumer, seen.state, seen.concurrency, seen.labels) == ("handler", "working", 2, {"zone": "a"})
+        assert sorted(seen.queues) == ["p", "q"]
+        assert [(work.id, work.queue, work.attempt) for work in seen.work] == [(sent.id, "q", 1)]
+        status = other.status(sent.id)
+        assert status is not None
+        assert status.progress == {"page": 3}
+        assert status.worker == seen.id
+        assert 0.4 < seen.saturation < 0.6, "one of two hands is busy"
+        assert (other.amplification(0.4), other.amplification(0.9)) == (1, 0)
+        finish.set()
+        until(lambda: [(one.handled, one.failed) for one in other.consumers()] == [(1, 0)])
+    assert other.consumers(alive=False) == []
+    assert other.amplification(0) == 0
+
+
+def test_every_kind_of_event_is_told_once_and_after_it_is_stored(hf: Holdfast) -> None:
+    hf.queue("q", max_attempts=2, backoff=3600)
+    told, states = Calls(), {}
+
+    def note(event: RuntimeEvent) -> None:
+        if isinstance(event, MessageEvent) and not isinstance(event, happenings.MessageStarted):
+            status = hf.status(event.id)
+            states[event.id] = status and status.state
+        told.note(event)
+
+    hf.on(RuntimeEvent, note)
+    ways: dict[str, Any] = {
+        "MessageFailed": RuntimeError("bad"),
+        "MessageDied": DeadLetter("never"),
+        "MessageSnoozed": Snooze(3600),
+        "MessageCanceled": Cancel(),
+    }
+
+    @hf.consumer("q")
+    def handler(message: Message) -> None:
+        if problem := ways.get(message.body):
+            raise problem
+
+    kinds = [*ways, "MessageSucceeded"]
+    sent = {kind: hf.enqueue("q", kind) for kind in kinds}
+    with hf.running():
+        until(lambda: len(told.seen) == 1 + 2 * len(kinds))
+    by_kind = {type(event).__name__: event for event in told.seen}
+    assert {kind: by_kind[kind].id for kind in kinds} == {kind: receipt.id for kind, receipt in sent.items()}
+    assert {kind: states[sent[kind].id] for kind in kinds} == {
+        "MessageFailed": State.PENDING,
+        "MessageDied": State.DEAD,
+        "MessageSnoozed": State.PENDING,
+        "MessageCanceled": State.CANCELED,
+        "MessageSucceeded": State.SUCCEEDED,
+    }
+    assert "bad" in by_kind["MessageFailed"].error
+    assert by_kind["MessageFailed"].delay >= 1800
+    assert by_kind["MessageDied"].error == "never"
+    assert by_kind["MessageSnoozed"].delay == 3600
+    assert [type(event).__name__ for event in told.seen].count("MessageStarted") == 5
+    assert type(told.seen[0]) is happenings.ConsumerStarted
+    assert type(told.seen[-1]) is happenings.ConsumerStopped
+    assert len(told.seen) == 2 + 2 * len(kinds)
+
+
+def test_a_retry_says_when_it_comes_again(hf: Holdfast) -> None:
+    told = Calls()
+    hf.on(happenings.MessageFailed, told.note)
+
+    @hf.consumer("q")
+    def handler(message: Message) -> None:
+        raise Retry(1234, reason="busy")
+
+    hf.enqueue("q", 1)
+    with hf.running():
+        [event] = told.wait(1)
+    assert (event.delay, event.error, event.attempt) == (1234, "busy", 1)
+
+
+# --- upkeep -----------------------------------------------------------------------------------------------------------
+
+
+def idle(hf: Holdfast) -> None:
+    hf.consumer("nothing", name="idle")(lambda message: None)
+
+
+def test_queues_that_nobody_claims_from_are_looked_after(hf: Holdfast, connect: Connect) -> None:
+    """Leases that lapsed, messages past their time, history that is over, notices that nobody answers."""
+    other = connect()
+    other.owner("boss")
+    other.owner("mia", owner="boss", escalate_after=0.1)
+    other.queue("q", lease=0.1, backoff=0, history=0.1)
+    other.queue("old", max_age=0.1)
+    other.queue("dying", owner="mia", max_attempts=1)
+    done = other.enqueue("q", "done")
+    other.ack(other.claim("q"))
+    other.enqueue("q", "lapses")
+    other.claim("q")
+    expires = other.enqueue("old", 1)
+    other.enqueue("dying", 1)
+    other.dead_letter(other.claim("dying"), "boom")
+    idle(hf)
+    with hf.running():
+        until(lambda: other.stats("q").pending == 1, "the lapsed lease is taken back")
+        until(lambda: (found := other.status(expires.id)) and found.state is State.EXPIRED, "it expires")
+        until(lambda: other.status(done.id) is None, "its history is over")
+        until(lambda: [notice.owner for notice in other.notices()] == ["boss"], "the notice climbs")
+
+
+def test_one_of_two_processes_leads_and_the_other_takes_over(
+    hf: Holdfast, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reaper, "EVERY", 0.0)
+    monkeypatch.setattr(keeper, "LOOK_EVERY", 0.05)
+    turns = Calls()
+    monkeypatch.setattr(reaper, "turn", lambda client: turns.note(client) or 0)
+    other = connect()
+    for client in (hf, other):
+        idle(client)
+    first, second = hf.running(), other.running()
+    first.start()
+    turns.wait(1)
+    second.start()
+    turns.wait(10)
+    assert set(turns.seen) == {hf}
+    first.stop()
+    count = len(turns.seen)
+    turns.wait(count + 2)
+    assert set(turns.seen[count:]) == {other}, "at once, as the first one has stepped down"
+    second.stop()
+
+
+def test_a_leader_that_was_killed_is_followed_by_another(family: Family, hf: Holdfast, url: str) -> None:
+    """Its lease runs out; then messages of queues that nobody claims from are looked after again."""
+    hf.queue("q", lease=0.1, backoff=0)
+    hf.queue("nothing")
+    leader = family.start("consumer", url=url, queue="nothing", term=1.0)
+    lapse(hf)
+    leader.kill()
+    idle(hf)
+    with hf.running():
+        lapse(hf)
+
+
+def lapse(hf: Holdfast) -> None:
+    """Someone looks after a claim that nobody ends."""
+    hf.enqueue("q", 1)
+    assert len(hf.claim("q")) == 1
+    until(lambda: hf.stats("q").pending == 1, "it is taken back")
+    hf.purge("q")
