@@ -30,6 +30,8 @@ MANY = 8
 POOL = 4
 PATIENCE = 60.0
 LOOK_EVERY = 0.01
+SETTLE_SECONDS = 0.5
+"""A consumer has this long to start and to fall asleep before the first message is sent."""
 
 BASE = "def"
 
@@ -122,7 +124,7 @@ def measure_wake(count: int, rate: float, place: Place, target: Target) -> Outco
     if target.contender == "ref":
         return w4.measure(count, rate, place, target)
     patience = 2 * count / rate + w4.PATIENCE
-    _, waits = together([(w4.produce, (target, count, rate)), (receive, (target, count, patience))])
+    _, waits = together([(_produce, (target, count, rate)), (receive, (target, count, patience))])
     check_drained(target, [number for number, _ in waits], count)
     return w4.percentiles([wait for _, wait in waits])
 
@@ -132,6 +134,14 @@ def measure_idle(empty: str, seconds: float, place: Place, target: Target) -> Ou
     if handled:
         raise Failed("something was handled from an empty queue")
     return {"rss": memory / 1e6, "cpu": 100 * cpu / seconds}
+
+
+def _produce(gate: Gate, target: Target, count: int, rate: float) -> None:
+    def wait_until_it_sleeps() -> None:
+        gate()
+        time.sleep(SETTLE_SECONDS)
+
+    w4.produce(wait_until_it_sleeps, target, count, rate)
 
 
 def _oversee(gate: Gate, target: Target, processes: int) -> tuple[list[int], float]:
