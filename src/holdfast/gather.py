@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 
 from holdfast.errors import Unavailable
 from holdfast.store import forks
+from holdfast.store.shielding import shielded
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -64,6 +65,7 @@ class Gather(forks.Guarded, Generic[Item, Answer]):
             raise outcome
         return outcome
 
+    @shielded
     def call_each(self, calls: Sequence[Sequence[Item]]) -> list[list[Answer] | BaseException]:
         """Several calls at once; an answer or a problem for each."""
         caller: _Caller[Item, Answer] = _Caller(calls)

@@ -27,6 +27,7 @@ def consumer(
     patience: float = 60.0,
     shift: float = 0.0,
     term: float | None = None,
+    pause: float = 0.0,
     **options: Any,
 ) -> None:
     """Runs until a signal; or until there are no more orders and nothing is left in the queue."""
@@ -35,7 +36,7 @@ def consumer(
     if term is not None:
         keeper.TERM = term
     with Holdfast(url, worker=worker, sweep_every=0.1, patience=patience) as hf:
-        records = Records(log, hf)
+        records = Records(log, hf, pause)
         hf.consumer(queue, name="handler", **options)(records.handle)
         threading.Thread(target=stop_when_drained, args=(hf, queue), daemon=True).start()
         try:
@@ -63,8 +64,9 @@ def stop_when_drained(hf: Holdfast, queue: str) -> None:
 class Records:
     """A handler that writes down what happens to it. The body is what to do: wait for so many seconds, or a word."""
 
-    def __init__(self, log: Log, hf: Holdfast) -> None:
+    def __init__(self, log: Log, hf: Holdfast, pause: float) -> None:
         self._log = log
+        self._pause = pause
         self._held: dict[tuple[str, int], Claim] = {}
         hf.on(MessageSucceeded, lambda event: self._log.settled("ack", [self._claim(event)]))
         hf.on(MessageFailed, lambda event: self._log.settled("nack", [self._claim(event)]))
@@ -82,6 +84,8 @@ class Records:
             self._say("started", message.body)
             while True:
                 pass
+        elif self._pause:
+            time.sleep(self._pause)
         self._log.settling("ack", [context.claim])
 
     def _claim(self, event: MessageEvent) -> Claim:

@@ -35,11 +35,11 @@ def test_killed_processes_strand_nothing(family: Family, url: str, connect: Conn
     chance = random.Random(6)
 
     def start() -> Child:
-        return family.start("consumer", url=url, queue="q", concurrency=chance.choice([1, 1, 4]))
+        return family.start("consumer", url=url, queue="q", pause=0.004, concurrency=chance.choice([1, 1, 2]))
 
     workers, busy = [start() for _ in range(4)], 0
     for _ in range(100):
-        family.wait_for_events(chance.randint(1, 40_000), "consumer", unless=lambda: is_empty(hf))
+        family.wait_for_events(chance.randint(1, 30_000), "consumer", unless=lambda: is_empty(hf))
         busy += not is_empty(hf)
         victim = chance.randrange(4)
         workers[victim].kill()

@@ -282,3 +282,24 @@ def test_a_process_that_was_paused_has_lost_its_message(family: Family, hf: Hold
     assert [event["phase"] for event in history.events if event["op"] == "ack"][-1] == "fail"
     status = status_of(hf, sent.id)
     assert (status.state, status.result, status.attempts) == (State.SUCCEEDED, "mine", 2)
+
+
+def test_a_success_stays_one_while_the_database_is_away(hf: Holdfast) -> None:
+    """With a message that follows: it is stored as soon as that is possible, and is no failure until then."""
+    hf.queue("q", max_attempts=1)
+    cable, done = Cable(hf), threading.Event()
+
+    @hf.consumer("q")
+    def handler(message: Message, context: Context) -> str:
+        context.enqueue("next", message.body)
+        cable.cut.set()
+        done.set()
+        return "done"
+
+    sent = hf.enqueue("q", 1)
+    with hf.running():
+        assert done.wait(PATIENCE)
+        until(lambda: cable.tries > 2)
+        cable.cut.clear()
+        assert ended(hf, sent.id) is State.SUCCEEDED
+    assert hf.stats("next").pending == 1

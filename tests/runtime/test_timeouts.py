@@ -347,3 +347,25 @@ def test_a_session_is_there_for_the_next_attempt(hf: Holdfast) -> None:
     with hf.running():
         assert ended(hf, sent.id) is State.SUCCEEDED
     assert seen.seen == [None, "conversation 7"]
+
+
+# --- in the middle of something ---------------------------------------------------------------------------------------
+
+
+def test_a_stop_in_the_middle_of_a_call_hurts_nobody_else(hf: Holdfast) -> None:
+    """Handlers that only enqueue are interrupted in there: whoever comes next can still ask the database."""
+    count = 150
+    hf.queue("q", max_attempts=1)
+    calls = Calls()
+
+    @hf.consumer("q", timeout=0.03, concurrency=3)
+    def handler(message: Message) -> None:
+        while True:
+            hf.enqueue("other", calls.note(message.body))
+
+    hf.enqueue_many("q", range(count))
+    with hf.running():
+        until(lambda: hf.stats("q").dead == count, "all of them were stopped")
+        assert len(set(calls.seen)) == count
+        hf.enqueue("other", "still there")
+    assert hf.stats("other").pending <= len(calls.seen) + 1

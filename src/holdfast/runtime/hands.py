@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.stops import Interrupted
+from holdfast.store.shielding import Shield
 
 if TYPE_CHECKING:
     from holdfast.runtime.context import Context
@@ -56,11 +57,12 @@ class Hand:
 
 
 class ThreadHand(Hand):
-    """A thread. An interrupt is an exception that Python raises there, between two steps of its code."""
+    """A thread. An interrupt is an exception that Python raises there, between two steps of the handler's code."""
 
     def __init__(self, worker: Worker) -> None:
         super().__init__(worker)
         self._interrupted = False
+        self._shield = Shield()
         self._thread = threading.Thread(target=self._run, name=f"holdfast-{worker.consumer.name}", daemon=True)
         self._thread.start()
 
@@ -70,14 +72,17 @@ class ThreadHand(Hand):
         with self.lock:
             if self.current is context and self._thread.ident is not None:
                 self._interrupted = True
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(self._thread.ident), ctypes.py_object(Interrupted)
+                thread = ctypes.c_ulong(self._thread.ident)
+                self._shield.interrupt(
+                    Interrupted,
+                    lambda: ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(Interrupted)),
                 )
 
     def join(self, timeout: float) -> None:
         self._thread.join(timeout)
 
     def _run(self) -> None:
+        self._shield.wear()
         take = self.worker.shelf.take
         while not self.abandoned and (context := take()) is not None:
             if context.stop is None:

@@ -9,7 +9,7 @@ from holdfast import endings
 from holdfast.claims import Claim
 from holdfast.core.lifecycle import Event
 from holdfast.core.settlement import Settlement
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, Unavailable
 from holdfast.events import MessageLost
 from holdfast.runtime import telling, verdict
 
@@ -61,6 +61,8 @@ class Outbox:
     def _settle_alone(self, context: Context, settlement: Settlement) -> None:
         try:
             applied = self._settlements.call([settlement])
+        except Unavailable:
+            raise
         except HoldfastError as problem:
             context.settlement = verdict.failed_with(context, problem)
             applied = self._settlements.call([context.settlement])

@@ -32,6 +32,7 @@ from holdfast.store.postgres.arrays import (
 from holdfast.store.postgres.errors import DriverError, is_away, is_conflict, is_doubtful, translated
 from holdfast.store.postgres.statements import QUERIES
 from holdfast.store.postgres.wakeup import PostgresWakeup
+from holdfast.store.shielding import shielded
 
 Result = TypeVar("Result")
 Clock = Callable[[], int]
@@ -180,6 +181,7 @@ class Database(forks.Guarded):
         """The same, for a single statement."""
         return self.single(work)
 
+    @shielded
     def single(self, work: Callable[[PostgresTransaction], Result]) -> Result:
         """Runs work of one statement, which is a transaction by itself and costs one round trip."""
         with self._slots:
@@ -223,6 +225,7 @@ class Database(forks.Guarded):
         # Not inside the except: the driver's own error, which may quote the password, must not come along.
         raise refusal
 
+    @shielded
     def close(self) -> None:
         """Closes every connection that is not in use; the next call opens new ones."""
         self.wakeup.close()

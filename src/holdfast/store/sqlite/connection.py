@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from holdfast.errors import StoreError, Unavailable
 from holdfast.store import forks, tally
+from holdfast.store.shielding import shielded
 from holdfast.store.sqlite.engines import Connection, Row, connect
 from holdfast.store.sqlite.errors import DriverError, is_busy, translated
 from holdfast.store.sqlite.filesystem import refuse_network
@@ -91,6 +92,7 @@ class Database(forks.Guarded):
         self._reader: Connection | None = None
         forks.guard(self)
 
+    @shielded
     def write(self, work: Callable[[SqliteTransaction], Result]) -> Result:
         """Runs `work` in a transaction of its own; all of it happens, durably, or nothing."""
         with self._writing:
@@ -101,6 +103,7 @@ class Database(forks.Guarded):
             self.wakeup.ring(sorted(transaction.rings))
         return result
 
+    @shielded
     def read(self, work: Callable[[SqliteTransaction], Result]) -> Result:
         """Runs `work` on one consistent picture of the database."""
         with self._reading:
@@ -110,6 +113,7 @@ class Database(forks.Guarded):
         """The same, for a single statement."""
         return self.read(work)
 
+    @shielded
     def version(self) -> int:
         """Another number whenever anyone else has committed."""
         with self._reading:
@@ -125,6 +129,7 @@ class Database(forks.Guarded):
             return self._clock()
         return connection.rows(QUERIES["clock.now"])[0][0]  # type: ignore[no-any-return]
 
+    @shielded
     def inspect(self, work: Callable[[SqliteTransaction], Result]) -> Result:
         """Runs `work` on a connection of its own, set up as the others are, that leaves no trace: no file, no mode."""
         try:
@@ -138,6 +143,7 @@ class Database(forks.Guarded):
         finally:
             connection.close()
 
+    @shielded
     def close(self) -> None:
         """Closes both connections; the next use opens them again."""
         with self._writing, self._reading:
