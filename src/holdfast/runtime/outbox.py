@@ -32,7 +32,7 @@ class Outbox:
         """In one transaction, but for those that could be refused for reasons of their own."""
         left = self.settle_first(ended)
         if left:
-            settlements = [settlement_of(context) for context in left]
+            settlements = settlements_of(left)
             applied = self._settlements.call(settlements)
             self.settled(left, endings.note([context.claim for context in left], settlements, applied))
 
@@ -74,9 +74,10 @@ class Outbox:
         self.failures += sum(event in (Event.FAILED, Event.DIED) for event in decided)
 
 
-def settlement_of(context: Context) -> Settlement:
-    """How its claim ends; unless something else was decided, the work is done."""
-    if context.settlement is not None:
-        return context.settlement
-    claim = context.claim
-    return Settlement(claim.lease, claim.message.raw_id, claim.attempt, Event.ACKED, claim.member)
+def settlements_of(contexts: Sequence[Context]) -> list[Settlement]:
+    """How their claims end; unless something else was decided, the work is done."""
+    return [
+        one.settlement
+        or Settlement(one.claim.lease, one.claim.message.raw_id, one.claim.attempt, Event.ACKED, one.claim.member)
+        for one in contexts
+    ]

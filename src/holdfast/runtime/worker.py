@@ -23,7 +23,7 @@ from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.context import Context
 from holdfast.runtime.hands import Hand
 from holdfast.runtime.ledger import Ledger
-from holdfast.runtime.outbox import Outbox, settlement_of
+from holdfast.runtime.outbox import Outbox, settlements_of
 from holdfast.runtime.shelf import Shelf
 from holdfast.runtime.stops import Interrupted, Stop
 from holdfast.store.api import Bell, ClaimRequest
@@ -236,7 +236,7 @@ class Worker:
     def _claim(self, request: ClaimRequest) -> bool:
         """Settles what is ready and claims, in one transaction where that is possible."""
         ready = self.outbox.settle_first(self.ledger.ready(time.monotonic(), everything=self.ledger.unfinished == 0))
-        request.ack = [settlement_of(context) for context in ready]
+        request.ack = settlements_of(ready)
         request.alone = self._solitary is None and self._solitude.take()
         lost: list[Any] = []
         self.hf._claiming.begin(request)
