@@ -16,6 +16,8 @@ class Sizes:
     drain_seconds: float = 3.0
     """A peer that has not drained all by then is stopped."""
     processes: tuple[int, ...] = (1, 2)
+    workers: tuple[int, ...] = (1, 2, 4)
+    """In how many processes consumers run."""
     split: int = 100_000
     latency_messages: int = 400
     latency_rate: float = 50.0
@@ -38,6 +40,7 @@ QUICK = Sizes(
     bulk_calls=(1_000,),
     drains=((100, 2_000),),
     drain_seconds=0.5,
+    workers=(1, 2),
     split=1_000,
     latency_messages=15,
     backlogs=(500, 2_000),

@@ -6,14 +6,15 @@ from functools import partial
 
 from bench.cases import Case, Outcome, Row
 from bench.peers import workloads
+from bench.peers.catalog import RUNTIME
 from bench.peers.environment import Program
 from bench.peers.workloads import Measure
 from bench.places import Place
 from bench.queues import Contender, Target
 from bench.sizes import Sizes
-from bench.workloads import w1, w2, w3, w4, w5, w7
+from bench.workloads import w1, w2, w3, w4, w5, w7, wr
 
-OWN = ("holdfast", "ref")
+OWN = ("holdfast", RUNTIME, "ref")
 CLAIM = 1_000
 SMALL_CLAIM = 100
 SMALL = f"holdfast, claim {SMALL_CLAIM}"
@@ -69,14 +70,18 @@ def _drain(sizes: Sizes, programs: Sequence[Program]) -> Iterator[Case]:
             _of(sizes.bulk, partial(w3.measure, claim, sizes.bulk, "fused", processes))
             for claim in (CLAIM, SMALL_CLAIM)
         )
-        own = {"holdfast": large, SMALL: small, "ref": large}
+        consumer = _of(sizes.bulk, partial(wr.measure_drain, sizes.bulk, processes))
+        own = {"holdfast": large, SMALL: small, RUNTIME: consumer, "ref": large}
         yield _case("w3", [Row(name)], own, programs, sizes, partial(workloads.drain, processes))
 
 
 def _wake(sizes: Sizes, programs: Sequence[Program]) -> Iterator[Case]:
-    own = _of(sizes.latency_messages, partial(w4.measure, sizes.latency_messages, sizes.latency_rate))
+    own, consumer = (
+        _of(sizes.latency_messages, partial(measure, sizes.latency_messages, sizes.latency_rate))
+        for measure in (w4.measure, wr.measure_wake)
+    )
     rows = [Row(WAKE, "p50", "ms"), Row(WAKE.replace("p50", "p99"), "p99", "ms")]
-    yield _case("w4", rows, {"holdfast": own, "ref": own}, programs, sizes, workloads.wake)
+    yield _case("w4", rows, {"holdfast": own, RUNTIME: consumer, "ref": own}, programs, sizes, workloads.wake)
 
 
 def _backlog(sizes: Sizes, programs: Sequence[Program]) -> Iterator[Case]:
@@ -94,9 +99,12 @@ def _backlog(sizes: Sizes, programs: Sequence[Program]) -> Iterator[Case]:
 
 
 def _idle(sizes: Sizes, programs: Sequence[Program]) -> Iterator[Case]:
-    own = partial(w7.measure, sizes.idle_seconds, 1)
+    own, consumer = (
+        partial(w7.measure, sizes.idle_seconds, 1),
+        partial(wr.measure_idle, "hibernate", sizes.idle_seconds),
+    )
     rows = [Row("idle memory", "rss", "MB"), Row("idle processor", "cpu", "%")]
-    yield _case("w7", rows, {"holdfast": own, "ref": own}, programs, sizes, workloads.idle)
+    yield _case("w7", rows, {"holdfast": own, RUNTIME: consumer, "ref": own}, programs, sizes, workloads.idle)
 
 
 WORKLOADS: dict[str, Callable[[Sizes, Sequence[Program]], Iterator[Case]]] = {
@@ -125,7 +133,7 @@ def _case(
 
 
 def _take_turn(measures: Mapping[Contender, Measure], place: Place, target: Target) -> Outcome:
-    queue = "holdfast" if target.contender == SMALL else target.contender
+    queue = "holdfast" if target.contender in (SMALL, RUNTIME) else target.contender
     return measures[target.contender](place, replace(target, contender=queue))
 
 

@@ -107,6 +107,8 @@ PEERS = {
 OWN_DURABILITY = {"sqlite": SQLITE_FULL, "postgres": POSTGRES_ON}
 OWN_WAKE = {"sqlite": "datagram", "postgres": "NOTIFY"}
 FUSED = "acked with the next claim"
+RUNTIME = "holdfast, run()"
+"""Holdfast as a peer's worker is used: a handler and `hf.run()`; `holdfast` itself claims and acks by hand."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,9 @@ def terms(store: str, contender: str, workload: str, version: str = "") -> Terms
         peer = PEERS[contender]
         return Terms(version, peer.durability, peer.how(workload))
     is_ref = contender == "ref"
+    if contender == RUNTIME:
+        how = "one consumer, 1 thread" if workload == "w3" else f"one consumer, {OWN_WAKE[store]}"
+        return Terms(installed_version("holdfast"), OWN_DURABILITY[store], how)
     claim = "100" if workload == "w5" or contender.endswith("claim 100") else "1,000"
     drain, wake = f"claim {claim}, {FUSED}", "polls every 1 ms" if is_ref else OWN_WAKE[store]
     bulk = "a transaction a call" if is_ref else "enqueue_many"

@@ -14,7 +14,7 @@ from rich.table import Table
 from bench import report
 from bench.cases import Case, Outcome, Row
 from bench.peers.cases import GOALS, OWN
-from bench.peers.catalog import PEERS, Terms, terms
+from bench.peers.catalog import PEERS, RUNTIME, Terms, terms
 from bench.runner import Result
 
 COLUMNS = (
@@ -27,9 +27,10 @@ COLUMNS = (
     "messages",
     "value",
     "Holdfast ÷ it",
+    "run() ÷ it",
     "goal",
 )
-NUMBERS = ("messages", "value", "Holdfast ÷ it")
+NUMBERS = ("messages", "value", "Holdfast ÷ it", "run() ÷ it")
 TITLES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 
 
@@ -46,6 +47,7 @@ class Standing:
     messages: float | None = None
     ratio: float | None = None
     ratio_by_round: list[float] = field(default_factory=list)
+    runtime_ratio: float | None = None
     problem: str | None = None
 
     @property
@@ -54,9 +56,12 @@ class Standing:
 
     def verdicts(self) -> Iterator[tuple[str, bool]]:
         for goal in GOALS:
-            if (goal.row, goal.peer) == (self.row.name, self.contender) and self.store in goal.stores and self.ratio:
-                met = goal.is_met(self.ratio)
-                yield f"{'✓' if met else '✗'} {'<' if goal.below else '≥'} {goal.bound:g} ×", met
+            if (goal.row, goal.peer) != (self.row.name, self.contender) or self.store not in goal.stores:
+                continue
+            for ratio, whose in ((self.ratio, ""), (self.runtime_ratio, " by run()")):
+                if ratio:
+                    met = goal.is_met(ratio)
+                    yield f"{'✓' if met else '✗'} {'<' if goal.below else '≥'} {goal.bound:g} ×{whose}", met
 
 
 def standings(results: Sequence[Result], versions: Mapping[str, str], absent: Mapping[str, str]) -> list[Standing]:
@@ -73,8 +78,7 @@ def standings(results: Sequence[Result], versions: Mapping[str, str], absent: Ma
 
 
 def _measured(group: Sequence[Result], row: Row, versions: Mapping[str, str]) -> Iterator[Standing]:
-    own = next(result for result in group if result.contender == "holdfast")
-    ours = [] if own.failures else [outcome[row.metric] for outcome in own.outcomes]
+    ours, runtime = _values(group, "holdfast", row), _values(group, RUNTIME, row)
     for result in group:
         name, workload = result.contender, result.case.workload
         standing = Standing(
@@ -89,7 +93,15 @@ def _measured(group: Sequence[Result], row: Row, versions: Mapping[str, str]) ->
             if ours and name != "holdfast" and standing.value:
                 standing.ratio = statistics.median(ours) / standing.value
                 standing.ratio_by_round = [one / other for one, other in zip(ours, theirs, strict=False) if other]
+            if runtime and name != RUNTIME and standing.value:
+                standing.runtime_ratio = statistics.median(runtime) / standing.value
         yield standing
+
+
+def _values(group: Sequence[Result], contender: str, row: Row) -> list[float]:
+    """Of every round; none if it failed, or takes no part."""
+    found = next((result for result in group if result.contender == contender), None)
+    return [] if found is None or found.failures else [outcome[row.metric] for outcome in found.outcomes]
 
 
 def _absent(store: str, case: Case, row: Row, absent: Mapping[str, str]) -> Iterator[Standing]:
@@ -146,6 +158,7 @@ def write_json(path: Path, results: Sequence[Result], found: Sequence[Standing],
             "value": standing.value,
             "holdfast_ratio": standing.ratio,
             "holdfast_ratio_by_round": standing.ratio_by_round,
+            "run_ratio": standing.runtime_ratio,
             "goals": [text for text, _ in standing.verdicts()],
             "problem": standing.problem,
         }
@@ -171,7 +184,8 @@ def _cells(standing: Standing) -> tuple[str, ...]:
     ratio = "" if standing.ratio is None else f"{standing.ratio:.2f}"
     if len(spread) > 1:
         ratio += f" ({min(spread):.2f}…{max(spread):.2f})"
+    runtime = "" if standing.runtime_ratio is None else f"{standing.runtime_ratio:.2f}"
     messages = "" if standing.messages is None else f"{standing.messages:,.0f}"
     goals = ", ".join(text for text, _ in standing.verdicts())
     terms = standing.terms
-    return standing.contender, terms.version, terms.durability, terms.how, messages, value, ratio, goals
+    return standing.contender, terms.version, terms.durability, terms.how, messages, value, ratio, runtime, goals

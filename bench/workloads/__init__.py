@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from bench.cases import Case
 from bench.sizes import Sizes
-from bench.workloads import churn, w1, w2, w3, w3s, w4, w5, w7
+from bench.workloads import churn, w1, w2, w3, w3s, w4, w5, w7, wr
 
 WORKLOADS: dict[str, Callable[[Sizes], Iterable[Case]]] = {
     "w1": w1.cases,
@@ -15,4 +15,5 @@ WORKLOADS: dict[str, Callable[[Sizes], Iterable[Case]]] = {
     "w5": w5.cases,
     "churn": churn.cases,
     "w7": w7.cases,
+    "wr": wr.cases,
 }

@@ -13,30 +13,17 @@ from bench.queues import Contender, Target
 from bench.sizes import Sizes
 
 IDLE = """
-import resource, sys, threading, time
+import sys
+from bench.idling import Watcher
 from bench.queues import Target, open_queue
 
 store, contender, url, seconds = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4])
 queue = open_queue(Target(contender, store, url))
-
-def memory():
-    try:
-        with open("/proc/self/statm") as statm:
-            return int(statm.read().split()[1]) * resource.getpagesize()
-    except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-def watch():
-    time.sleep(min(1.0, seconds))
-    before = time.process_time()
-    time.sleep(seconds)
-    print(time.process_time() - before, memory(), flush=True)
-
-watcher = threading.Thread(target=watch)
+watcher = Watcher(seconds)
 watcher.start()
-claims = queue.claim(1, wait=seconds + min(1.0, seconds) + 0.2)
+claims = queue.claim(1, wait=watcher.settling + seconds + 0.2)
 watcher.join()
-print(len(claims))
+print(watcher.cpu, watcher.memory, len(claims))
 queue.close()
 """
 
@@ -65,15 +52,16 @@ def cases(sizes: Sizes) -> Iterator[Case]:
 
 
 def measure(seconds: float, imports: int, place: Place, target: Target) -> Outcome:
-    cpu, rss, claimed = _python(IDLE, target.store, target.contender, target.url, str(seconds))
+    cpu, rss, claimed = python(IDLE, target.store, target.contender, target.url, str(seconds))
     if claimed:
         raise Failed("something was claimed from an empty queue")
     statement = IMPORT.format(modules=MODULES[target.contender, target.store])
-    took = [_python(statement)[0] for _ in range(imports)]
+    took = [python(statement)[0] for _ in range(imports)]
     return {"rss": rss / 1e6, "cpu": 100 * cpu / seconds, "import": 1000 * statistics.median(took)}
 
 
-def _python(code: str, *args: str) -> list[float]:
+def python(code: str, *args: str) -> list[float]:
+    """The numbers that such a program prints."""
     done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, timeout=120)
     if done.returncode:
         raise Failed(done.stderr.strip().rpartition("\n")[2])

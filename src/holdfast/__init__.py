@@ -12,6 +12,7 @@ from holdfast.core.lifecycle import State
 from holdfast.core.message import Failure, Lease, Message, MessageStatus
 from holdfast.core.notice import Notice, OwnerSpec
 from holdfast.core.retry import Backoff
+from holdfast.core.schedule import Schedule
 from holdfast.core.stats import Stats
 from holdfast.errors import (
     AlreadyReplayed,
@@ -36,6 +37,7 @@ from holdfast.errors import (
     UnknownQueue,
 )
 from holdfast.outcomes import Cancel, DeadLetter, Retry, Snooze
+from holdfast.outgoing import Outgoing
 from holdfast.receipts import Receipt
 
 if TYPE_CHECKING:
@@ -75,12 +77,14 @@ __all__ = [
     "NetworkFileSystem",
     "NotFound",
     "Notice",
+    "Outgoing",
     "OwnerSpec",
     "PreflightFailed",
     "ProgramFailed",
     "QueueFull",
     "Receipt",
     "Retry",
+    "Schedule",
     "SchemaTooNew",
     "Snooze",
     "State",

@@ -17,6 +17,7 @@ from holdfast.awaiting_budgets import AsyncBudgeting
 from holdfast.awaiting_commitments import AsyncCommitting
 from holdfast.awaiting_consumers import AsyncConsuming
 from holdfast.awaiting_crew import AsyncCrewing
+from holdfast.awaiting_schedules import AsyncScheduling
 from holdfast.claims import Claim
 from holdfast.client import Holdfast
 from holdfast.core import priority as priorities
@@ -28,6 +29,7 @@ from holdfast.drafting import Key, Options, listed
 from holdfast.errors import InvalidInput
 from holdfast.gather import Gather
 from holdfast.joining import async_driver_connection, is_awaited
+from holdfast.outgoing import AsyncSending, Outgoing, await_through
 from holdfast.receipts import Receipt, one_for_each, receipts
 from holdfast.store.api import OnLoop
 from holdfast.threads import Threads
@@ -99,7 +101,9 @@ class AsyncClaim:
 AsyncClaims = AsyncClaim | Iterable[AsyncClaim]
 
 
-class AsyncHoldfast(AsyncOperating, AsyncConsuming, AsyncCrewing, AsyncBudgeting, AsyncCommitting):
+class AsyncHoldfast(
+    AsyncOperating, AsyncConsuming, AsyncCrewing, AsyncBudgeting, AsyncCommitting, AsyncScheduling, AsyncSending
+):
     """Holdfast for asyncio.
 
     >>> async def main():
@@ -252,8 +256,15 @@ class AsyncHoldfast(AsyncOperating, AsyncConsuming, AsyncCrewing, AsyncBudgeting
         await self.close()
 
     async def _put(self, queue: str, bodies: Iterable[Any], options: Options, conn: Any) -> list[Receipt]:
+        around = self._hf._awaited_around_enqueue
+        if around:
+            outgoing = Outgoing(queue, listed(bodies), *options)
+            return await await_through(around, partial(self._insert, conn=conn), outgoing)
+        return await self._insert(queue, bodies, options, conn)
+
+    async def _insert(self, queue: str, bodies: Iterable[Any], options: Options, conn: Any) -> list[Receipt]:
         if conn is not None:
-            return await self._within(conn, partial(self._hf._put, queue, bodies, options))
+            return await self._within(conn, partial(self._hf._insert, queue, bodies, options))
         book = self._hf._book
         known = book.knows(queue)
         trial = partial(self._hf._draft, bodies=bodies if known else listed(bodies), options=options)

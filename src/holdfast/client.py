@@ -28,13 +28,14 @@ from holdfast.joining import driver_connection
 from holdfast.limits import checked_count, checked_term
 from holdfast.message_types import MessageTypes
 from holdfast.operating import Operating
+from holdfast.outgoing import Outgoing, Sending, put_through
 from holdfast.receipts import Receipt, one_for_each, receipts
 from holdfast.settings import Settings
 from holdfast.store.api import Channel, ClaimRequest, Store
 from holdfast.store.opening import open_store
 
 
-class Holdfast(Operating, Consuming, Crewing, Committing):
+class Holdfast(Operating, Consuming, Crewing, Committing, Sending):
     """Reliable queues in the database you already have.
 
     >>> hf = Holdfast("sqlite:///work.db")
@@ -61,6 +62,7 @@ class Holdfast(Operating, Consuming, Crewing, Committing):
     ) -> None:
         Operating.__init__(self)
         Consuming.__init__(self)
+        Sending.__init__(self)
         self.settings = Settings(url, tenant, strict, worker, migrate, patience, sweep_every, clock, actor)
         self.store: Store = open_store(self.settings)
         self._book = ChannelBook(self.store, self.settings)
@@ -258,6 +260,12 @@ class Holdfast(Operating, Consuming, Crewing, Committing):
     # --- the ladder below ---------------------------------------------------------------------------------------------
 
     def _put(self, queue: str, bodies: Iterable[Any], options: Options, conn: Any) -> list[Receipt]:
+        if self._around_enqueue:
+            outgoing = Outgoing(queue, listed(bodies), *options)
+            return put_through(self._around_enqueue, partial(self._insert, conn=conn), outgoing)
+        return self._insert(queue, bodies, options, conn)
+
+    def _insert(self, queue: str, bodies: Iterable[Any], options: Options, conn: Any) -> list[Receipt]:
         bodies = listed(bodies) if not self._book.knows(queue) else bodies
         trial = partial(self._draft, bodies=bodies, options=options)
         if conn is None:

@@ -8,6 +8,8 @@ from itertools import repeat
 from typing import Any
 
 from holdfast.core import priority as priorities
+from holdfast.core.commitments import HEADER as COMMITMENTS_HEADER
+from holdfast.core.commitments import read_commitments
 from holdfast.core.duration import Duration, micros
 from holdfast.core.effort import BUDGET_HEADER
 from holdfast.core.lifecycle import must_be_alone
@@ -36,17 +38,16 @@ def draft(
     budget: float | None = None,
     commitments: Sequence[Any] | None = None,
 ) -> list[NewMessage]:
-    """New messages for a queue. One that is due at once and has no order to keep is plain, and goes to a lane."""
+    """New messages for a queue. A plain one goes to a lane: due at once, and no order or limit of its key to keep."""
     lane = priorities.lane(channel.id, priorities.priority(priority))
     wait = micros(delay, "delay")
-    headers = headers if budget is None else _with_budget(headers, budget)
-    headers = headers if commitments is None else _with_commitments(headers, commitments)
-    raw_headers = None if headers is None else encode_json(_checked(headers), "headers")
+    headers = _complete(headers, budget, commitments)
+    raw_headers = None if headers is None else encode_json(headers, "headers")
     correlation_id = plain_text(correlation_id, "correlation_id")
     reply_to = plain_text(reply_to, "reply_to")
     life = None if ttl is None else _life(micros(ttl, "ttl"), wait)
-    room = channel.spec.max_size - len(raw_headers or b"")
     plain, alone = wait == 0 and life is None and not channel.spec.ordered, must_be_alone(channel.spec, 0)
+    by_key = channel.spec.limited_by_key
     keys: Iterable[str | None] = repeat(None)
     if callable(key) or idempotency_key is not None or not isinstance(bodies, Iterable):
         bodies = listed(bodies)
@@ -67,7 +68,7 @@ def draft(
             correlation_id,
             reply_to,
             life,
-            plain,
+            plain and (own is None or not by_key),
             order_key(own),
             wait,
             alone,
@@ -75,16 +76,20 @@ def draft(
         )
         for body, own in content
     ]
-    largest = max((len(message.body) for message in new), default=0)
-    if largest > room:
-        raise TooLarge(
-            f"a message of {largest + channel.spec.max_size - room} bytes (body and headers as JSON) is more than the "
-            f"{channel.spec.max_size} that {channel.name!r} allows: keep large things elsewhere and send where they "
-            f"are, or allow more with hf.queue({channel.name!r}, max_size=…)"
-        )
+    _refuse_large(channel, new, len(raw_headers or b""))
     if idempotency_key is not None:
         _make_unique(channel, new, bodies, idempotency_key)
     return new
+
+
+def _refuse_large(channel: Channel, new: list[NewMessage], headers: int) -> None:
+    largest = max((len(message.body) for message in new), default=0) + headers
+    if largest > channel.spec.max_size and new:
+        raise TooLarge(
+            f"a message of {largest} bytes (body and headers as JSON) is more than the {channel.spec.max_size} that "
+            f"{channel.name!r} allows: keep large things elsewhere and send where they are, or allow more with "
+            f"hf.queue({channel.name!r}, max_size=…)"
+        )
 
 
 def listed(bodies: Iterable[Any]) -> list[Any]:
@@ -109,19 +114,24 @@ def _life(life: int, wait: int) -> int:
     return life
 
 
-def _checked(headers: dict[str, Any]) -> dict[str, Any]:
+def _complete(
+    headers: dict[str, Any] | None, budget: float | None, commitments: Sequence[Any] | None
+) -> dict[str, Any] | None:
+    """The headers, with what travels among them."""
+    if headers is None and budget is None and commitments is None:
+        return None
+    complete = dict(checked_headers({} if headers is None else headers))
+    if budget is not None:
+        complete[BUDGET_HEADER] = amount("budget", budget)
+    if commitments is not None:
+        complete[COMMITMENTS_HEADER] = list(read_commitments(commitments))
+    return complete
+
+
+def checked_headers(headers: dict[str, Any]) -> dict[str, Any]:
+    """Headers that have the form of headers; what they hold is seen when they are encoded."""
     if not isinstance(headers, dict) or not all(isinstance(name, str) for name in headers):
         raise InvalidInput(f"headers must be a dict with text as keys, not {shown(headers)}")
     if BUDGET_HEADER in headers:
         amount(BUDGET_HEADER, headers[BUDGET_HEADER])
     return headers
-
-
-def _with_commitments(headers: dict[str, Any] | None, commitments: Sequence[Any]) -> dict[str, Any]:
-    from holdfast.core.commitments import HEADER, read_commitments
-
-    return {**_checked({} if headers is None else headers), HEADER: list(read_commitments(commitments))}
-
-
-def _with_budget(headers: dict[str, Any] | None, budget: float) -> dict[str, Any]:
-    return {**_checked({} if headers is None else headers), BUDGET_HEADER: amount("budget", budget)}

@@ -80,14 +80,11 @@ def _refuse(claim: Claim, standing: Standing) -> None:
     limits = standing.limits.with_own_budget(effort.own_budget(claim.message.headers))
     found = effort.verdict(standing.effort, standing.queue_spent, limits, standing.now)
     if found is not None:
-        raise _outcome(claim, found, standing.is_first)
+        raise _outcome(claim, found, standing)
 
 
-def _outcome(claim: Claim, found: GiveUp, is_first: bool) -> GaveUp | BudgetSpent:
+def _outcome(claim: Claim, found: GiveUp, standing: Standing) -> GaveUp | BudgetSpent:
     if found.trigger is Trigger.QUEUE_BUDGET:
-        return BudgetSpent(
-            f"{found.reason}: {claim.queue!r} is paused. Allow more with hf.queue({claim.queue!r}, budget=…), or begin "
-            f"anew with hf.reset_budget({claim.queue!r}); then hf.resume({claim.queue!r})",
-            is_first=is_first,
-        )
+        words = effort.paused_text(claim.queue, standing.queue_spent, standing.limits)
+        return BudgetSpent(words, is_first=standing.is_first)
     return GaveUp(f"gave up ({found.trigger.value}): {found.reason}")

@@ -8,7 +8,7 @@ HoldfastError
 ├── IdempotencyConflict   the key was used before for another body; nothing was stored
 ├── UnknownQueue          strict mode: the queue was never declared
 ├── LeaseLost             the claim is no longer yours; nothing was changed
-├── NotFound              no message or dead letter with this id
+├── NotFound              no dead letter with this id, no schedule of this name
 ├── AlreadyReplayed       this dead letter has had its one replay
 ├── ProgramFailed         a program that was run for a message did not do its work
 ├── PreflightFailed       what has to be there before the first claim is not

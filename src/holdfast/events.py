@@ -124,6 +124,10 @@ class Listeners:
         for below in _with_subclasses(kind):
             self._listeners.setdefault(below, []).append(listener)
 
+    def __bool__(self) -> bool:
+        """Whether anyone wants to hear of anything."""
+        return bool(self._listeners)
+
     def want(self, kind: type[RuntimeEvent]) -> bool:
         """Whether it is worth making one."""
         return kind in self._listeners

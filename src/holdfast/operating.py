@@ -16,6 +16,7 @@ from holdfast.letters import Moment, Progress
 from holdfast.limits import checked_count
 from holdfast.message_types import MessageTypes
 from holdfast.receipts import Receipt
+from holdfast.schedules import Scheduling
 from holdfast.settings import Settings
 from holdfast.store.api import Store
 from holdfast.store.ids import new_id
@@ -24,7 +25,7 @@ KEPT: Any = object()
 """A body that stays as it was."""
 
 
-class Operating(Budgeting):
+class Operating(Budgeting, Scheduling):
     """The part of a client that needs no claim."""
 
     settings: Settings
@@ -177,21 +178,23 @@ class Operating(Budgeting):
 
     def sweep(self, queue: str) -> int:
         """Takes back leases that ended in silence, ends messages past their time, and removes what was kept long enough
-        (history, results, idempotency keys, dead letters); how much it found to do, a hundred of each kind at most.
+        (history, results, idempotency keys, dead letters); how much it did. One call does a bounded part of it.
 
         Every client that claims does this by itself, now and then; calling it is never needed and always safe.
         """
         return self.store.messages.sweep(self._book.channel(queue), limits.SWEEP_LIMIT)
 
     def maintain(self) -> int:
-        """Sweeps all queues of this tenant once, looks after notices, forgets dead consumers; how much it found to do.
+        """Sweeps all queues of this tenant once, looks after notices, fires schedules, forgets dead consumers.
+
+        How much it found to do.
 
         For queues that nobody claims from, and for those who like to do it by hand: `while hf.maintain(): pass`.
         """
         self._book.open()
         queues = self.store.channels.names(self.settings.tenant)
         forgotten = self.store.crew.forget(self.settings.tenant, limits.SWEEP_LIMIT)
-        return sum(self.sweep(queue) for queue in queues) + self.escalate() + forgotten
+        return sum(self.sweep(queue) for queue in queues) + self.escalate() + self.fire_schedules() + forgotten
 
     def audit(self, n: int = 100, *, before: int | None = None) -> list[AuditRecord]:
         """Who replayed or deleted dead letters, newest first; the next page is `before` the last id of this one."""

@@ -34,19 +34,19 @@ class Snooze(Outcome):
     """
 
     def __init__(self, until: Duration | datetime) -> None:
+        self.until = until if isinstance(until, datetime) else seconds(until, "until")
         if isinstance(until, datetime):
             if until.tzinfo is None:
                 raise InvalidInput("until must have a time zone, for example datetime.now(UTC) + timedelta(hours=1)")
             super().__init__(f"later, at {until.isoformat()}")
         else:
-            super().__init__(f"later, in {seconds(until, 'until'):g} s")
-        self._until = until
+            super().__init__(f"later, in {self.until:g} s")
 
     def delay(self, now: int) -> float:
         """Seconds from `now`, microseconds since 1970 on the database's clock."""
-        if isinstance(self._until, datetime):
-            return max(0.0, self._until.timestamp() - now / 1_000_000)
-        return seconds(self._until)
+        if isinstance(self.until, datetime):
+            return max(0.0, self.until.timestamp() - now / 1_000_000)
+        return self.until
 
 
 class Cancel(Outcome):
@@ -80,7 +80,7 @@ class GaveUp(DeadLetter):
 class BudgetSpent(Snooze):
     """The queue's budget is spent and the queue is paused; the message goes back, and no attempt is spent.
 
-    `is_first` is True for the one that went over it, and so paused the queue: its owner has to hear of that.
+    `is_first` is True for the one that went over it, and so paused the queue; its owner has a notice of that.
     """
 
     def __init__(self, reason: str, *, is_first: bool) -> None:

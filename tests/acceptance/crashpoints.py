@@ -144,6 +144,9 @@ class Script:
             lambda: hf.sweep("q"),
             lambda: self.send("q", ["purged", "purged too"]),
             lambda: self.purge("q"),
+            lambda: hf.schedule("s", queue="q", body="tick", every=5, missed="all"),
+            lambda: self.pass_time(12),
+            lambda: hf.fire_schedules(),
             lambda: self.send("q", ["the end"]),
             lambda: hf.close(),
         ]

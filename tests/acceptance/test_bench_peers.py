@@ -15,7 +15,7 @@ from bench.__main__ import main
 from bench.cases import Case, Row
 from bench.peers import catalog, comparison, environment, running, workloads
 from bench.peers.cases import GOALS, ONE_PROCESS, WORKLOADS, cases
-from bench.peers.catalog import PEERS, Peer
+from bench.peers.catalog import PEERS, RUNTIME, Peer
 from bench.peers.driving import driver
 from bench.peers.environment import DRIVERS, Pins, Program, Unavailable, read_pins
 from bench.peers.running import Choice
@@ -71,10 +71,13 @@ def test_a_driver_that_hangs_is_given_up(tmp_path: Path) -> None:
 
 def test_holdfast_and_a_peer_are_held_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, page = compared(tmp_path, monkeypatch, lambda peer, pins, tell: program())
-    assert {row["contender"] for row in rows} == {"holdfast", "holdfast, claim 100", "ref", "table"}
+    assert {row["contender"] for row in rows} == {"holdfast", "holdfast, claim 100", RUNTIME, "ref", "table"}
     (peer,) = (row for row in rows if row["contender"] == "table" and row["row"] == "drain, 1 process")
     (own,) = (row for row in rows if row["contender"] == "holdfast" and row["row"] == "drain, 1 process")
+    (run,) = (row for row in rows if row["contender"] == RUNTIME and row["row"] == "drain, 1 process")
     assert peer["holdfast_ratio"] == pytest.approx(own["value"] / peer["value"])
+    assert peer["run_ratio"] == pytest.approx(run["value"] / peer["value"])
+    assert (run["run_ratio"], run["how"], run["messages"]) == (None, "one consumer, 1 thread", 2_000)
     assert (peer["version"], peer["durability"], peer["how"], peer["messages"]) == ("1.0", "FULL", "takes 50", 2_000)
     assert "| table | 1.0 | FULL | takes 50 | 2,000 |" in page
 
@@ -85,6 +88,14 @@ def test_a_goal_is_judged_by_the_ratio(peer: float, verdict: str) -> None:
     assert (own.ratio, list(own.verdicts())) == (None, [])
     assert other.ratio == 100 / peer
     assert [text for text, _ in other.verdicts()] == [verdict]
+
+
+def test_a_goal_is_judged_by_what_consumers_reach_too() -> None:
+    results = [result("holdfast", 100.0), result(RUNTIME, 50.0), result("huey", 4.0)]
+    own, run, other = comparison.standings(results, {"huey": "3"}, {})
+    assert (own.ratio, own.runtime_ratio, run.ratio, run.runtime_ratio) == (None, 0.5, 2.0, None)
+    assert (other.ratio, other.runtime_ratio) == (25.0, 12.5)
+    assert list(other.verdicts()) == [("✓ ≥ 20 ×", True), ("✗ ≥ 20 × by run()", False)]
 
 
 def test_a_peer_that_fails_is_a_line_of_its_own() -> None:

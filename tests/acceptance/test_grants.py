@@ -9,7 +9,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast import CommitmentResult, Holdfast, QueueFull, StoreError, effort
+from holdfast import CommitmentResult, Context, Holdfast, Message, QueueFull, StoreError, effort
+from holdfast.events import RuntimeEvent
+from tests.acceptance.children import eventually
 from tests.conformance.steps import beat, drain
 from tests.docs.pages import ROOT, blocks
 from tests.servers import PostgresServer
@@ -164,6 +166,8 @@ def operate(hf: Watched) -> None:
     assert hf.peek("q")
     assert hf.purge("q") > 0
     assert hf.search(correlation_id="c")
+    schedule(hf)
+    consume(hf)
     for queue in hf.queues():
         hf.sweep(queue)
     hf.maintain()
@@ -173,6 +177,46 @@ def operate(hf: Watched) -> None:
     assert hf.store.leaders.lead("default", "duty", "anna", 60_000_000)
     hf.store.leaders.step_down("default", "duty", "anna")
     assert {finding.check: finding.state for finding in hf.store.health.look()}["schema"] == "ok"
+
+
+def consume(hf: Watched) -> None:
+    """Consumers at work, with everything that they write down about themselves and their messages."""
+    events: list[Any] = []
+    hf.on(RuntimeEvent, events.append)
+    hf.around_execute(lambda context, proceed: proceed())
+    hf.around_enqueue(lambda outgoing, proceed: proceed())
+
+    @hf.consumer("worked", empty="terminate")
+    def work(message: Message, context: Context) -> str:
+        context.session = "s1"
+        context.spend(1)
+        context.enqueue("follows", 1)
+        return context.session or ""
+
+    pool = hf.pool(work, members="thread", min=1)
+    sent = hf.enqueue("worked", 1)
+    with hf.running():
+        eventually(lambda: hf.status(sent.id).result == "s1", "it is done")
+        eventually(lambda: hf.store.seats.taken("default", pool.name), "it has a seat")
+    hf.hf._pools.clear()
+    hf.enqueue("worked", 2)
+    hf.run()
+    hf.stop()
+    assert hf.stats("follows").pending == 2
+    assert events
+
+
+def schedule(hf: Watched) -> None:
+    """What is sent by the clock."""
+    hf.schedule("s", queue="q", every=1)
+    hf.schedule("s", queue="q", body="changed", cron="* * * * * *")
+    hf.pause_schedule("s")
+    hf.resume_schedule("s")
+    eventually(hf.fire_schedules, "a second has passed")
+    assert hf.store.schedules.next_due("default") is not None
+    hf.run_schedule("s")
+    assert [one.name for one in hf.schedules()] == ["s"]
+    assert hf.unschedule("s")
 
 
 def test_with_the_documented_grants_a_role_can_do_everything(

@@ -135,6 +135,8 @@ OPERATIONS: dict[str, Callable[[Holdfast, int], Any]] = {
     "cancel": lambda hf, n: hf.cancel(hf.peek("lane", 1)[0].id),
     "cancel a claimed one": lambda hf, n: hf.cancel(hf.claim("lane", n=2)[0].message.id),
     "peek": lambda hf, n: hf.peek("a", 5),
+    "claim of a limited queue": lambda hf, n: hf.ack(hf.claim("limited", n=5)),
+    "claim of limited keys": lambda hf, n: hf.ack(hf.claim("keys", n=5, wait=0.001)),
     "look at its health": lambda hf, n: hf.store.health.look(),
 }
 
@@ -144,6 +146,11 @@ def test_postgres_runs_no_sequential_scan(filled: str) -> None:
     scans = {}
     with Holdfast(filled) as hf:
         hf.queue("empty")
+        hf.queue("limited", concurrency=10, rate="100/s")
+        hf.enqueue_many("limited", range(100))
+        hf.queue("keys", key_concurrency=1, key_rate="1/s")
+        hf.enqueue_many("keys", range(300), key="full")
+        hf.enqueue_many("keys", range(100), key=str)
         for name, operation in OPERATIONS.items():
             hf.close()
             before = counted(filled)

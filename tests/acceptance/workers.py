@@ -18,7 +18,7 @@ from holdfast import Claim, Holdfast, HoldfastError, LeaseLost
 from tests.acceptance.consumers import consumer
 from tests.acceptance.forking import fork_in_threads, fork_while_opening, forker
 from tests.acceptance.history import Log
-from tests.acceptance.rivals import duelist, late_writer, racer, sweeper
+from tests.acceptance.rivals import duelist, firer, late_writer, racer, sweeper
 from tests.acceptance.sitting import sitter
 from tests.acceptance.working import Orders, is_drained, send, settle, take
 
@@ -200,7 +200,7 @@ ROLES: dict[str, Role] = {
     for role in (
         *(produce, stream, consume, puppet, racer, sweeper, onlooker),
         *(forker, fork_while_opening, fork_in_threads),
-        *(late_writer, duelist, sitter, consumer),
+        *(late_writer, duelist, sitter, firer, consumer),
     )
 }
 

@@ -11,6 +11,7 @@ PINNED = Path(__file__).with_name("public_names.txt")
 NEVER_AWAITED = {
     "consumer": "a decorator",
     "command": "a decorator",
+    "around_enqueue": "a decorator",
     "around_execute": "a decorator",
     "pool": "only declares",
     "on": "only notes a callback",
@@ -114,3 +115,9 @@ def test_asyncio_is_loaded_only_when_it_is_asked_for() -> None:
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert answer.stdout.split() == ["False", "True"]
+
+
+def test_what_reads_cron_lines_is_loaded_only_for_a_schedule() -> None:
+    program = "import sys, holdfast; print({'cronsim', 'zoneinfo'} & sys.modules.keys())"
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == ["set()"]

@@ -19,6 +19,7 @@ CONTROL = re.compile(r"\s*(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|PRAGMA|SET|LISTEN|UNL
 ONE_SIDED_FILES: dict[str, str] = {
     "engines.py": "SQLite has two libraries",
     "filesystem.py": "SQLite's file may be in the wrong place",
+    "limiting.py": "PostgreSQL has functions for it, in 003_claims.sql",
     "arrays.py": "PostgreSQL takes many messages as arrays, SQLite one by one",
 }
 """File that only one store has, such as `queries/ticks.sql` → why."""
@@ -39,6 +40,14 @@ ONE_SIDED_STATEMENTS: dict[tuple[str, str], str] = {
     ("rows.sql", "due"): "…",
     ("rows.sql", "due_alone"): "…",
     ("rows.sql", "take"): "…",
+    ("limits.sql", "note"): "…",
+    ("limits.sql", "first_key"): "…",
+    ("limits.sql", "next_key"): "…",
+    ("limits.sql", "first_of_key"): "…",
+    ("limits.sql", "held_by_key"): "…",
+    ("limits.sql", "front_alone"): "…",
+    ("limits.sql", "next_turn"): "…",
+    ("limits.sql", "row"): "…",
     ("lanes.sql", "append_limited"): "PostgreSQL saves round trips",
     ("lanes.sql", "claim"): "PostgreSQL by a function in one round trip",
     ("lanes.sql", "close_and_claim"): "PostgreSQL saves a round trip",

@@ -1,4 +1,4 @@
-"""`holdfast send`, `queues`, `peek` and `dlq`, as an operator types them."""
+"""`holdfast send`, `queues`, `peek`, `dlq`, `notices` and `schedules`, as an operator types them."""
 
 import json
 import subprocess
@@ -184,3 +184,32 @@ def test_maintenance_by_hand(run: Any, db: str) -> None:
         hf.enqueue_many("old", range(250))
     assert run("maintain") == ["250 thing(s) done."]
     assert run("maintain") == ["Nothing to do."]
+
+
+def test_schedules_are_listed_stopped_run_and_removed(run: Any, db: str, tmp_path: Path) -> None:
+    assert run("schedules", "list") == ["No schedules."]
+    with Holdfast(db) as hf:
+        hf.schedule("report", queue="reports", body={"a": 1}, cron="0 9 * * *", tz="Europe/Berlin")
+        hf.schedule("tidy", queue="chores", every="5m")
+    report, tidy = values(run("schedules", "list", "--json"))
+    assert (report["name"], report["cron"], report["tz"], report["body"]) == (
+        "report",
+        "0 9 * * *",
+        "Europe/Berlin",
+        {"a": 1},
+    )
+    assert (tidy["every"], tidy["queue"], tidy["paused"]) == (300.0, "chores", False)
+    table = run("schedules", "list")
+    assert any("0 9 * * * (Europe/Berlin)" in line for line in table)
+    assert any("every 300 s" in line for line in table)
+    assert run("schedules", "pause", "tidy") == ["tidy is paused."]
+    assert any("tidy" in line and "paused" in line for line in run("schedules", "list"))
+    assert run("schedules", "resume", "tidy") == ["tidy goes on."]
+    [message_id] = run("schedules", "run", "report")
+    [again] = values(run("schedules", "run", "report", "--json"))
+    assert [message["id"] for message in values(run("peek", "reports", "--json"))] == [message_id, again["id"]]
+    assert run("schedules", "remove", "tidy") == ["tidy is removed."]
+    assert run("schedules", "remove", "tidy") == ["There was no schedule tidy."]
+    refused = holdfast("schedules", "pause", "tidy", folder=tmp_path, HOLDFAST_DB=db)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "there is no schedule 'tidy'" in refused.stderr

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from holdfast import Claim, Holdfast, State
+from holdfast import Claim, Holdfast, Schedule, State
 from holdfast.core.crew import Beat
 from holdfast.store.api import Bell
 
@@ -83,6 +83,12 @@ def beat(worker: str = "w1", **told: Any) -> Beat:
     """What a consumer tells; it holds for ten seconds unless said otherwise."""
     usual = {"consumer": "mailer", "host": "box", "pid": 7, "queues": ["q"], "state": "working", "valid_for": 10}
     return Beat(id=worker, **{**usual, **told})
+
+
+def the_schedule(hf: Holdfast) -> Schedule:
+    """The only one that there is."""
+    [found] = hf.schedules()
+    return found
 
 
 class NoticedBell:

@@ -155,7 +155,7 @@ def test_a_report_whose_answer_was_lost_counts_once(hf: Holdfast, claim: Claim, 
     hf.queue("q", budget=4)
     [settlement], same = acked([claim]), new_id()
     verbs = {
-        "spend": lambda tx, one: efforts.spend(tx, settlement, 5, one),
+        "spend": lambda tx, one: efforts.spend(tx, hf.store.efforts._insert, settlement, 5, one),
         "act": lambda tx, one: efforts.act(tx, settlement, "look", one),
     }
     write = hf.store.database.write  # type: ignore[attr-defined]
@@ -197,6 +197,9 @@ def test_what_goes_over_the_queues_budget_pauses_it_and_is_told_once(hf: Holdfas
         assert not later.value.is_first
     hf.release([first, second, third])
     assert (rival.claim("q", n=3), hf.count_dead_letters(), hf.spent("q")) == ([], 0, 13)
+    [notice] = hf.notices()
+    assert (notice.kind, notice.about, notice.queue, notice.repeats) == ("budget", "q", "q", 0)
+    assert notice.error == str(over.value)
 
 
 def test_a_spent_budget_begins_anew(hf: Holdfast) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from holdfast import Claim, Holdfast, LeaseLost
+from holdfast.limits import SWEEP_LIMIT
+from holdfast.store.expiry import MOST_MEMBERS
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain
 
@@ -326,3 +328,21 @@ def test_failures_and_silences_share_one_history(hf: Holdfast, rival: Holdfast, 
         (2, "ben", "the lease"),
         (3, "anna", "refused a"),
     ]
+
+
+def test_a_long_run_comes_back_in_turns(hf: Holdfast, clock: FakeClock) -> None:
+    """Nobody waits long for the database because of one who claimed much and went silent."""
+    hf.enqueue_many("q", range(MOST_MEMBERS + 50))
+    held = hf.claim("q", n=MOST_MEMBERS + 50, lease=1)
+    hf.ack(held[:10])
+    clock.advance(2)
+    channel = hf._book.channel("q")
+    assert hf.store.upkeep.take_back(channel, SWEEP_LIMIT) == SWEEP_LIMIT
+    assert (hf.stats("q").pending, hf.stats("q").processing) == (MOST_MEMBERS, 40)
+    hf.ack(held[-5:])
+    assert hf.store.upkeep.take_back(channel, SWEEP_LIMIT) == 1
+    assert (hf.stats("q").pending, hf.stats("q").processing) == (MOST_MEMBERS + 35, 0)
+    assert hf.store.upkeep.take_back(channel, SWEEP_LIMIT) == 0
+    with pytest.raises(LeaseLost):
+        hf.ack(held[10])
+    assert len({claim.message.body for _ in range(MOST_MEMBERS + 35) for claim in hf.claim("q")}) == MOST_MEMBERS + 35

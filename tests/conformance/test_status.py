@@ -137,7 +137,7 @@ def test_the_history_of_a_run_is_pruned_when_it_is_over(hf: Holdfast, clock: Fak
     assert hf.sweep("q") == 0
     assert where(hf, ids[0]) == ("succeeded", 1)
     clock.advance(1)
-    assert hf.sweep("q") == 1
+    assert hf.sweep("q") == 3
     assert [hf.status(message_id) for message_id in ids] == [None] * 3
 
 

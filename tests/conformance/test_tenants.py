@@ -38,6 +38,7 @@ class Estate(NamedTuple):
             "dead": [(one.id, one.message.body, one.replayed_as, one.replay_state) for one in hf.dead_letters()],
             "notices": hf.notices(acknowledged=True),
             "owners": hf.owners(),
+            "schedules": hf.schedules(),
             "audit": hf.audit(),
             "consumers": hf.consumers(alive=False),
             "attachments": hf.attachments(),
@@ -54,6 +55,10 @@ def settle_in(hf: Holdfast, clock: FakeClock) -> Estate:
     hf.owner("mia", inbox="inbox", escalate_after=60)
     hf.queue("q", ordering="per_key", on_dead="block", owner="mia", dead_letter="graves", max_depth=10)
     hf.queue("p", lease=30)
+    hf.schedule("s", queue="ticks", body=f"{tenant} ticks", every=60)
+    hf.schedule("paused", queue="ticks", every=60)
+    hf.pause_schedule("paused")
+    hf.schedule(f"{tenant} alone has this", queue="ticks", every=3600)
     hf.queue(f"{tenant} alone has this")
     hf.owner(f"{tenant} alone has this")
     put = [hf.enqueue("q", f"{tenant} dead", key="k"), hf.enqueue("q", f"{tenant} replayed", key="j")]
@@ -110,6 +115,7 @@ FIND_NOTHING: dict[str, Act] = {
     "cancel": lambda hf, acme: [hf.cancel(one) for one in acme.ids()],
     "commitments": lambda hf, acme: [hf.commitments(one) for one in acme.ids()],
     "acknowledge": lambda hf, acme: [hf.acknowledge(one, remark="seen") for one in acme.ids()],
+    "unschedule": lambda hf, acme: [hf.unschedule("acme alone has this")],
 }
 """All of them answer None, False or 0."""
 SEE_THEIR_OWN: dict[str, Act] = {
@@ -136,6 +142,7 @@ SEE_THEIR_OWN: dict[str, Act] = {
         hf.notices("mia", queue="q"),
         *(hf.notices(after=one.id, acknowledged=True) for one in acme.hf.notices(acknowledged=True)),
     ],
+    "schedules": lambda hf, acme: hf.schedules(),
     "audit": lambda hf, acme: [hf.audit(), *(hf.audit(before=one.id) for one in acme.hf.audit())],
     "consumers": lambda hf, acme: [hf.consumers(), hf.consumers(alive=False)],
     "amplification": lambda hf, acme: hf.amplification(),
@@ -161,6 +168,11 @@ CHANGE_THEIR_OWN: dict[str, Act] = {
         hf.report("crash_loop", "pool", "boom", owner="mia"),
         hf.report("preflight", "reader", "boom", queue="q"),
     ],
+    "schedule": lambda hf, acme: hf.schedule("s", queue="ticks", body="changed", cron="@daily"),
+    "pause_schedule": lambda hf, acme: hf.pause_schedule("s"),
+    "resume_schedule": lambda hf, acme: hf.resume_schedule("paused"),
+    "run_schedule": lambda hf, acme: hf.run_schedule("s").id,
+    "fire_schedules": lambda hf, acme: hf.fire_schedules(),
     "owner": lambda hf, acme: hf.owner("mia", inbox="elsewhere", escalate_after=None),
     "enqueue": lambda hf, acme: [hf.enqueue("q", "new", key="k").id, hf.enqueue("p", "new").id],
     "enqueue_many": lambda hf, acme: [one.id for one in hf.enqueue_many("q", ["new"] * 5, key="k")],
@@ -170,7 +182,7 @@ CHANGE_THEIR_OWN: dict[str, Act] = {
 """What they do, they do to the caller's own things only."""
 TAKE_CLAIMS = {"ack", "nack", "release", "snooze", "dead_letter", "extend"}
 """Whoever was handed a claim holds it: it is no name that two tenants could share."""
-OF_THE_PROCESS = {"around_execute", "close", "consumer", "on", "pool", "run", "running", "stop"}
+OF_THE_PROCESS = {"around_enqueue", "around_execute", "close", "consumer", "on", "pool", "run", "running", "stop"}
 """They are about this client and its consumers, which claim as everyone does."""
 ACTS = {**FIND_NOTHING, **SEE_THEIR_OWN, **CHANGE_THEIR_OWN}
 

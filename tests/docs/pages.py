@@ -26,7 +26,7 @@ class Block:
 
 
 def pages() -> list[Path]:
-    return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+    return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
 
 
 def blocks(markdown: str) -> Iterator[Block]:

@@ -5,146 +5,46 @@ Each must be refused with an error of Holdfast's own that names what is wrong, o
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
-from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
-from holdfast import Backoff, Holdfast, InvalidInput, NotFound
-from holdfast.core.message import DEEPEST
-from holdfast.events import MessageFailed
-
-NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
-NAN, ENDLESS = float("nan"), float("inf")
-MANY_DIGITS = 10**5_000
-"""More than Python turns into text, and so more than JSON can carry."""
-
-Values = dict[str, Any]
-
-
-class Bad(NamedTuple):
-    """One mistake. `says` is what the error's text must match."""
-
-    call: Callable[[Any], object]
-    says: str
-    error: type[Exception] = InvalidInput
-
-
-class Argument(NamedTuple):
-    """An argument that takes a user's input: how it is handed over, and what it must not be."""
-
-    name: str
-    hand: Callable[[Any, Any], object]
-    values: Values
-    says: str
-
-
-def nested(levels: int) -> list[Any]:
-    """Lists inside each other."""
-    value: list[Any] = []
-    for _ in range(levels - 1):
-        value = [value]
-    return value
-
-
-def _endless() -> list[Any]:
-    value: list[Any] = []
-    value.append(value)
-    return value
-
-
-ODD = {"a number": 7, "bytes": b"q", "a list": ["q"], "a surrogate": "\ud800", "NUL": "a\0b"}
-TEXTS = {**ODD, "10,000 letters": "x" * 10_000}
-NAMES = {
-    **TEXTS,
-    "nothing": "",
-    "None": None,
-    "a slash": "a/b",
-    "two dots and a slash": "../q",
-    "an outer space": " q",
-    "a line break": "a\nb",
-    "201 letters": "x" * 201,
-}
-NAMES_OR_NONE = {what: name for what, name in NAMES.items() if name is not None}
-IDS = {**TEXTS, "nothing": "", "a name": "m1", "too few digits": NOBODY[:-1], "a letter too many": NOBODY[:-1] + "x"}
-COUNTS = {
-    "0": 0,
-    "-1": -1,
-    "a fraction": 1.5,
-    "text": "5",
-    "True": True,
-    "None": None,
-    "2**70": 2**70,
-    "too many": 10**9,
-}
-MOMENTS_OR_NONE = {"text": "yesterday", "-1": -1, "a fraction": 1.5, "2**70": 2**70, "no zone": datetime(2026, 1, 1)}
-LENGTHS_OR_NONE = {
-    "negative": -1,
-    "infinite": ENDLESS,
-    "NaN": NAN,
-    "beyond numbers": 1e300,
-    "beyond text": MANY_DIGITS,
-    "an unknown word": "soon",
-    "a negative word": "-5s",
-    "a long word": "9" * 10_000 + "s",
-    "True": True,
-    "a list": [1],
-    "bytes": b"5s",
-}
-LENGTHS = {**LENGTHS_OR_NONE, "None": None}
-VALUES = {
-    "an object": object(),
-    "a function": len,
-    "a surrogate": "\ud800",
-    "a surrogate as key": {"\ud800": 1},
-    "a tuple as key": {(1, 2): 3},
-    "NaN": NAN,
-    "infinity inside": {"a": [ENDLESS]},
-    "2**64": 2**64,
-    "-2**63-1 inside": {"a": [-(2**63) - 1]},
-    "a number of 5,000 digits": [MANY_DIGITS],
-    "one level too many": nested(DEEPEST + 1),
-    "10,000 levels": nested(10_000),
-    "itself": _endless(),
-}
-HEADERS = {
-    **{what: {"a": value} for what, value in VALUES.items()},
-    "a list": [1],
-    "text": "a",
-    "a number as name": {1: 1},
-}
-WHOLE = {"0": 0, "a fraction": 1.5, "text": "5", "True": True, "2**70": 2**70}
-RATES = {**WHOLE, "no number": "fast", "no time": "5/0s", "two slashes": "5/1/s", "nothing": "", "negative": "-5/s"}
-AMOUNTS = {"0": 0, "negative": -1.0, "NaN": NAN, "infinite": ENDLESS, "text": "5", "True": True, "2**70": 2**70}
-LABELS = {
-    "a list": ["tier"],
-    "text": "tier=haiku",
-    "a number as name": {1: "a"},
-    "a number as value": {"a": 1},
-    "nothing as name": {"": "a"},
-    "a line break": {"a": "b\nc"},
-    "201 letters": {"a": "x" * 201},
-    "too many": {str(n): "a" for n in range(21)},
-}
-PROMISE = {"name": "a", "check": "true"}
-WORDS = {"an unknown word": "random", "a number": 7, "a list": [], "None": None}
-CONNS = {"text": "conn", "0": 0, "an object": object()}
-CLAIMS = {"an id": NOBODY, "None": None, "a number": 7, "a list of ids": [NOBODY]}
-
-NAME_SAYS = "must be a name|may not hold|at most 200"
-TEXT_SAYS = "must be text|at most 500"
-JSON_SAYS = "cannot be written as JSON|inside each other|more than 64 bits"
-COUNT_SAYS = "n must be a whole number from 1"
-ID_SAYS = "ids look like"
-
-
-def _named(argument: str, says: str) -> str:
-    """The text has to begin with the argument's name."""
-    return f"^{argument} (.* )?({says})"
-
-
-def _length(call: str, argument: str, hand: Callable[[Any, Any], object], values: Values = LENGTHS) -> Argument:
-    return Argument(f"{call}({argument}=)", hand, values, f"^{argument} ")
+from holdfast import Backoff, Holdfast, NotFound
+from tests.model.mistakes import (
+    AMOUNTS,
+    CLAIMS,
+    CONNS,
+    COUNT_SAYS,
+    COUNTS,
+    ENDLESS,
+    HEADERS,
+    ID_SAYS,
+    IDS,
+    JSON_SAYS,
+    LABELS,
+    LENGTHS,
+    LENGTHS_OR_NONE,
+    MANY_DIGITS,
+    MOMENTS_OR_NONE,
+    NAME_SAYS,
+    NAMES,
+    NAMES_OR_NONE,
+    NAN,
+    NOBODY,
+    ODD,
+    PROMISE,
+    RATES,
+    TEXT_SAYS,
+    TEXTS,
+    VALUES,
+    WHOLE,
+    WORDS,
+    Argument,
+    Bad,
+    Values,
+    cases,
+    length,
+    named,
+)
 
 
 def _of_enqueue() -> Iterator[Argument]:
@@ -157,15 +57,15 @@ def _of_enqueue() -> Iterator[Argument]:
         yield Argument(f"{method}(queue)", lambda hf, bad, put=put: put(hf, queue=bad), NAMES, NAME_SAYS)
         for name in ("key", "correlation_id", "reply_to"):
             hand = lambda hf, bad, put=put, name=name: put(hf, queue="keyed", **{name: bad})  # noqa: E731
-            yield Argument(f"{method}({name}=)", hand, TEXTS, _named(name, TEXT_SAYS))
-        yield _length(method, "delay", lambda hf, bad, put=put: put(hf, delay=bad))
-        yield _length(method, "ttl", lambda hf, bad, put=put: put(hf, ttl=bad), {**LENGTHS_OR_NONE, "no time": 0})
-        yield _length(method, "ttl", lambda hf, bad, put=put: put(hf, delay=60, ttl=bad), {"below the delay": 60})
+            yield Argument(f"{method}({name}=)", hand, TEXTS, named(name, TEXT_SAYS))
+        yield length(method, "delay", lambda hf, bad, put=put: put(hf, delay=bad))
+        yield length(method, "ttl", lambda hf, bad, put=put: put(hf, ttl=bad), {**LENGTHS_OR_NONE, "no time": 0})
+        yield length(method, "ttl", lambda hf, bad, put=put: put(hf, delay=60, ttl=bad), {"below the delay": 60})
         yield Argument(
             f"{method}(headers=)",
             lambda hf, bad, put=put: put(hf, headers=bad),
             HEADERS,
-            _named("headers", JSON_SAYS + "|must be"),
+            named("headers", JSON_SAYS + "|must be"),
         )
         levels = {"4": 4, "-1": -1, "a fraction": 1.0, "True": True, "a word": "soon", "None": None, "a list": []}
         yield Argument(f"{method}(priority=)", lambda hf, bad, put=put: put(hf, priority=bad), levels, "^priority must")
@@ -184,18 +84,18 @@ def _of_enqueue() -> Iterator[Argument]:
 
 
 def _bodies() -> Iterator[Argument]:
-    yield Argument("enqueue(body)", lambda hf, bad: hf.enqueue("plain", bad), VALUES, _named("body", JSON_SAYS))
+    yield Argument("enqueue(body)", lambda hf, bad: hf.enqueue("plain", bad), VALUES, named("body", JSON_SAYS))
     yield Argument(
         "enqueue_many(bodies), one of three",
         lambda hf, bad: hf.enqueue_many("plain", [1, bad, 3]),
         VALUES,
-        _named("body", JSON_SAYS),
+        named("body", JSON_SAYS),
     )
     yield Argument(
         "enqueue_many(bodies), the last of a thousand rows",
         lambda hf, bad: hf.enqueue_many("plain", [*range(1000), bad], delay=1, idempotency_key=str),
         {"NaN": NAN},
-        _named("body", JSON_SAYS),
+        named("body", JSON_SAYS),
     )
     yield Argument(
         "enqueue_many(bodies)",
@@ -207,19 +107,19 @@ def _bodies() -> Iterator[Argument]:
         "enqueue_many(key=function)",
         lambda hf, bad: hf.enqueue_many("keyed", [1, 2], key=lambda body: bad if body == 2 else "k"),
         TEXTS,
-        _named("key", TEXT_SAYS),
+        named("key", TEXT_SAYS),
     )
     yield Argument(
         "enqueue(idempotency_key=)",
         lambda hf, bad: hf.enqueue("plain", 1, idempotency_key=bad),
         TEXTS,
-        _named("idempotency_key", TEXT_SAYS),
+        named("idempotency_key", TEXT_SAYS),
     )
     yield Argument(
         "enqueue_many(idempotency_key=function)",
         lambda hf, bad: hf.enqueue_many("plain", [1, 2], idempotency_key=lambda body: bad if body == 2 else "k"),
         TEXTS,
-        _named("idempotency_key", TEXT_SAYS),
+        named("idempotency_key", TEXT_SAYS),
     )
     yield Argument(
         "enqueue_many(idempotency_key=)",
@@ -235,10 +135,10 @@ def _of_queue() -> Iterator[Argument]:
 
     yield Argument("queue(name)", lambda hf, bad: hf.queue(bad), NAMES, NAME_SAYS)
     for name in ("lease", "history", "idempotency_window"):
-        yield _length("queue", name, declare(name))
+        yield length("queue", name, declare(name))
     for name in ("max_age", "dead_retention", "max_time"):
-        yield _length("queue", name, declare(name), {**LENGTHS_OR_NONE, "no time": 0})
-    yield _length("queue", "lease", declare("lease"), {"no time": 0, "less than a microsecond": 1e-9})
+        yield length("queue", name, declare(name), {**LENGTHS_OR_NONE, "no time": 0})
+    yield length("queue", "lease", declare("lease"), {"no time": 0, "less than a microsecond": 1e-9})
     for name in ("max_attempts", "max_size", "max_depth"):
         yield Argument(f"queue({name}=)", declare(name), WHOLE, f"^{name} must be a whole number")
     whole_or_none = {what: value for what, value in WHOLE.items() if value != 0}
@@ -256,6 +156,7 @@ def _of_queue() -> Iterator[Argument]:
         yield Argument(f"queue({name}=)", declare(name), WORDS, f"^{name} must be one of")
     for name in ("dead_letter", "owner"):
         yield Argument(f"queue({name}=)", declare(name), NAMES_OR_NONE, f"^{name} ")
+    yield Argument("queue(owner=)", declare("owner"), {"too long for an inbox": "x" * 195}, "^owner .* at most 194")
     backoffs = {
         **LENGTHS_OR_NONE,
         "an empty list": [],
@@ -277,8 +178,8 @@ def _of_queue() -> Iterator[Argument]:
 def _of_claims() -> Iterator[Argument]:
     yield Argument("claim(queue)", lambda hf, bad: hf.claim("plain", bad), NAMES, NAME_SAYS)
     yield Argument("claim(n=)", lambda hf, bad: hf.claim("plain", n=bad), COUNTS, COUNT_SAYS)
-    yield _length("claim", "lease", lambda hf, bad: hf.claim("plain", lease=bad), {**LENGTHS_OR_NONE, "no time": 0})
-    yield _length("claim", "wait", lambda hf, bad: hf.claim("plain", wait=bad))
+    yield length("claim", "lease", lambda hf, bad: hf.claim("plain", lease=bad), {**LENGTHS_OR_NONE, "no time": 0})
+    yield length("claim", "wait", lambda hf, bad: hf.claim("plain", wait=bad))
     yield Argument("claim()", lambda hf, bad: hf.claim(*bad), {"no queue": ()}, "needs the name of a queue")
     yield Argument("claim(ack=)", lambda hf, bad: hf.claim("plain", ack=bad), CLAIMS, "expected claims")
     for verb in ("ack", "nack", "release", "extend"):
@@ -312,19 +213,19 @@ def _of_operating() -> Iterator[Argument]:
         yield Argument(f"{verb}(n)", hand, COUNTS, COUNT_SAYS)
     for name in ("key", "correlation_id"):
         hand = lambda hf, bad, name=name: hf.search(**{name: bad})  # noqa: E731
-        yield Argument(f"search({name}=)", hand, TEXTS, _named(name, TEXT_SAYS))
+        yield Argument(f"search({name}=)", hand, TEXTS, named(name, TEXT_SAYS))
     yield Argument("search(queue)", lambda hf, bad: hf.search(bad, key="k"), NAMES_OR_NONE, "^queue ")
     yield Argument(
         "search(headers=)",
         lambda hf, bad: hf.search(headers=bad),
         HEADERS,
-        _named("headers", JSON_SAYS + "|must be"),
+        named("headers", JSON_SAYS + "|must be"),
     )
     yield Argument("search(n=)", lambda hf, bad: hf.search(key="k", n=bad), COUNTS, COUNT_SAYS)
     yield Argument("search(after=)", lambda hf, bad: hf.search(key="k", after=bad), IDS, ID_SAYS)
     yield Argument("search()", lambda hf, bad: hf.search(**bad), {"nothing": {}}, "needs a key")
-    yield Argument("unblock(key)", lambda hf, bad: hf.unblock("keyed", bad), TEXTS, _named("key", TEXT_SAYS))
-    yield Argument("replay(body=)", lambda hf, bad: hf.replay(NOBODY, body=bad), VALUES, _named("body", JSON_SAYS))
+    yield Argument("unblock(key)", lambda hf, bad: hf.unblock("keyed", bad), TEXTS, named("key", TEXT_SAYS))
+    yield Argument("replay(body=)", lambda hf, bad: hf.replay(NOBODY, body=bad), VALUES, named("body", JSON_SAYS))
     yield Argument("audit(n)", lambda hf, bad: hf.audit(bad), COUNTS, COUNT_SAYS)
     yield Argument("audit(before=)", lambda hf, bad: hf.audit(before=bad), MOMENTS_OR_NONE, "^before must be the id")
 
@@ -337,7 +238,7 @@ def _of_dead_letters() -> Iterator[Argument]:
 
         yield Argument(f"{verb}(queue)", find("queue"), NAMES_OR_NONE, "^queue ")
         for name in ("error", "key"):
-            yield Argument(f"{verb}({name}=)", find(name), TEXTS, _named(name, TEXT_SAYS))
+            yield Argument(f"{verb}({name}=)", find(name), TEXTS, named(name, TEXT_SAYS))
         for name in ("since", "before"):
             yield Argument(f"{verb}({name}=)", find(name), MOMENTS_OR_NONE, f"^{name} (must be|needs)")
     yield Argument("dead_letters(n=)", lambda hf, bad: hf.dead_letters(n=bad), COUNTS, COUNT_SAYS)
@@ -358,8 +259,8 @@ def _of_owners() -> Iterator[Argument]:
     yield Argument("owner(inbox=)", declare("inbox"), NAMES_OR_NONE, "^inbox ")
     yield Argument("owner(owner=)", declare("owner"), NAMES_OR_NONE, "^owner ")
     yield Argument("owner(owner=)", declare("owner"), {"itself": "team"}, "its own owner")
-    yield _length("owner", "escalate_after", declare("escalate_after"), LENGTHS_OR_NONE)
-    yield _length("owner", "digest_every", declare("digest_every"))
+    yield length("owner", "escalate_after", declare("escalate_after"), LENGTHS_OR_NONE)
+    yield length("owner", "digest_every", declare("digest_every"))
     yield Argument("owner(notify=)", declare("notify"), WORDS, "^notify must be one of")
     kinds = {
         **ODD,
@@ -376,19 +277,46 @@ def _of_owners() -> Iterator[Argument]:
     for name in ("owner", "queue"):
         hand = lambda hf, bad, name=name: hf.report("crash_loop", "pool", "boom", **{name: bad})  # noqa: E731
         yield Argument(f"report({name}=)", hand, NAMES_OR_NONE, f"^{name} ")
-    yield Argument("notices(owner)", lambda hf, bad: hf.notices(bad), TEXTS, _named("owner", TEXT_SAYS))
+    yield Argument("notices(owner)", lambda hf, bad: hf.notices(bad), TEXTS, named("owner", TEXT_SAYS))
     yield Argument("notices(queue=)", lambda hf, bad: hf.notices(queue=bad), NAMES_OR_NONE, "^queue ")
     yield Argument("notices(n=)", lambda hf, bad: hf.notices(n=bad), COUNTS, COUNT_SAYS)
     yield Argument("notices(after=)", lambda hf, bad: hf.notices(after=bad), IDS, ID_SAYS)
     yield Argument("acknowledge(id)", lambda hf, bad: hf.acknowledge(NOBODY, bad), {**IDS, "None": None}, ID_SAYS)
     yield Argument("acknowledge()", lambda hf, bad: hf.acknowledge(*bad), {"no id": ()}, "needs the id of a notice")
     yield Argument(
-        "acknowledge(remark=)", lambda hf, bad: hf.acknowledge(NOBODY, remark=bad), TEXTS, _named("remark", TEXT_SAYS)
+        "acknowledge(remark=)", lambda hf, bad: hf.acknowledge(NOBODY, remark=bad), TEXTS, named("remark", TEXT_SAYS)
     )
     yield Argument(
         "on_notice(callback)", lambda hf, bad: hf.on_notice(bad), {"None": None, "text": "x"}, "needs a function"
     )
     yield Argument("on_notice(owner=)", lambda hf, bad: hf.on_notice(print, bad), NAMES_OR_NONE, "^owner ")
+
+
+def _of_schedules() -> Iterator[Argument]:
+    def declare(name: str, **others: Any) -> Callable[[Holdfast, Any], object]:
+        return lambda hf, bad: hf.schedule("s", **{"queue": "plain", "cron": "@daily", **others, name: bad})
+
+    for verb in ("unschedule", "pause_schedule", "resume_schedule", "run_schedule"):
+        hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad)  # noqa: E731
+        yield Argument(f"{verb}(name)", hand, NAMES, NAME_SAYS)
+    yield Argument("schedule(name)", lambda hf, bad: hf.schedule(bad, queue="plain", every=60), NAMES, NAME_SAYS)
+    yield Argument("schedule(queue=)", declare("queue"), NAMES, "^queue ")
+    yield Argument("schedule(body=)", declare("body"), VALUES, named("body", JSON_SAYS))
+    lines = {**TEXTS, "nothing": "", "four fields": "* * * *", "February 30": "0 0 30 2 *", "minute 60": "60 * * * *"}
+    lines |= {"seven fields": "* * * * * * *", "no period": "@every", "a period of nothing": "@every 0s"}
+    yield Argument("schedule(cron=)", declare("cron"), lines, "^cron ")
+    yield Argument("schedule(cron=)", declare("cron"), {"None": None}, "either cron=")
+    yield Argument("schedule(every=)", declare("every"), {"beside cron": 60}, "either cron=")
+    periods = {**LENGTHS_OR_NONE, "no time": 0, "less than a second": "999ms"}
+    yield length("schedule", "every", declare("every", cron=None), periods)
+    zones = {**TEXTS, "nothing": "", "None": None, "nowhere": "Mars/Olympus", "a path": "../../etc/passwd"}
+    yield Argument("schedule(tz=)", declare("tz"), zones, "^tz .* is not a time zone")
+    yield Argument("schedule(missed=)", declare("missed"), WORDS, "^missed must be one of")
+    yield Argument(
+        "schedule(priority=)", declare("priority"), {"4": 4, "a word": "soon", "None": None}, "^priority must"
+    )
+    yield Argument("schedule(key=)", declare("key"), TEXTS, named("key", TEXT_SAYS))
+    yield Argument("schedule(headers=)", declare("headers"), HEADERS, named("headers", JSON_SAYS + "|must be"))
 
 
 def _of_crew() -> Iterator[Argument]:
@@ -416,80 +344,6 @@ def _of_crew() -> Iterator[Argument]:
     yield Argument("amplification(threshold)", lambda hf, bad: hf.amplification(bad), shares, "^threshold must be")
 
 
-def _nothing(message: Any) -> None:
-    """A handler."""
-
-
-def _of_consumers() -> Iterator[Argument]:
-    def declare(name: str, **others: Any) -> Callable[[Holdfast, Any], object]:
-        return lambda hf, bad: hf.consumer("plain", **{**others, name: bad})(_nothing)
-
-    yield Argument("consumer(queue)", lambda hf, bad: hf.consumer(bad)(_nothing), NAMES, NAME_SAYS)
-    yield Argument("consumer()", lambda hf, bad: hf.consumer(*bad)(_nothing), {"no queue": ()}, "needs the name of a")
-    yield Argument("consumer(name=)", declare("name"), NAMES_OR_NONE, NAME_SAYS)
-    yield Argument(
-        "consumer(policy=)", declare("policy"), {**WORDS, "an unknown word": "fair"}, "^policy must be one of"
-    )
-    weights = {"a stranger": {"q": 1}, "0": {"plain": 0}, "text": {"plain": "3"}, "NaN": {"plain": NAN}}
-    yield Argument("consumer(weights=)", declare("weights", policy="weighted"), weights, "^weights ")
-    yield Argument("consumer(weights=)", declare("weights"), {"round robin": {"plain": 2}}, "^weights are for")
-    yield Argument("consumer(concurrency=)", declare("concurrency"), COUNTS, "^concurrency must be a whole number")
-    for name in ("lease", "timeout"):
-        yield _length("consumer", name, declare(name), {**LENGTHS_OR_NONE, "no time": 0})
-    empty = {"an unknown word": "wait", "a stranger": {"q": "poll"}, "a number": {"plain": 7}}
-    yield Argument("consumer(empty=)", declare("empty"), empty, "^empty ")
-    named = {what: value for what, value in LABELS.items() if isinstance(value, dict)}
-    yield Argument("consumer(labels=)", declare("labels"), named, "^labels must ")
-    kinds = {"no class": ["ValueError"], "no error": [int], "an exit": [SystemExit]}
-    yield Argument("consumer(permanent=)", declare("permanent"), kinds, "^permanent must be exception classes")
-    yield Argument("consumer(isolation=)", declare("isolation"), WORDS, "^isolation must be one of")
-    yield Argument("consumer(middleware=)", declare("middleware"), {"a number": [7]}, "^middleware must be functions")
-    yield Argument("consumer(preflight=)", declare("preflight"), {"text": "x"}, "^preflight must be a function")
-    handlers = {"nothing": lambda: None, "three": lambda a, b, c: None, "a number": 7}
-    yield Argument("consumer(handler)", lambda hf, bad: hf.consumer("plain")(bad), handlers, "^the handler ")
-    for verb in ("run", "running"):
-        yield Argument(f"{verb}()", lambda hf, bad, verb=verb: getattr(hf, verb)(), {"none": None}, "is no consumer to")
-        hand = lambda hf, bad, verb=verb: getattr(_with_consumer(hf), verb)(bad)  # noqa: E731
-        yield Argument(f"{verb}(consumer)", hand, {"a stranger": "nobody", "a number": 7}, "there is no consumer")
-        grace = lambda hf, bad, verb=verb: getattr(_with_consumer(hf), verb)(grace=bad)  # noqa: E731
-        yield _length(verb, "grace", grace)
-    yield Argument(
-        "on(kind)", lambda hf, bad: hf.on(bad, print), {"text": "x", "a class": int}, "^kind must be a class"
-    )
-    yield from _of_pools()
-    nothing = {"a number": 7, "None": None}
-    yield Argument("on(callback)", lambda hf, bad: hf.on(MessageFailed, bad), nothing, "^callback must be a function")
-    yield Argument("around_execute(middleware)", lambda hf, bad: hf.around_execute(bad), nothing, "^middleware must")
-
-
-def _of_pools() -> Iterator[Argument]:
-    def pool(name: str) -> Callable[[Holdfast, Any], object]:
-        return lambda hf, bad: _with_consumer(hf).pool("listed", **{name: bad})
-
-    strangers = {"a stranger": "nobody", "a number": 7}
-    yield Argument("pool(consumer)", lambda hf, bad: _with_consumer(hf).pool(bad), strangers, "there is no consumer")
-    yield Argument("pool(name=)", pool("name"), NAMES_OR_NONE, NAME_SAYS)
-    yield Argument("pool(owner=)", pool("owner"), NAMES_OR_NONE, "^owner ")
-    whole = {"a fraction": 1.5, "text": "5", "True": True, "2**70": 2**70, "-1": -1}
-    for name in ("min", "max", "scale_up_depth", "scale_down_depth", "max_crashes"):
-        yield Argument(f"pool({name}=)", pool(name), whole, f"^{name} must be a whole number")
-    yield Argument("pool(min=)", pool("min"), {"above max": 5}, "^min must not be above max")
-    yield Argument(
-        "pool(scale_down_depth=)", pool("scale_down_depth"), {"the same": 20}, "^scale_down_depth must be below"
-    )
-    for name in ("scale_up_age", "cooldown", "crash_window"):
-        yield _length("pool", name, pool(name))
-    yield Argument("pool(members=)", pool("members"), WORDS, "^members must be one of")
-
-
-def _with_consumer(hf: Any) -> Any:
-    with contextlib.suppress(InvalidInput):
-        hf.consumer("plain", name="listed")(_nothing)
-    return hf
-
-
-CONSUMERS = [*_of_consumers()]
-
 ARGUMENTS = [
     *_of_enqueue(),
     *_bodies(),
@@ -499,12 +353,13 @@ ARGUMENTS = [
     *_of_dead_letters(),
     *_of_owners(),
     *_of_crew(),
+    *_of_schedules(),
 ]
 """Of a client. All but `conn` can be refused before anything is asked of the database."""
 
 ENDINGS = [
     Argument("ack(conn=)", lambda claim, bad: claim.ack(conn=bad), CONNS, "^conn= on .* takes"),
-    Argument("ack(result=)", lambda claim, bad: claim.ack(bad), VALUES, _named("result", JSON_SAYS)),
+    Argument("ack(result=)", lambda claim, bad: claim.ack(bad), VALUES, named("result", JSON_SAYS)),
     Argument(
         "nack(error)",
         lambda claim, bad: claim.nack(bad),
@@ -517,10 +372,10 @@ ENDINGS = [
         {"a number": 404, "None": None},
         "error must be",
     ),
-    _length("nack", "delay", lambda claim, bad: claim.nack("no", delay=bad), LENGTHS_OR_NONE),
-    _length("nack", "delay", lambda claim, bad: claim.nack("no", delay=bad, permanent=True), LENGTHS_OR_NONE),
-    _length("snooze", "delay", lambda claim, bad: claim.snooze(bad)),
-    _length("extend", "duration", lambda claim, bad: claim.extend(bad), {**LENGTHS_OR_NONE, "no time": 0}),
+    length("nack", "delay", lambda claim, bad: claim.nack("no", delay=bad), LENGTHS_OR_NONE),
+    length("nack", "delay", lambda claim, bad: claim.nack("no", delay=bad, permanent=True), LENGTHS_OR_NONE),
+    length("snooze", "delay", lambda claim, bad: claim.snooze(bad)),
+    length("extend", "duration", lambda claim, bad: claim.extend(bad), {**LENGTHS_OR_NONE, "no time": 0}),
 ]
 """Of a claim that is held."""
 
@@ -528,23 +383,13 @@ OPENING = [
     Argument("Holdfast(tenant=)", lambda url, bad: Holdfast(url, tenant=bad), NAMES, "^tenant "),
     Argument("Holdfast(worker=)", lambda url, bad: Holdfast(url, worker=bad), {**TEXTS, "nothing": ""}, "^worker "),
     Argument("Holdfast(actor=)", lambda url, bad: Holdfast(url, actor=bad), {**TEXTS, "nothing": ""}, "^actor "),
-    _length(
-        "Holdfast", "patience", lambda url, bad: Holdfast(url, patience=bad), {**LENGTHS, "no time": 0, "5s": "5s"}
-    ),
-    _length("Holdfast", "sweep_every", lambda url, bad: Holdfast(url, sweep_every=bad), {**LENGTHS, "5s": "5s"}),
+    length("Holdfast", "patience", lambda url, bad: Holdfast(url, patience=bad), {**LENGTHS, "no time": 0, "5s": "5s"}),
+    length("Holdfast", "sweep_every", lambda url, bad: Holdfast(url, sweep_every=bad), {**LENGTHS, "5s": "5s"}),
     Argument(
         "Holdfast(clock=)", lambda url, bad: Holdfast(url, clock=bad), {"a number": 7, "text": "x"}, "^clock must"
     ),
 ]
 """Of the client's own settings."""
-
-
-def cases(argument: Argument) -> dict[str, Bad]:
-    """An argument's mistakes, by name."""
-    return {
-        f"{argument.name}: {what}": Bad(lambda given, bad=bad: argument.hand(given, bad), argument.says)
-        for what, bad in argument.values.items()
-    }
 
 
 BAD_INPUT: dict[str, Bad] = {

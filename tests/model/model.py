@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from itertools import count, product
 from typing import Any
 
-from holdfast.client import ALONE_EVERY
+from holdfast.claiming import ALONE_EVERY
 from holdfast.core.deadletter import HISTORY_LIMIT
 from holdfast.core.duration import micros
 from holdfast.core.lifecycle import (

@@ -17,8 +17,10 @@ from holdfast.runtime.consumer import ConsumerOptions
 from holdfast.runtime.pool import PoolOptions
 from tests.clock import FakeClock
 from tests.conftest import STORES
-from tests.model.bad_input import ARGUMENTS, BAD_INPUT, CONSUMERS, ENDINGS, OPENING, Argument, Bad, cases, nested
+from tests.model.bad_consumers import CONSUMERS
+from tests.model.bad_input import ARGUMENTS, BAD_INPUT, ENDINGS, OPENING
 from tests.model.databases import database
+from tests.model.mistakes import Argument, Bad, cases, nested
 from tests.model.subject import Subject, assert_helps
 
 
@@ -41,6 +43,7 @@ def assert_usable(subject: Subject) -> None:
         subject.enqueue(queue, ["after", {"all": "that"}], key="k")
         assert subject.client.purge(queue) == 2
     assert (subject.client.owners(), subject.client.attachments()) == ({}, [])
+    assert subject.client.schedules() == []
 
 
 @pytest.mark.parametrize("argument", ARGUMENTS, ids=[argument.name for argument in ARGUMENTS])

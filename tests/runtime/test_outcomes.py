@@ -172,7 +172,7 @@ def test_what_follows_a_failure_never_was(hf: Holdfast, declare: Any) -> None:
     hf.queue("q", max_attempts=2, backoff=0)
 
     def split(message: Message, context: Context) -> None:
-        context.following += hf._drafted("parts", ["part"], (2, None, 0, None, None, None, None, None))
+        context.following = hf._drafted("parts", ["part"], (2, None, 0, None, None, None, None, None))
         if context.attempt == 1:
             raise RuntimeError("after the enqueue")
 

@@ -27,10 +27,17 @@ COMMANDS = {
         "Have a consumer take nothing more from a queue; what it has in hand it finishes.",
     ),
     "doctor": ("holdfast.cli.doctor", "Look at a database and say what is wrong with it, and what to do."),
-    "notices": ("holdfast.cli.notices", "See which dead letters wait for someone's answer, and answer."),
+    "notices": (
+        "holdfast.cli.notices",
+        "See which dead letters and other troubles wait for someone's answer, and answer.",
+    ),
+    "schedules": (
+        "holdfast.cli.schedules",
+        "See which messages are sent by the clock; pause, run and remove schedules.",
+    ),
     "maintain": (
         "holdfast.cli.maintain",
-        "Take back ended leases, expire messages, prune what is over: once, until nothing is left.",
+        "Take back ended leases, expire messages, prune what is over, fire schedules: once, until nothing is left.",
     ),
     "migrate": ("holdfast.cli.migrate", "Bring a database up to date, or print the SQL for it."),
     "rebase": ("holdfast.cli.rebase", "Make a database usable that was restored from another server's dump."),

@@ -10,7 +10,7 @@ from holdfast.cli.options import client_options, open_client
 @click.command()
 @client_options
 def maintain(url: str, tenant: str) -> None:
-    """Take back ended leases, expire messages, prune what is over: once, until nothing is left.
+    """Take back ended leases, expire messages, prune what is over, fire schedules: once, until nothing is left.
 
     Clients that claim do this by themselves. For the rest, run it from cron.
     """

@@ -58,13 +58,19 @@ def work(app: str | None, names: Sequence[str], grace: str, log_level: str, **op
 def load(address: str) -> Holdfast | AsyncHoldfast:
     """The client that stands at `module:name`; without a name, the only one of the module."""
     module_name, _, name = address.partition(":")
+    if not all(part.isidentifier() for part in module_name.split(".")):
+        raise InvalidInput(
+            f"{address!r} is no MODULE:APP: write it as in Python, such as mail:hf for the hf of mail.py"
+        )
     sys.path.insert(0, "")
     try:
         module = import_module(module_name)
     except ModuleNotFoundError as problem:
-        if problem.name is None or not module_name.startswith(problem.name):
+        if problem.name is None or not f"{module_name}.".startswith(f"{problem.name}."):
             raise
-        raise InvalidInput(f"there is no module {module_name!r} here: run this where {module_name}.py stands") from None
+        raise InvalidInput(
+            f"there is no module {module_name!r} here: write MODULE:APP, such as mail:hf, where mail.py stands"
+        ) from None
     if name:
         found = getattr(module, name, None)
         if isinstance(found, Holdfast | AsyncHoldfast):

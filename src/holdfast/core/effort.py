@@ -97,8 +97,7 @@ def verdict(effort: Effort, queue_spent: float, limits: Limits, now: int) -> Giv
     The queue's budget comes first: it is not the message's fault, and whoever answers for the queue must hear of it.
     """
     if is_over(queue_spent, limits.queue_budget):
-        reason = f"the queue spent {_number(queue_spent)} of {_number(limits.queue_budget)}"
-        return GiveUp(Trigger.QUEUE_BUDGET, reason)
+        return GiveUp(Trigger.QUEUE_BUDGET, _queue_spent(queue_spent, limits))
     if is_over(effort.spent, limits.message_budget):
         return GiveUp(Trigger.MESSAGE_BUDGET, f"spent {_number(effort.spent)} of {_number(limits.message_budget)}")
     if time_left(effort, limits.max_time, now) == 0:
@@ -108,6 +107,18 @@ def verdict(effort: Effort, queue_spent: float, limits: Limits, now: int) -> Giv
     if limits.max_repeats is not None and effort.repeats >= limits.max_repeats:
         return GiveUp(Trigger.REPETITION, f"did the same thing {effort.repeats} times in a row: {effort.action}")
     return None
+
+
+def paused_text(queue: str, queue_spent: float, limits: Limits) -> str:
+    """What to say of a queue that was paused because its budget is spent, and what to do."""
+    return (
+        f"{_queue_spent(queue_spent, limits)}: {queue!r} is paused. Allow more with hf.queue({queue!r}, budget=…), or "
+        f"begin anew with hf.reset_budget({queue!r}); then hf.resume({queue!r})"
+    )
+
+
+def _queue_spent(queue_spent: float, limits: Limits) -> str:
+    return f"the queue spent {_number(queue_spent)} of {_number(limits.queue_budget)}"
 
 
 def is_over(spent: float, budget: float | None) -> bool:

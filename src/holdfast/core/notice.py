@@ -11,7 +11,7 @@ import msgspec
 from holdfast.core.deadletter import error_text
 from holdfast.core.duration import Duration, seconds
 from holdfast.core.message import clean_text, encode_json
-from holdfast.core.queue import channel_name
+from holdfast.core.queue import INBOX, channel_name, owner_name
 from holdfast.errors import InvalidInput, shown
 
 NOTIFY = ("each", "digest")
@@ -72,7 +72,7 @@ def owner_spec(
     digest_every: Duration,
 ) -> OwnerSpec:
     """Checks what a user wrote in `hf.owner(name, …)`."""
-    if owner is not None and channel_name(owner, "owner") == channel_name(name):
+    if owner is not None and owner_name(owner, "owner") == owner_name(name):
         raise InvalidInput(f"the owner {name!r} cannot be its own owner: a notice could never climb")
     if notify not in NOTIFY:
         raise InvalidInput(f"notify must be one of {', '.join(NOTIFY)}, not {shown(notify)}")
@@ -87,7 +87,7 @@ def owner_spec(
 
 def default_inbox(name: str) -> str:
     """The queue that an owner reads unless told otherwise."""
-    return channel_name(f"{channel_name(name)}.inbox")
+    return owner_name(name) + INBOX
 
 
 def reported_kind(kind: str) -> str:

@@ -17,6 +17,7 @@ EMPTY = ("poll", "hibernate", "terminate")
 ON_DEAD = ("continue", "block")
 ORDERINGS = ("unordered", "fifo", "per_key")
 NAME_LIMIT = 200
+INBOX = ".inbox"
 LARGEST = 256 * 1_048_576
 """Bytes; a message above this does not fit into a statement of every database."""
 
@@ -59,6 +60,16 @@ class QueueSpec(msgspec.Struct, frozen=True):
     def ordered(self) -> bool:
         """Whether only the head of a key may be claimed."""
         return self.ordering != "unordered"
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether a claimed message takes a place or a start that others wait for."""
+        return self.concurrency is not None or self.rate is not None or self.limited_by_key
+
+    @property
+    def limited_by_key(self) -> bool:
+        """Whether each key has a limit of its own, so that messages with a key need a state of their own."""
+        return self.key_concurrency is not None or self.key_rate is not None
 
     def run_limit(self, wanted: int) -> int:
         """How many messages one lease may cover. With a single attempt a crash would kill a whole run, so: one."""
@@ -189,7 +200,7 @@ _READERS: dict[str, Reader] = {
     "max_depth": _or_none(_whole(1, DEEPEST)),
     "idempotency_window": _length,
     "dead_retention": _or_none(_lasting),
-    "owner": _or_none(lambda name, value: channel_name(value, name)),
+    "owner": _or_none(lambda name, value: owner_name(value, name)),
     "empty": _one_of(EMPTY),
     "requires": lambda name, value: {} if value is None else labels(value, name),
     "concurrency": _or_none(_whole(1, MOST)),
@@ -202,6 +213,14 @@ _READERS: dict[str, Reader] = {
     "max_repeats": _or_none(_whole(2, 1_000)),
     "commitments": _commitments,
 }
+
+
+def owner_name(name: str, what: str = "name") -> str:
+    """Checks the name of an owner, whose inbox is a queue with a longer name."""
+    if len(channel_name(name, what) + INBOX) > NAME_LIMIT:
+        most = NAME_LIMIT - len(INBOX)
+        raise InvalidInput(f"{what} {shown(name)} has {len(name)} characters; at most {most} are allowed for an owner")
+    return name
 
 
 def channel_name(name: str, what: str = "name") -> str:

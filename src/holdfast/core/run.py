@@ -30,6 +30,11 @@ def places_left(gone: Bits | None, size: int) -> list[int]:
     return [member for member in range(size) if not is_settled(gone, member)]
 
 
+def count(bits: Bits | None) -> int:
+    """How many are marked."""
+    return int.from_bytes(bits or b"", "little").bit_count()
+
+
 def is_finished(bits: Bits, size: int) -> bool:
     """Whether no member is left."""
-    return int.from_bytes(bits, "little").bit_count() == size
+    return count(bits) == size

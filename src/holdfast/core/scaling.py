@@ -19,14 +19,17 @@ class PoolSpec(msgspec.Struct, frozen=True, kw_only=True):
     down_depth: int = 5
     up_age: float = 30.0
     cooldown: float = 10.0
-    ends_when_empty: bool = False
 
 
 class Load(msgspec.Struct, frozen=True):
-    """What a pool's queues have waiting, due now, and for how long the oldest of it has waited."""
+    """What a pool's queues have waiting, due now, and for how long the oldest of it has waited.
+
+    `ends` says that consumers end by themselves when nothing is left.
+    """
 
     depth: int
     oldest: float
+    ends: bool = False
 
 
 class Scaler:
@@ -39,7 +42,7 @@ class Scaler:
 
     def wanted(self, load: Load, running: int, now: float) -> int:
         """How many there should be, given how many there are (everywhere) and what waits."""
-        least = 0 if self.spec.ends_when_empty and load.depth == 0 else self.spec.least
+        least = self._least(load)
         is_much = load.depth >= self.spec.up_depth or (load.depth > 0 and load.oldest >= self.spec.up_age)
         is_little = load.depth <= self.spec.down_depth and not is_much
         self._calm = (self._calm if self._calm is not None else now) if is_little else None
@@ -52,6 +55,12 @@ class Scaler:
         if is_little and running > least and self._has_cooled(self._changed, now) and self._has_cooled(self._calm, now):
             return self._change(running - 1, running, now)
         return running
+
+    def _least(self, load: Load) -> int:
+        """What waits has someone to wait for, also in a pool that may be empty; nobody is started only to end again."""
+        if load.depth:
+            return max(self.spec.least, 1)
+        return 0 if load.ends else self.spec.least
 
     def _change(self, wanted: int, running: int, now: float) -> int:
         if wanted != running:

@@ -30,9 +30,8 @@ HIBERNATING_FOR = 180.0
 class Beats:
     """One thread for all consumers of a process."""
 
-    def __init__(self, workers: Callable[[], Iterable[Worker]], pool: str | None) -> None:
+    def __init__(self, workers: Callable[[], Iterable[Worker]]) -> None:
         self._workers = workers
-        self._pool = pool
         self._known: dict[str, Pulse] = {}
         self._progress = threading.Event()
         self._over = False
@@ -58,6 +57,8 @@ class Beats:
                 self._tell_all()
             except HoldfastError as problem:
                 log.warning("consumers could not be told of: %s", problem)
+            except Exception:
+                log.exception("consumers could not be told of")
             self._progress.clear()
             if self._progress.wait(BEAT_EVERY) and not self._over:
                 time.sleep(PROGRESS_EVERY)
@@ -68,7 +69,7 @@ class Beats:
         self._leave([known for known in self._known if known not in workers])
         for worker in workers.values():
             pulse = self._known.setdefault(worker.id, Pulse(worker))
-            beat = pulse.beat(self._pool)
+            beat = pulse.beat()
             if beat is not None:
                 worker.hf.store.crew.beat(worker.hf.settings.tenant, beat)
 
@@ -90,7 +91,7 @@ class Pulse:
         self._busy = 0.0
         self._state = ""
 
-    def beat(self, pool: str | None) -> Beat | None:
+    def beat(self) -> Beat | None:
         """What to tell now; None if it sleeps and has said so."""
         worker, now = self.worker, time.monotonic()
         state = worker.state
@@ -107,7 +108,7 @@ class Pulse:
             queues=worker.attachments.queues,
             state=state,
             valid_for=HIBERNATING_FOR if state == "hibernating" else VALID_FOR,
-            pool=pool,
+            pool=worker.pool,
             labels=worker.consumer.labels,
             concurrency=worker.consumer.concurrency,
             saturation=min(1.0, max(0.0, share)),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Call = Callable[[Context], Any]
 
-NONE: list[Commitment] = []
+NOTHING: list[Commitment] = []
 
 
 def how_to_call(hf: Holdfast, consumer: Consumer) -> Call:
@@ -33,18 +33,27 @@ def how_to_call(hf: Holdfast, consumer: Consumer) -> Call:
 
 
 def _plain(consumer: Consumer) -> Call:
-    handler = consumer.handler
-    wants_context = consumer.wants_context
+    handler = _handler(consumer)
 
     def call(context: Context) -> Any:
-        message = context.claim.message
         promises = before(consumer, context)
-        result = handler(message, context) if wants_context else handler(message)
+        result = handler(context)
         if promises:
             verify(consumer, context, promises, result)
         return result
 
     return call
+
+
+def _handler(consumer: Consumer) -> Call:
+    if consumer.isolation == "process":
+        from holdfast.runtime.process import call_in_process
+
+        return call_in_process
+    handler = consumer.handler
+    if consumer.wants_context:
+        return lambda context: handler(context.claim.message, context)
+    return lambda context: handler(context.claim.message)
 
 
 def _around(middleware: Middleware, call: Call) -> Call:
@@ -53,11 +62,11 @@ def _around(middleware: Middleware, call: Call) -> Call:
 
 def before(consumer: Consumer, context: Context) -> list[Commitment]:
     """What has to be checked when the handler is done; refuses to begin what has used up its time."""
-    if context.begun is not None:
-        effort.check(context.claim, context.begun)
     claim = context.claim
+    if context.begun is not None:
+        effort.check(claim, context.begun)
     if claim.message.raw_headers is None and not claim.channel.spec.commitments:
-        return NONE
+        return NOTHING
     from holdfast.runtime.commitments import commitments_of
 
     return commitments_of(claim.channel.spec.commitments, claim.message, consumer.trust_commitments)

@@ -12,6 +12,7 @@ from holdfast.core.labels import labels as checked_labels
 from holdfast.core.queue import EMPTY, channel_name
 from holdfast.core.rotation import POLICIES
 from holdfast.errors import InvalidInput, shown
+from holdfast.runtime import finding
 
 if TYPE_CHECKING:
     from holdfast.client import Holdfast
@@ -91,6 +92,8 @@ class Consumer:
             handler.secrets = (*handler.secrets, hf.settings.url)  # type: ignore[attr-defined]
         if self.is_async and isolation == "process":
             raise InvalidInput('isolation="process" is for `def` handlers; an `async def` runs on an event loop')
+        if isolation == "process":
+            finding.address(handler, 'with isolation="process" the handler')
         self.__doc__ = handler.__doc__
         self.__name__ = getattr(handler, "__name__", self.name)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast import effort
@@ -14,8 +15,10 @@ from holdfast.core import priority as priorities
 from holdfast.core.crew import Work
 from holdfast.core.duration import Duration
 from holdfast.core.effort import Effort
-from holdfast.core.message import Message, encode_json
+from holdfast.core.message import Message, NewMessage, encode_json
 from holdfast.core.settlement import Settlement
+from holdfast.drafting import Options
+from holdfast.outgoing import Outgoing, put_through
 from holdfast.receipts import Receipt
 
 if TYPE_CHECKING:
@@ -37,42 +40,25 @@ class Context:
     ...     context.enqueue("log", {"sent": message.body, "attempt": context.attempt})
     """
 
-    __slots__ = (
-        "_callbacks",
-        "_progress",
-        "_worker",
-        "begun",
-        "claim",
-        "claimed",
-        "ended",
-        "following",
-        "hand",
-        "settled",
-        "settlement",
-        "started",
-        "stop",
-        "stopped_at",
-        "time_left",
-        "took",
-    )
+    # Most messages need none of these: they stand in the class, so that making a context costs little.
+    started = 0.0
+    took = 0.0
+    stopped_at = 0.0
+    settled = False
+    ended = False
+    hand: Hand | None = None
+    stop: Stop | None = None
+    settlement: Settlement | None = None
+    begun: Effort | None = None
+    time_left: float | None = None
+    following: Sequence[NewMessage] = ()
+    _callbacks: Sequence[Callable[[], object]] = ()
+    _progress: Any = None
 
     def __init__(self, worker: Worker, claim: Claim, claimed: float) -> None:
         self._worker = worker
         self.claim = claim
         self.claimed = claimed
-        self.started = 0.0
-        self.took = 0.0
-        self.ended = False
-        self.begun: Effort | None = None
-        self.time_left: float | None = None
-        self.hand: Hand | None = None
-        self.stop: Stop | None = None
-        self.stopped_at = 0.0
-        self.settlement: Settlement | None = None
-        self.settled = False
-        self.following: list[Any] = []
-        self._callbacks: list[Callable[[], object]] = []
-        self._progress: Any = None
 
     @property
     def message(self) -> Message:
@@ -118,7 +104,7 @@ class Context:
         """Calls this, from another thread, when the handler is to stop; at once if it is."""
         with _callbacks:
             if self.stop is None:
-                self._callbacks.append(callback)
+                self._callbacks = (*self._callbacks, callback)
                 return
         callback()
 
@@ -148,9 +134,14 @@ class Context:
     ) -> Receipt:
         """A message that arrives in the transaction of this one's ack; if the attempt fails, it never was."""
         options = (priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key)
-        new = self._worker.hf._drafted(queue, [body], options)
-        self.following += new
-        return Receipt(new[0].id)
+        new: list[NewMessage] = []
+        draft, around = partial(self._draft, new), self._worker.hf._around_enqueue
+        if around:
+            [receipt] = put_through(around, draft, Outgoing(queue, [body], *options))
+        else:
+            [receipt] = draft(queue, [body], options)
+        self.following = [*self.following, *new]
+        return receipt
 
     def spend(self, amount: float) -> float:
         """Counts what this message costs, in whatever you count; what it has cost in all.
@@ -164,6 +155,12 @@ class Context:
         effort.act(self._worker.hf, self.claim, text)
 
     # --- for the runtime ----------------------------------------------------------------------------------------------
+
+    def _draft(self, new: list[NewMessage], queue: str, bodies: list[Any], options: Options) -> list[Receipt]:
+        """Adds to `new`, which is sure to follow only when every function around the enqueue has returned."""
+        drafted = self._worker.hf._drafted(queue, bodies, options)
+        new += drafted
+        return [Receipt(message.id) for message in drafted]
 
     @property
     def ends(self) -> float | None:

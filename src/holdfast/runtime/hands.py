@@ -31,8 +31,7 @@ class Hand:
         """From here on it may be interrupted, or given up. Raises `Interrupted` if it was told to stop before."""
         context.started = time.monotonic()
         context.hand = self
-        with self.lock:
-            self.current = context
+        self.current = context
         if context.stop is not None:
             raise Interrupted
 
@@ -43,6 +42,9 @@ class Hand:
 
     def interrupt(self, context: Context) -> None:
         """Makes the handler stop, if it still runs."""
+
+    def join(self, timeout: float) -> None:
+        """Waits for it to go home, which it does when the shelf is closed."""
 
     def abandon(self, context: Context) -> bool:
         """The handler does not stop: its outcome no longer counts. False if it has just ended."""
@@ -77,7 +79,6 @@ class ThreadHand(Hand):
                 )
 
     def join(self, timeout: float) -> None:
-        """Waits for the thread, which ends when the shelf is closed."""
         self._thread.join(timeout)
 
     def _run(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.core.message import Lease
@@ -45,26 +45,23 @@ class Ledger:
         self._held: dict[int, Held] = {}
         self.unfinished = 0
 
-    def open(self, contexts: Sequence[Context], term: float, claimed: float) -> None:
-        """New claims."""
-        for context in contexts:
-            lease = context.claim.lease
-            held = self._held.get(id(lease))
-            if held is None:
-                held = self._held[id(lease)] = Held(lease, term, claimed)
-            held.contexts.append(context)
-            held.left += 1
+    def open(self, contexts: Sequence[Context], terms: Mapping[int, float], claimed: float) -> None:
+        """New claims. `terms` is how long a lease of each group lasts."""
+        for lease, mine in _by_lease(contexts):
+            held = self._held[id(lease)] = Held(lease, terms[lease.group], claimed)
+            held.contexts = mine
+            held.left = len(mine)
         self.unfinished += len(contexts)
 
-    def end(self, contexts: Iterable[Context], now: float) -> None:
+    def end(self, contexts: Sequence[Context], now: float) -> None:
         """Their handlers are done, or never began."""
-        for context in contexts:
-            held = self._held[id(context.claim.lease)]
+        for lease, mine in _by_lease(contexts):
+            held = self._held[id(lease)]
             if not held.ended:
                 held.first_ended = now
-            held.ended.append(context)
-            held.left -= 1
-            self.unfinished -= 1
+            held.ended += mine
+            held.left -= len(mine)
+        self.unfinished -= len(contexts)
 
     def ready(self, now: float, everything: bool) -> list[Context]:
         """What is to be settled now: runs that are through, and what has waited long enough for the rest of its run."""
@@ -77,15 +74,13 @@ class Ledger:
 
     def settled(self, contexts: Iterable[Context]) -> None:
         """They are settled, or lost."""
-        leases = {}
-        for context in contexts:
-            context.settled = True
-            leases[id(context.claim.lease)] = True
-        for key in leases:
-            held = self._held[key]
+        for lease, mine in _by_lease(contexts):
+            for context in mine:
+                context.settled = True
+            held = self._held[id(lease)]
             held.ended = [context for context in held.ended if not context.settled]
             if not held.ended and held.left == 0:
-                del self._held[key]
+                del self._held[id(lease)]
 
     def due(self, now: float) -> float | None:
         """Seconds until something has waited long enough; None if nothing waits."""
@@ -95,3 +90,15 @@ class Ledger:
     def held(self) -> list[Held]:
         """All leases, for those who renew them and watch over them."""
         return list(self._held.values())
+
+
+def _by_lease(contexts: Iterable[Context]) -> Iterable[tuple[Lease, list[Context]]]:
+    """In groups. Most share a lease with the one before."""
+    found: dict[int, tuple[Lease, list[Context]]] = {}
+    before: Lease | None = None
+    for context in contexts:
+        lease = context.claim.lease
+        if lease is not before:
+            before, mine = lease, found.setdefault(id(lease), (lease, []))[1]
+        mine.append(context)
+    return found.values()

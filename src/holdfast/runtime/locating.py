@@ -3,26 +3,58 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from importlib import import_module
+from typing import Any, NamedTuple
 
+from holdfast.awaiting_consumers import AsyncConsuming
+from holdfast.consuming import Consuming
 from holdfast.errors import InvalidInput
 from holdfast.runtime.consumer import Consumer
 
 
-def address_of(consumer: Consumer) -> tuple[str, str]:
-    """The module and the consumer's name."""
-    module = getattr(consumer.handler, "__module__", None) or type(consumer.handler).__module__
-    return module, consumer.name
+class Address(NamedTuple):
+    """A module, a name at its top level, and the consumer's own name: what stands there is it, or its client."""
+
+    module: str
+    place: str
+    consumer: str
 
 
-def located(module: str, name: str) -> Consumer:
-    """The consumer of this name among those that the module has declared."""
-    if module == "__main__" and "__mp_main__" in sys.modules:
-        module = "__mp_main__"
-    for thing in vars(import_module(module)).values():
-        if isinstance(thing, Consumer) and thing.name == name:
-            return thing
+def address_of(consumer: Consumer) -> Address:
+    """Where it stands now."""
+    for module in _modules(consumer):
+        for place, thing in list(vars(sys.modules[module]).items()):
+            if thing is consumer or _client(thing) is consumer.hf:
+                return Address(module, place, consumer.name)
     raise InvalidInput(
-        f"the module {module!r} has no consumer {name!r} at its top level, "
-        "and members of a pool are processes of their own that must find it there"
+        f"the consumer {consumer.name!r} cannot be found by the processes of a pool: neither it nor its client stands "
+        'at the top level of a module. Put one of them there, or use members="thread"'
     )
+
+
+def located(address: Address) -> Consumer:
+    """The same in this process."""
+    module = "__mp_main__" if address.module == "__main__" and "__mp_main__" in sys.modules else address.module
+    thing = getattr(import_module(module), address.place, None)
+    client = _client(thing)
+    found = thing if client is None else client._consumers.get(address.consumer)
+    if isinstance(found, Consumer):
+        return found
+    raise InvalidInput(
+        f"{module}.{address.place} has no consumer {address.consumer!r} here, and members of a pool are processes of "
+        "their own that must find it there: declare it whenever the module is imported"
+    )
+
+
+def _modules(consumer: Consumer) -> Iterator[str]:
+    """Where it may stand, the likely place first."""
+    for name in (getattr(consumer.handler, "__module__", None), "__main__", *list(sys.modules)):
+        if name in sys.modules and hasattr(sys.modules[name], "__dict__"):
+            yield name
+
+
+def _client(thing: Any) -> Consuming | None:
+    if isinstance(thing, AsyncConsuming):
+        return thing._hf
+    return thing if isinstance(thing, Consuming) else None

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.duration import Duration
+from holdfast.core.message import NewMessage
+from holdfast.outgoing import Outgoing, await_through
 from holdfast.receipts import Receipt
 from holdfast.runtime.calling import Call, before, verify
 from holdfast.runtime.consumer import Consumer
@@ -61,7 +62,6 @@ class LoopHand(Hand):
         self._loop.call_soon_threadsafe(self._cancel, context)
 
     def join(self, timeout: float) -> None:
-        """Waits for the task, which ends when the shelf is closed."""
         self._done.wait(timeout)
 
     def _start(self) -> None:
@@ -158,15 +158,21 @@ def awaited(consumer: Consumer) -> Call:
 class AsyncContext(Context):
     """A context whose calls that ask the database are awaited."""
 
-    __slots__ = ()
-
     async def extend(self, duration: Duration | None = None) -> None:  # type: ignore[override]
         """Renews the lease for `duration` from now."""
         await asyncio.to_thread(super().extend, duration)
 
     async def enqueue(self, queue: str, body: Any, **options: Any) -> Receipt:  # type: ignore[override]
         """A message that arrives in the transaction of this one's ack. See `Context.enqueue`."""
-        return await asyncio.to_thread(partial(super().enqueue, queue, body, **options))
+        new: list[NewMessage] = []
+
+        async def draft(*parts: Any) -> list[Receipt]:
+            return await asyncio.to_thread(self._draft, new, *parts)
+
+        around = self._worker.hf._awaited_around_enqueue
+        [receipt] = await await_through(around, draft, Outgoing(queue, [body], **options))
+        self.following = [*self.following, *new]
+        return receipt
 
     async def spend(self, amount: float) -> float:  # type: ignore[override]
         """Counts what this message costs. See `Context.spend`."""

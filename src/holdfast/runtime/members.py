@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
-import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.core.message import MessageId
 from holdfast.errors import HoldfastError
 from holdfast.runtime.consumer import Consumer
-from holdfast.runtime.locating import address_of, located
+from holdfast.runtime.locating import Address, located
 from holdfast.store.api import Seat
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
     from holdfast.runtime.pool import Pool
+    from holdfast.runtime.runner import Runner
     from holdfast.runtime.worker import Worker
 
 CRASHED = 1
+
+STARTING_TERM = 60.0
+"""Seconds that a program has to import all that it needs before its seat is someone else's."""
 
 SEAT_TERM = 15.0
 """Seconds that a seat is held without a word; renewed every third of it."""
@@ -37,39 +42,43 @@ class Member(Protocol):
 
     @property
     def exit_code(self) -> int | None: ...
-    def drain(self) -> None: ...
+    def drain(self, grace: float) -> None: ...
     def kill(self) -> None: ...
 
 
 class ProcessMember:
-    """A process, started afresh: nothing is inherited but the program. It drains when asked, or when we are gone."""
+    """A process, started afresh: nothing is inherited but the program. It drains when told so, or when we are gone.
 
-    def __init__(self, pool: Pool, seat: Seat, grace: float) -> None:
+    It is told on a line of its own and not by SIGTERM: a signal would kill a process that has just been started, and
+    comes a second time if someone sends it to all processes at once.
+    """
+
+    def __init__(self, pool: Pool, seat: Seat, address: Address, grace: float) -> None:
         self.seat = seat
         context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        self._leash = ours
-        module, name = address_of(pool.consumer)
+        self._leash, theirs = context.Pipe()
         self._process = context.Process(
-            target=work, args=(theirs, module, name, pool.name, seat.number, bytes(seat.token), seat.worker, grace)
+            target=work, args=(theirs, address, pool.name, seat.number, bytes(seat.token), seat.worker, grace)
         )
-        self._process.start()
-        theirs.close()
+        # Ctrl-C reaches all; the supervisor says what to do about it, from a member's first moment on. Python's own
+        # helper is started before, because that would make us hear signals again.
+        resource_tracker.ensure_running()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            theirs.close()
 
     @property
     def exit_code(self) -> int | None:
         """Negative if a signal ended it."""
         return self._process.exitcode
 
-    @property
-    def pid(self) -> int | None:
-        """Of the process."""
-        return self._process.pid
-
-    def drain(self) -> None:
-        """The first time asks, the second insists."""
-        if self._process.pid is not None and self._process.is_alive():
-            os.kill(self._process.pid, signal.SIGTERM)
+    def drain(self, grace: float) -> None:
+        """What runs has so many seconds to finish. Again: less of them."""
+        with suppress(OSError):
+            self._leash.send_bytes(str(grace).encode())
 
     def kill(self) -> None:
         """Ends it at once."""
@@ -80,12 +89,12 @@ class ProcessMember:
 class ThreadMember:
     """A worker in this process."""
 
-    def __init__(self, pool: Pool, worker: Worker, seat: Seat, grace: float) -> None:
+    def __init__(self, pool: Pool, worker: Worker, seat: Seat) -> None:
         self.seat = seat
         self._worker = worker
-        self._grace = grace
         worker.start()
-        self._keeper = SeatKeeper(pool.name, pool.consumer, seat, self.drain)
+        worker.on_progress()  # So that it is told of soon.
+        self._keeper = SeatKeeper(pool.name, pool.consumer, seat, lambda: self.drain(math.inf))
 
     @property
     def exit_code(self) -> int | None:
@@ -95,9 +104,9 @@ class ThreadMember:
         self._keeper.stop()
         return CRASHED if self._worker.failed else 0
 
-    def drain(self) -> None:
-        """What runs has the grace to finish."""
-        self._worker.stop(self._grace)
+    def drain(self, grace: float) -> None:
+        """What runs has so many seconds to finish. Again: less of them."""
+        self._worker.stop(grace)
 
     def kill(self) -> None:
         """No thread can be killed; its handlers are told to stop."""
@@ -138,22 +147,23 @@ class SeatKeeper:
             self._on_lost()
 
 
-def work(
-    leash: Connection, module: str, name: str, pool: str, number: int, token: bytes, worker: str, grace: float
-) -> None:
+def work(leash: Connection, address: Address, pool: str, number: int, token: bytes, worker: str, grace: float) -> None:
     """What a member's process does, from its start to its end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the supervisor says what to do about it.
-    consumer = located(module, name)
+    signal.signal(signal.SIGINT, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     seat = Seat(number, worker, MessageId(token), 0)
-    sys.exit(_work(leash, consumer, pool, seat, grace))
+    sys.exit(_work(leash, located(address), pool, seat, grace))
 
 
 def _work(leash: Connection, consumer: Consumer, pool: str, seat: Seat, grace: float) -> int:
     from holdfast.runtime.runner import Runner
 
+    consumer.hf._book.open()
+    if not consumer.hf.store.seats.keep(consumer.hf.settings.tenant, pool, seat, round(SEAT_TERM * 1_000_000)):
+        return 0  # It took too long to get here, and someone else may have the seat.
     runner = Runner(consumer.hf, [consumer], grace, pool=pool)
-    keeper = SeatKeeper(pool, consumer, seat, lambda: runner.ask_to_stop(grace))
-    threading.Thread(target=_when_gone, args=(leash, lambda: runner.ask_to_stop(grace)), daemon=True).start()
+    keeper = SeatKeeper(pool, consumer, seat, lambda: runner.ask_to_stop(math.inf))
+    threading.Thread(target=_obey, args=(leash, runner), name="holdfast-leash", daemon=True).start()
     try:
         runner.run(signals=(signal.SIGTERM,))
     finally:
@@ -161,7 +171,11 @@ def _work(leash: Connection, consumer: Consumer, pool: str, seat: Seat, grace: f
     return CRASHED if any(worker.failed for worker in runner.workers) else 0
 
 
-def _when_gone(leash: Connection, then: Callable[[], None]) -> None:
-    """Nothing is ever sent: when there is something to read, the supervisor has ended."""
-    leash.poll(None)
-    then()
+def _obey(leash: Connection, runner: Runner) -> None:
+    """Drains when told so; if the supervisor has ended without a word, everything that runs may finish."""
+    grace = math.inf
+    with suppress(EOFError, OSError):
+        while True:
+            grace = float(leash.recv_bytes())
+            runner.ask_to_stop(grace)
+    runner.ask_to_stop(grace)

@@ -32,7 +32,7 @@ class Outbox:
         """In one transaction, but for those that could be refused for reasons of their own."""
         left = self.settle_first(ended)
         if left:
-            settlements = [settlement_of(context) for context in left]
+            settlements = settlements_of(left)
             applied = self._settlements.call(settlements)
             self.settled(left, endings.note([context.claim for context in left], settlements, applied))
 
@@ -47,12 +47,15 @@ class Outbox:
         """Notes that they are settled, or lost, and tells of it."""
         self._worker.ledger.settled(contexts)
         gone = {id(claim) for claim in lost}
+        if not gone and not self._listeners:
+            self._count(contexts)
+            return
         for context in contexts:
             if id(context.claim) in gone:
                 self.failures += 1
                 telling.tell(self._listeners, MessageLost, self._worker, context)
             else:
-                self._count(context)
+                self._count([context])
                 telling.tell_end(self._listeners, self._worker, context)
 
     def _settle_alone(self, context: Context, settlement: Settlement) -> None:
@@ -65,15 +68,16 @@ class Outbox:
             applied = self._settlements.call([context.settlement])
         self.settled([context], [] if applied[0] else [context.claim])
 
-    def _count(self, context: Context) -> None:
-        event = Event.ACKED if context.settlement is None else context.settlement.event
-        self.handled += event in (Event.ACKED, Event.FAILED, Event.DIED, Event.CANCELED)
-        self.failures += event in (Event.FAILED, Event.DIED)
+    def _count(self, contexts: Sequence[Context]) -> None:
+        decided = [one.settlement.event for one in contexts if one.settlement is not None]
+        self.handled += len(contexts) - sum(event in (Event.RELEASED, Event.SNOOZED) for event in decided)
+        self.failures += sum(event in (Event.FAILED, Event.DIED) for event in decided)
 
 
-def settlement_of(context: Context) -> Settlement:
-    """How its claim ends; unless something else was decided, the work is done."""
-    if context.settlement is not None:
-        return context.settlement
-    claim = context.claim
-    return Settlement(claim.lease, claim.message.raw_id, claim.attempt, Event.ACKED, claim.member)
+def settlements_of(contexts: Sequence[Context]) -> list[Settlement]:
+    """How their claims end; unless something else was decided, the work is done."""
+    return [
+        one.settlement
+        or Settlement(one.claim.lease, one.claim.message.raw_id, one.claim.attempt, Event.ACKED, one.claim.member)
+        for one in contexts
+    ]

@@ -63,7 +63,15 @@ class Rounds:
     def _run(self) -> None:
         wait = TICK
         while not self._over.wait(wait):
-            wait = min(TICK, max(0.005, self.round(time.monotonic()) * self._part))
+            wait = min(TICK, max(0.005, self._round_safely() * self._part))
+
+    def _round_safely(self) -> float:
+        """Whatever goes wrong with one worker, the leases of the others have to be kept."""
+        try:
+            return self.round(time.monotonic())
+        except Exception:
+            log.exception("a round of %s failed", self._thread.name)
+            return TICK
 
 
 class Renewal(Rounds):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.labels import missing
 from holdfast.errors import InvalidInput
+from holdfast.runtime import starting
 from holdfast.runtime.beats import Beats
 from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.hands import Hand, ThreadHand
@@ -50,7 +51,7 @@ class Runner:
         self._solitude = Solitude()
         self._renewal = Renewal(self._all)
         self._watch = Watch(self._all)
-        self._beats = Beats(self._all, pool)
+        self._beats = Beats(self._all)
         self._keeper = Keeper(hf, f"{hf.worker}:{os.urandom(3).hex()}", self._is_awake)
         self._asked: float | None = None
         self._insisted = threading.Event()
@@ -69,10 +70,13 @@ class Runner:
 
     def start(self) -> None:
         """Begins to work, in threads."""
+        starting.refuse_in_a_cell()
+        starting.refuse_in_a_member()
+        self.hf._book.open()
         _refuse_missing_labels(self.hf, self._consumers)
         self._consumers = fit(self._consumers)
         pools = {} if self.pool else {pool.consumer: pool for pool in self.hf._pools.values()}
-        self.workers = [self.worker(consumer) for consumer in self._consumers if consumer not in pools]
+        self.workers = [self.worker(consumer, self.pool) for consumer in self._consumers if consumer not in pools]
         self.supervisors = [Supervisor(self, pools[consumer]) for consumer in self._consumers if consumer in pools]
         self._renewal.start()
         self._watch.start()
@@ -97,6 +101,9 @@ class Runner:
         term = self.grace if grace is None else grace
         self.ask_to_stop(term)
         ended = self.wait(term + STUBBORN)
+        deadline = time.monotonic() + (STUBBORN if ended else 0)
+        for hand in [hand for worker in self.workers for hand in worker.hands]:
+            hand.join(max(0.0, deadline - time.monotonic()))
         self._renewal.stop()
         self._watch.stop()
         self._beats.stop()
@@ -106,7 +113,7 @@ class Runner:
         return ended
 
     def ask_to_stop(self, grace: float) -> None:
-        """The same without waiting for it. Asking again may shorten the time."""
+        """The same without waiting for it, also while it starts. Asking again may shorten the time."""
         self._asked = grace
         for part in self._parts():
             part.stop(grace)
@@ -133,12 +140,18 @@ class Runner:
     def _all(self) -> list[Worker]:
         return [*self.workers, *(worker for one in self.supervisors for worker in one.workers)]
 
-    def worker(self, consumer: Consumer) -> Worker:
+    def worker(self, consumer: Consumer, pool: str | None) -> Worker:
         """A new one, not started yet."""
-        make_hand = self._make_loop_hand if consumer.is_async else ThreadHand
-        worker = Worker(self.hf, consumer, self._solitude, make_hand)
+        worker = Worker(self.hf, consumer, self._solitude, self._hands_for(consumer), pool)
         worker.on_progress = self._beats.note_progress
         return worker
+
+    def _hands_for(self, consumer: Consumer) -> Callable[[Worker], Hand]:
+        if consumer.isolation == "process":
+            from holdfast.runtime.process import ProcessHand
+
+            return ProcessHand
+        return self._make_loop_hand if consumer.is_async else ThreadHand
 
     def _make_loop_hand(self, worker: Worker) -> Hand:
         from holdfast.runtime.loop import Filled, LoopHand

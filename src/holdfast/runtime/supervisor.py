@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.scaling import Load, Scaler, to_drain
 from holdfast.core.supervision import CrashLog
 from holdfast.errors import HoldfastError
 from holdfast.events import MemberCrashed, PoolGaveUp, PoolScaled
-from holdfast.runtime.members import SEAT_TERM, Member, ProcessMember, ThreadMember
+from holdfast.runtime.attachments import Attachments
+from holdfast.runtime.locating import address_of
+from holdfast.runtime.members import SEAT_TERM, STARTING_TERM, Member, ProcessMember, ThreadMember
 from holdfast.runtime.pool import Pool
 from holdfast.store.api import Seat
 
@@ -24,7 +28,7 @@ log = logging.getLogger("holdfast")
 LOOK_EVERY = 0.5
 """Seconds between two looks at the queues; members that have ended are noticed a little earlier."""
 
-INSIST_AFTER = 2.0
+INSIST_AFTER = 1.5
 """Seconds past the grace after which a process that drains is killed."""
 
 
@@ -38,14 +42,17 @@ class Supervisor:
         self.workers: list[Worker] = []
         self.ended = threading.Event()
         self._runner = runner
+        self._address = address_of(pool.consumer) if pool.members == "process" else None
+        self._attachments = Attachments(pool.consumer)
         self._scaler = Scaler(pool.spec)
         self._crashes = CrashLog(pool.restarts)
         self._gave_up = False
-        self._draining: set[int] = set()
+        self._untold: str | None = None
+        self._trouble: str | None = None
+        self._draining: list[Member] = []
         self._wake = threading.Event()
         self._stopping = False
-        self._insists = False
-        self._grace_ends = 0.0
+        self._grace_ends = math.inf
         self._thread = threading.Thread(target=self._run, name=f"holdfast-pool-{pool.name}", daemon=True)
 
     def start(self) -> None:
@@ -53,9 +60,8 @@ class Supervisor:
         self._thread.start()
 
     def stop(self, grace: float) -> None:
-        """Drains all members of this process. Asking again insists."""
-        self._insists = self._stopping
-        self._grace_ends = time.monotonic() + grace
+        """Drains all members of this process. Again: in less time."""
+        self._grace_ends = min(self._grace_ends, time.monotonic() + grace)
         self._stopping = True
         self._wake.set()
 
@@ -70,13 +76,19 @@ class Supervisor:
             self.ended.set()
 
     def _look_safely(self) -> None:
+        """Whatever goes wrong, there are members to look after."""
         try:
             self._look()
-        except HoldfastError as problem:
-            log.warning("pool %s: %s; it goes on as soon as it can", self.pool.name, problem)
+            self._trouble = None
+        except Exception as problem:
+            if str(problem) != self._trouble:
+                self._trouble = str(problem)
+                unexpected = None if isinstance(problem, HoldfastError) else problem
+                log.warning("pool %s: %s; it goes on as soon as it can", self.pool.name, problem, exc_info=unexpected)
 
     def _look(self) -> None:
         self._bury()
+        self._tell_owner()
         seats = self.hf.store.seats.taken(self.hf.settings.tenant, self.pool.name)
         wanted = self._scaler.wanted(self._load(), len(seats), time.monotonic())
         if wanted > len(seats):
@@ -85,84 +97,109 @@ class Supervisor:
             self._shrink({seat.number for seat in seats}, wanted)
 
     def _load(self) -> Load:
-        stats = [self.hf.stats(queue) for queue in self.pool.consumer.queues]
-        ages = [one.age_of_oldest_item or 0.0 for one in stats if one.pending]
-        return Load(sum(one.pending for one in stats), max(ages, default=0.0))
+        self._attachments.refresh(now=True)
+        channels = self._attachments.channels()
+        load = self.hf.store.reads.load(channels)
+        ends = bool(channels) and all(self._attachments.empty(channel) == "terminate" for channel in channels)
+        return Load(load.depth, load.oldest, ends)
 
     def _grow(self, running: int, wanted: int) -> None:
         if self._gave_up or time.monotonic() < self._crashes.not_before:
             return
         for _ in range(wanted - running):
-            seat = self.hf.store.seats.take(
-                self.hf.settings.tenant, self.pool.name, self.hf.worker, wanted, round(SEAT_TERM * 1_000_000)
-            )
+            seat = None if self._stopping else self._take(wanted)
             if seat is None:
                 break
-            self.members.append(self._new_member(seat))
+            try:
+                self.members.append(self._new_member(seat))
+            except BaseException:
+                self._leave(seat)
+                raise
         self._tell(PoolScaled, before=running, wanted=wanted)
 
+    def _take(self, most: int) -> Seat | None:
+        term = SEAT_TERM if self._address is None else STARTING_TERM
+        return self.hf.store.seats.take(
+            self.hf.settings.tenant, self.pool.name, self.hf.worker, most, round(term * 1_000_000)
+        )
+
+    def _leave(self, seat: Seat) -> None:
+        self.hf.store.seats.leave(self.hf.settings.tenant, self.pool.name, seat)
+
     def _new_member(self, seat: Seat) -> Member:
-        if self.pool.members == "process":
-            return ProcessMember(self.pool, seat, self._runner.grace)
-        worker = self._runner.worker(self.pool.consumer)
+        if self._address is not None:
+            return ProcessMember(self.pool, seat, self._address, self._runner.grace)
+        worker = self._runner.worker(self.pool.consumer, self.pool.name)
         self.workers.append(worker)
-        return ThreadMember(self.pool, worker, seat, self._runner.grace)
+        return ThreadMember(self.pool, worker, seat)
 
     def _shrink(self, seats: set[int], wanted: int) -> None:
         leaving = to_drain(sorted(seats), wanted)
         for member in self.members:
-            if member.seat.number in leaving and member.seat.number not in self._draining:
-                self._draining.add(member.seat.number)
-                member.drain()
+            if member.seat.number in leaving and member not in self._draining:
+                self._draining.append(member)
+                member.drain(math.inf)
                 self._tell(PoolScaled, before=len(seats), wanted=wanted)
 
     def _bury(self) -> None:
         """Takes note of members that have ended."""
-        for member in [member for member in self.members if member.exit_code is not None]:
-            self.members.remove(member)
-            self._draining.discard(member.seat.number)
-            if member.exit_code:
-                self._crashed(member)
+        ended = [member for member in self.members if member.exit_code is not None]
+        self.members = [member for member in self.members if member not in ended]
+        self._draining = [member for member in self._draining if member not in ended]
         self.workers = [worker for worker in self.workers if not worker.ended.is_set()]
+        crashed = [member for member in ended if member.exit_code]
+        for member in crashed:
+            self._crashed(member.exit_code or 0)
+        for member in crashed:
+            self._leave(member.seat)  # At once: who held it is gone for sure.
 
-    def _crashed(self, member: Member) -> None:
-        """Its seat is free at once: who held it is gone for sure."""
-        self.hf.store.seats.leave(self.hf.settings.tenant, self.pool.name, member.seat)
-        code = member.exit_code or 0
-        words = f"killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    def _crashed(self, code: int) -> None:
+        words = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         self._crashes.note(time.monotonic(), words)
         self._tell(MemberCrashed, words=words)
-        log.warning("pool %s: a consumer was %s", self.pool.name, words)
+        log.warning("pool %s: a consumer %s", self.pool.name, words)
         if self._crashes.has_given_up(time.monotonic()) and not self._gave_up:
             self._give_up(words)
 
     def _give_up(self, words: str) -> None:
         self._gave_up = True
         rules = self.pool.restarts
-        error = (
+        self._untold = error = (
             f"the pool {self.pool.name!r} was given up by {self.hf.worker}: {rules.most} consumers crashed within "
-            f"{rules.window:g} s, the last one was {words}. Mend the cause, then start the worker again"
+            f"{rules.window:g} s, the last one {words}. Mend the cause, then start the worker again"
         )
         log.error("%s", error)
         self._tell(PoolGaveUp, error=error)
-        self.hf.report("crash_loop", self.pool.name, error, owner=self.pool.owner, queue=self.pool.consumer.queues[0])
+
+    def _tell_owner(self) -> None:
+        """That it was given up; again and again if the database is away just now."""
+        if self._untold is not None:
+            queues = self.pool.consumer.queues
+            queue = queues[0] if queues else None
+            self.hf.report("crash_loop", self.pool.name, self._untold, owner=self.pool.owner, queue=queue)
+            self._untold = None
 
     def _drain_all(self) -> None:
-        for member in self.members:
-            member.drain()
-        insisted = False
+        told = None
         while self.members:
-            if self._insists and not insisted:
-                insisted = True
+            if told != self._grace_ends:
+                told = self._grace_ends
                 for member in self.members:
-                    member.drain()
+                    member.drain(max(0.0, told - time.monotonic()))
             if time.monotonic() > self._grace_ends + INSIST_AFTER:
                 for member in self.members:
                     member.kill()
-                return
+                break
             self._wake.wait(0.02)
             self._wake.clear()
+            self._free_seats([member for member in self.members if member.exit_code])
             self.members = [member for member in self.members if member.exit_code is None]
+        self._free_seats(self.members)
+
+    def _free_seats(self, gone: list[Member]) -> None:
+        with suppress(HoldfastError):
+            for member in gone:
+                self._leave(member.seat)
 
     def _tell(self, kind: Any, **more: Any) -> None:
         if self.hf._listeners.want(kind):

@@ -8,6 +8,7 @@ from holdfast import endings
 from holdfast.core.settlement import Settlement
 from holdfast.errors import HoldfastError
 from holdfast.outcomes import Cancel, DeadLetter, Retry, Snooze
+from holdfast.runtime.elsewhere import HandlerFailed
 from holdfast.runtime.stops import Stop
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def failed(consumer: Consumer, context: Context, problem: BaseException) -> Sett
             return endings.nacked([claim], str(problem), None, permanent=True)[0]
         case Retry():
             return endings.nacked([claim], str(problem), problem.after, permanent=False)[0]
+        case HandlerFailed():
+            return endings.nacked([claim], problem.text, None, permanent=problem.is_one_of(consumer.permanent))[0]
     return endings.nacked([claim], problem, None, permanent=isinstance(problem, consumer.permanent))[0]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
@@ -15,7 +16,6 @@ from holdfast.claiming import LONGEST_NAP
 from holdfast.core.pace import Pace
 from holdfast.errors import HoldfastError
 from holdfast.events import ConsumerStarted, ConsumerStopped, HandlerStopped, MessageStarted, RuntimeEvent
-from holdfast.outcomes import BudgetSpent
 from holdfast.runtime import telling, verdict
 from holdfast.runtime.attachments import Attachments
 from holdfast.runtime.calling import Call, how_to_call
@@ -23,7 +23,7 @@ from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.context import Context
 from holdfast.runtime.hands import Hand
 from holdfast.runtime.ledger import Ledger
-from holdfast.runtime.outbox import Outbox, settlement_of
+from holdfast.runtime.outbox import Outbox, settlements_of
 from holdfast.runtime.shelf import Shelf
 from holdfast.runtime.stops import Interrupted, Stop
 from holdfast.store.api import Bell, ClaimRequest
@@ -49,10 +49,16 @@ class Worker:
     """One consumer of this process. Started by the runner, stopped by `stop`, or by an empty queue if told so."""
 
     def __init__(
-        self, hf: Holdfast, consumer: Consumer, solitude: Solitude, make_hand: Callable[[Worker], Hand]
+        self,
+        hf: Holdfast,
+        consumer: Consumer,
+        solitude: Solitude,
+        make_hand: Callable[[Worker], Hand],
+        pool: str | None = None,
     ) -> None:
         self.hf = hf
         self.consumer = consumer
+        self.pool = pool
         self.id = f"{hf.worker}:{consumer.name}:{os.urandom(3).hex()}"
         self.attachments = Attachments(consumer)
         self.on_progress: Callable[[], None] = lambda: None
@@ -72,7 +78,7 @@ class Worker:
         self._busy = 0.0
         self._hibernates = False
         self._stopping = False
-        self._grace_ends = 0.0
+        self._grace_ends = math.inf
         self._troubles = 0
         self.failed = False
         self.ended = threading.Event()
@@ -88,8 +94,7 @@ class Worker:
 
     def stop(self, grace: float) -> None:
         """No more claims; what is not begun goes back, what runs has `grace` seconds. Again: less of them."""
-        ends = time.monotonic() + grace
-        self._grace_ends = min(ends, self._grace_ends) if self._stopping else ends
+        self._grace_ends = min(self._grace_ends, time.monotonic() + grace)
         self._stopping = True
         self.wake()
 
@@ -108,19 +113,11 @@ class Worker:
         context.took = time.monotonic() - context.started
         if problem is not None:
             context.settlement = verdict.failed(self.consumer, context, problem)
-            if isinstance(problem, BudgetSpent) and problem.is_first:
-                self._report_budget(context, problem)
         elif result is not None or context.following:
             context.settlement = verdict.succeeded(context, result)
         self._done.append(context)
-        if len(self.shelf) <= self._low:
+        if len(self.shelf) <= self._low and not self._wake.is_set():
             self.wake()
-
-    def _report_budget(self, context: Context, problem: BudgetSpent) -> None:
-        try:
-            self.hf.report("budget", context.queue, str(problem), queue=context.queue)
-        except HoldfastError as trouble:
-            log.error("%s; nobody could be told: %s", problem, trouble)
 
     def skip(self, context: Context) -> None:
         """Its time was over before a hand was free: as if it had never been claimed."""
@@ -157,6 +154,11 @@ class Worker:
         now = time.monotonic()
         return self._busy + sum(now - context.started for context in self.running())
 
+    @property
+    def stopping(self) -> bool:
+        """Whether what is not begun is handed back."""
+        return self._stopping
+
     def running(self) -> list[Context]:
         """What the hands are working on."""
         return [context for hand in self.hands if (context := hand.current) is not None]
@@ -178,14 +180,16 @@ class Worker:
             self.ended.set()
 
     def _turn_safely(self, bell: Bell) -> bool:
+        """Whatever goes wrong, there are handlers that run and outcomes to store: it goes on."""
         try:
             goes_on = self._turn(bell)
             self._troubles = 0
-        except HoldfastError as problem:
+        except Exception as problem:
             self._troubles += 1
             if self._troubles == 1:
-                log.warning("consumer %s: %s; it goes on as soon as it can", self.consumer.name, problem)
-            self._wake.wait(min(LONGEST_REST, 0.1 * 2**self._troubles))
+                unexpected = None if isinstance(problem, HoldfastError) else problem
+                log.warning("consumer %s: %s; it goes on", self.consumer.name, problem, exc_info=unexpected)
+            self._wake.wait(min(LONGEST_REST, 0.1 * 2 ** min(self._troubles, 10)))
             return not (self._stopping and time.monotonic() > self._grace_ends)
         return goes_on
 
@@ -220,7 +224,7 @@ class Worker:
 
     def _room(self) -> int:
         """How many to claim; 0 while there is enough."""
-        most = self.consumer.concurrency + self._pace.ahead(self.consumer.concurrency, self._shortest_lease())
+        most = self.consumer.concurrency + self._ahead()
         self._low = max(self.consumer.concurrency - 1, most // 2)
         return most - self.ledger.unfinished if self.ledger.unfinished <= self._low else 0
 
@@ -232,7 +236,7 @@ class Worker:
     def _claim(self, request: ClaimRequest) -> bool:
         """Settles what is ready and claims, in one transaction where that is possible."""
         ready = self.outbox.settle_first(self.ledger.ready(time.monotonic(), everything=self.ledger.unfinished == 0))
-        request.ack = [settlement_of(context) for context in ready]
+        request.ack = settlements_of(ready)
         request.alone = self._solitary is None and self._solitude.take()
         lost: list[Any] = []
         self.hf._claiming.begin(request)
@@ -244,17 +248,24 @@ class Worker:
                 self._solitude.give_back()
             raise
         self.outbox.settled(ready, lost)
-        contexts = [self._make_context(self, claim, started) for claim in claims]
-        self._note_time(contexts)
+        make = self._context_class()
+        contexts = [make(self, claim, started) for claim in claims]
         self._keep_apart(contexts, request)
-        for channel in request.channels:
-            mine = [context for context in contexts if context.claim.channel is channel]
-            self.ledger.open(mine, request.term(channel) / 1_000_000, started)
+        self.ledger.open(contexts, {one.group: request.term(one) / 1_000_000 for one in request.channels}, started)
+        if any(channel.spec.max_time is not None for channel in request.channels):
+            self._note_time(contexts)
         self.shelf.put(contexts)
         return bool(contexts)
 
     def _note_time(self, contexts: list[Context]) -> None:
         """Where a queue limits the time of all attempts together, each claim knows what is left of it."""
+        try:
+            self._note_begin(contexts)
+        except HoldfastError:
+            self.shelf.put(contexts)  # They are ours, whatever is known of their time.
+            raise
+
+    def _note_begin(self, contexts: list[Context]) -> None:
         for context, begun in zip(contexts, effort.begin(self.hf, [one.claim for one in contexts]), strict=True):
             if begun is not None:
                 context.begun = begun
@@ -324,14 +335,16 @@ class Worker:
         if left <= 0:
             for context in self.running():
                 context.halt(Stop.SHUTDOWN)
-        self._wake.wait(max(left, 0.1))
+        self._wake.wait(min(max(left, 0.1), LONGEST_NAP))
         return True
 
-    def _shortest_lease(self) -> float:
-        if self.consumer.lease is not None:
-            return self.consumer.lease
-        channels = self.hf._book.channels(self.attachments.queues)
-        return min((channel.spec.lease for channel in channels), default=1.0)
+    def _ahead(self) -> int:
+        """How much to claim beyond what can begin at once; nothing where others wait for the places."""
+        specs = [channel.spec for channel in self.hf._book.channels(self.attachments.queues)]
+        if any(spec.is_limited for spec in specs):
+            return 0
+        lease = self.consumer.lease or min((spec.lease for spec in specs), default=1.0)
+        return self._pace.ahead(self.consumer.concurrency, lease)
 
     def _tell(self, kind: type[RuntimeEvent], **more: Any) -> None:
         if self._listeners.want(kind):
@@ -350,8 +363,7 @@ class Worker:
 
         return told
 
-    @property
-    def _make_context(self) -> type[Context]:
+    def _context_class(self) -> type[Context]:
         if not self.consumer.is_async:
             return Context
         from holdfast.runtime.loop import AsyncContext

@@ -19,10 +19,14 @@ def cancel(tx: Transaction, tenant: str, message_id: MessageId) -> bool:
     if found is None:
         return False
     if row is not None:
+        if tx.again and row[2] == State.CANCELED:
+            return True  # By an earlier try, whose answer got lost.
         is_canceled = _cancel_row(tx, row[0], row[7], message_id, row[8])
     else:
         is_canceled = _cancel_in_lane(tx, found[0], found[1], message_id)
     tally.add(tx, found[0], ended=int(is_canceled))
+    if is_canceled:  # Room for another, if the queue is limited.
+        tx.rings.add(priority.channel_of(found[1]))
     return is_canceled
 
 
@@ -86,7 +90,7 @@ def _cancel_in_run(tx: Transaction, group: int, content: Content) -> bool:
     locked = tx.one("runs.lock", token=token)
     if locked is None:
         return False
-    _, settled, gone, history = locked
+    _, settled, gone, history, _ = locked
     place = run.places_left(gone, size)[before]
     if run.is_settled(settled, place):
         return False

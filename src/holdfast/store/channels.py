@@ -7,7 +7,7 @@ import msgspec
 from holdfast.core import priority
 from holdfast.core.message import encode_json
 from holdfast.core.queue import QueueSpec
-from holdfast.store import depth
+from holdfast.store import depth, limiting
 from holdfast.store.api import Channel
 from holdfast.store.transaction import Transaction
 
@@ -19,10 +19,12 @@ def declare(tx: Transaction, tenant: str, name: str, spec: QueueSpec) -> Channel
     found = tx.one("channels.declare", tenant=tenant, name=name, spec=encode_json(spec))
     assert found is not None, "an upsert returns its row"
     channel = found[0]
-    joined = tx.one("channels.join", channel=channel, history=round(spec.history * 1_000_000))
+    history = round(spec.history * 1_000_000)
+    joined = tx.one("channels.join", channel=channel, history=history, limited=limiting.level(spec))
     assert joined is not None, "an upsert returns its row"
     group = joined[0]
     depth.limit(tx, channel, spec.max_depth)
+    limiting.declare(tx, channel, group, spec)
     lanes = [priority.lane(channel, level) for level in priority.ALL]
     for lane in lanes:
         tx.run("channels.place_cursor", group=group, lane=lane, start=priority.lane_start(lane))

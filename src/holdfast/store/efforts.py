@@ -10,13 +10,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.core.effort import Effort, Limits, Standing, is_over
+from holdfast.core.effort import Effort, Limits, Standing, is_over, paused_text
 from holdfast.core.message import MessageId
 from holdfast.core.queue import QueueSpec
 from holdfast.core.settlement import Settlement
-from holdfast.store import letters
+from holdfast.store import escalation, letters
 from holdfast.store.api import Channel
 from holdfast.store.extending import held_members
+from holdfast.store.posting import Insert
 from holdfast.store.transaction import Transaction
 
 _spec = msgspec.json.Decoder(QueueSpec)
@@ -30,8 +31,9 @@ class Record(msgspec.Struct):
     report: MessageId | None
 
 
-def spend(tx: Transaction, claim: Settlement, amount: float, report: MessageId) -> Standing | None:
-    """Adds to what a message and its queue have spent. What goes over the queue's budget pauses the queue with it.
+def spend(tx: Transaction, insert: Insert, claim: Settlement, amount: float, report: MessageId) -> Standing | None:
+    """Adds to what a message and its queue have spent. What goes over the queue's budget pauses the queue with it,
+    and its owner has a notice.
 
     None if the claim is lost. `report` tells a second try of the same report from another one.
     """
@@ -46,6 +48,8 @@ def spend(tx: Transaction, claim: Settlement, amount: float, report: MessageId) 
         _write(tx, claim, record, report)
         queue_spent = _spend(tx, group, amount)
     is_first = is_over(queue_spent, limits.queue_budget) and _pause(tx, group, report)
+    if is_first:
+        _tell(tx, insert, group, queue_spent, limits)
     return Standing(record.effort, queue_spent, limits, now, is_first)
 
 
@@ -174,6 +178,13 @@ def _spend(tx: Transaction, group: int, amount: float) -> float:
 def _spent(tx: Transaction, group: int) -> float:
     found = tx.one("budget.find", group=group)
     return found[0] if found else 0.0
+
+
+def _tell(tx: Transaction, insert: Insert, group: int, queue_spent: float, limits: Limits) -> None:
+    found = tx.one("channels.owner", group=group)
+    assert found is not None, "a group always has a channel"
+    _, tenant, queue, _ = found
+    escalation.report(tx, insert, tenant, "budget", queue, paused_text(queue, queue_spent, limits), None, queue)
 
 
 def _pause(tx: Transaction, group: int, report: MessageId) -> bool:

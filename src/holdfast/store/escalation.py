@@ -74,9 +74,8 @@ def report(
     if queue is not None and channel is None:
         raise UnknownQueue(f"the queue {queue!r} was never declared; leave queue= out, or declare it first")
     name, spec = _who(tx, tenant, owner or (channel.spec.owner if channel else None), queue)
-    fresh = (
-        new_id()
-    )  # Another for every try: one whose answer got lost is met as the open notice, and not told of again.
+    # Another id for every try: one whose answer got lost is met as the open notice, and not told of again.
+    fresh = new_id()
     notice = Notice(id_text(fresh), queue, name or None, 0, None, None, error, 0, tx.clock(), kind=kind, about=about)
     found = tx.one(
         "notices.report",

@@ -15,8 +15,11 @@ from holdfast.store.api import Channel
 from holdfast.store.burial import bury
 from holdfast.store.posting import Insert
 from holdfast.store.rows import Content, HeldRow, NewRow
-from holdfast.store.settling import close
-from holdfast.store.transaction import Transaction
+from holdfast.store.settling import split
+from holdfast.store.transaction import Row, Transaction
+
+MOST_MEMBERS = 200
+"""So many messages of silent runs come back in one transaction: some milliseconds of SQLite's only write lock."""
 
 
 def sweep(tx: Transaction, insert: Insert, channel: Channel, limit: int, worker: str | None = None) -> int:
@@ -48,24 +51,48 @@ def expire(tx: Transaction, channel: Channel, limit: int) -> int:
 
 
 def _take_back_runs(tx: Transaction, insert: Insert, channel: Channel, limit: int) -> int:
-    """A silent run comes back as rows that are claimed one by one, so that a poison message can only hurt itself."""
+    """A silent run comes back as rows that are claimed one by one, so that a poison message can only hurt itself.
+
+    A long one comes back in several turns; what is left of it stays a run that has lapsed.
+    """
     lapsed = tx.all("runs.lapsed", group=channel.group, limit=limit)
-    verdict = after_lapse(channel.spec, 1)
-    for token, size, settled, gone, kept_for, worker in lapsed:
-        members = zip(run.places_left(gone, size), tx.all("runs.members", token=token), strict=True)
-        left = [Content.of(row) for place, row in members if not run.is_settled(settled, place)]
-        failure = _silence(1, worker)
-        if verdict.event is Event.DIED:
-            for content in left:
-                bury(tx, insert, channel.group, content, 1, failure, None)
-        else:
-            errors = add_to_history(None, failure, tx.clock())
-            rows.add(tx, [NewRow(channel.group, content, attempts=1, alone=True, errors=errors) for content in left])
-            depth.grow(tx, channel.group, len(left))
-        tx.each("lanes.remove", [{"id": content.id} for content in left])
-        tally.add(tx, channel.group, lapsed=len(left), ended=len(left) if verdict.event is Event.DIED else 0)
-        close(tx, token, kept_for)
+    room = MOST_MEMBERS
+    for one in lapsed:
+        taken, is_whole = _take_back_run(tx, insert, channel, one, room)
+        room -= taken
+        if room <= 0 or not is_whole:
+            return limit  # There may be more.
     return len(lapsed)
+
+
+def _take_back_run(tx: Transaction, insert: Insert, channel: Channel, lapsed: Row, most: int) -> tuple[int, bool]:
+    """How many members came back, and whether that was all of them."""
+    token, size, settled, gone, history, worker = lapsed
+    acked = run.count(settled) - run.count(gone)
+    found = tx.all("runs.members", token=token, limit=most + acked)
+    members = [
+        (place, Content.of(row))
+        for place, row in zip(run.places_left(gone, size), found, strict=False)
+        if not run.is_settled(settled, place)
+    ][:most]
+    _bring_back(tx, insert, channel, [content for _, content in members], _silence(1, worker))
+    places = [place for place, _ in members]
+    settled = run.settle(settled, size, places)
+    split(tx, token, size, settled, run.settle(gone, size, places), history)
+    return len(members), run.is_finished(settled, size)
+
+
+def _bring_back(tx: Transaction, insert: Insert, channel: Channel, members: list[Content], failure: Failure) -> None:
+    dies = after_lapse(channel.spec, 1).event is Event.DIED
+    if dies:
+        for content in members:
+            bury(tx, insert, channel.group, content, 1, failure, None)
+    else:
+        errors = add_to_history(None, failure, tx.clock())
+        rows.add(tx, [NewRow(channel.group, content, attempts=1, alone=True, errors=errors) for content in members])
+        depth.grow(tx, channel.group, len(members))
+    tx.each("lanes.remove", [{"id": content.id} for content in members])
+    tally.add(tx, channel.group, lapsed=len(members), ended=len(members) if dies else 0)
 
 
 def _take_back_rows(tx: Transaction, insert: Insert, channel: Channel, limit: int) -> int:

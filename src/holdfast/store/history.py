@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import itemgetter
 
-from holdfast.store import commitments, efforts, tally
+from holdfast.store import commitments, efforts, limiting, tally
 from holdfast.store.api import Channel
 from holdfast.store.settling import drop
 from holdfast.store.transaction import Row, Transaction
@@ -26,6 +26,7 @@ def prune(tx: Transaction, channel: Channel, limit: int) -> int:
         tx.run("notices.outdated", channel=channel.id, retention=retention, limit=limit)
         tally.add(tx, channel.group, dead=-dead)
         gone += dead
+    gone += limiting.prune(tx, channel, limit)
     tally.fold(tx, channel.group)
     tx.run("consumers.outdated", group=channel.group)
     return gone
@@ -90,6 +91,7 @@ def is_due(tx: Transaction, channel: Channel) -> bool:
         max_age=_micros(spec.max_age),
         history=_micros(spec.history),
         retention=_micros(spec.dead_retention),
+        window=limiting.window(spec),
     )
     return found is not None or spec.max_age is not None or surplus(tx, channel) > 0
 

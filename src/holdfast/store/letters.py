@@ -30,6 +30,8 @@ def matching(tx: Transaction, tenant: str, chosen: Selection) -> tuple[int, Mess
 
 def replay(tx: Transaction, tenant: str, actor: str, dead_id: MessageId, fresh: MessageId, body: bytes | None) -> None:
     """Another life for one of them, with another body if given."""
+    if tx.again and tx.one("lanes.is_known", id=fresh):
+        return  # An earlier try, whose answer got lost, has done it.
     queue = burial.replay(tx, tenant, dead_id, fresh, body)
     tx.one("notices.answer", dead_id=dead_id, actor=actor)
     about: dict[str, Any] = {"id": id_text(dead_id)} | ({"edited": True} if body is not None else {})

@@ -11,9 +11,10 @@ from holdfast.core.deadletter import BlockedKey, read_history
 from holdfast.core.lifecycle import State
 from holdfast.core.message import Message, MessageId, MessageStatus, id_text
 from holdfast.core.queue import user_key
+from holdfast.core.scaling import Load
 from holdfast.core.search import Wanted
 from holdfast.core.stats import WINDOW, Stats
-from holdfast.store import crew, tally
+from holdfast.store import crew, limiting, tally
 from holdfast.store.api import Channel
 from holdfast.store.rows import Content
 from holdfast.store.transaction import Row, Transaction
@@ -136,6 +137,30 @@ def _oldest(tx: Transaction, channel: Channel) -> float | None:
     return max(0, tx.clock() - min(born)) / 1_000_000 if born else None
 
 
+def load(tx: Transaction, channels: Sequence[Channel]) -> Load:
+    """What can be claimed from these queues now, and for how long the first of it could have been."""
+    depth, since = 0, tx.clock()
+    for channel in channels:
+        moment = _claimable_since(tx, channel)
+        if moment is not None:
+            depth += tally.depth(tx, channel.group)[0] - _number(tx.one("rows.waiting", group=channel.group))
+            since = min(since, moment)
+    return Load(depth, (tx.clock() - since) / 1_000_000)
+
+
+def _claimable_since(tx: Transaction, channel: Channel) -> int | None:
+    """Since when the first message of a queue could be claimed; None if none can be: empty, paused or blocked."""
+    if _number(tx.one("channels.is_paused", group=channel.group)):
+        return None
+    moments = []
+    for level in priority.ALL:
+        lane = priority.lane(channel.id, level)
+        moments += [due for (due,) in tx.all("rows.first_due", group=channel.group, lane=lane)]
+        front = tx.all("lanes.peek", group=channel.group, lane=lane, limit=1)
+        moments += [Content.of(row).enqueued_at or 0 for row in front]
+    return min((moment for moment in moments if moment <= tx.clock()), default=None)
+
+
 def _number(row: Row | None) -> int:
     assert row is not None, "a count is always one row"
     return row[0]  # type: ignore[no-any-return]
@@ -149,8 +174,13 @@ def blocked(tx: Transaction, channel: Channel, limit: int) -> list[BlockedKey]:
 
 def next_due(tx: Transaction, channels: Sequence[Channel]) -> float | None:
     """Seconds until something more can be claimed without anyone's doing: a delay or a lease runs out."""
-    found = [
-        tx.one("channels.next_due", group=channel.group, lane=priority.lane(channel.id, 0)) for channel in channels
-    ]
-    moments = [moment[0] for moment in found if moment and moment[0] is not None]
+    moments: list[int] = []
+    for channel in channels:
+        found = tx.one("channels.next_due", group=channel.group, lane=priority.lane(channel.id, 0))
+        assert found is not None, "a minimum is always one row"
+        moment, limited = found
+        if limited:
+            moments += limiting.next_due(tx, channel)
+        elif moment is not None:
+            moments.append(moment)
     return min(moments) / 1_000_000 if moments else None

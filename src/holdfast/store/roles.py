@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -14,9 +15,12 @@ from holdfast.core.effort import Effort, Standing
 from holdfast.core.message import Message, MessageId, MessageStatus
 from holdfast.core.notice import Notice, OwnerSpec
 from holdfast.core.queue import QueueSpec
+from holdfast.core.scaling import Load
+from holdfast.core.schedule import Schedule, ScheduleSpec
 from holdfast.core.search import Wanted
 from holdfast.core.settlement import Settlement
 from holdfast.core.stats import Stats
+from holdfast.errors import HoldfastError, StoreError
 from holdfast.store import (
     acts,
     channels,
@@ -29,6 +33,7 @@ from holdfast.store import (
     leaders,
     letters,
     reading,
+    scheduling,
     seats,
 )
 from holdfast.store.api import Channel, Seat
@@ -36,6 +41,8 @@ from holdfast.store.ids import new_id
 from holdfast.store.posting import Insert
 
 Result = TypeVar("Result")
+SLOTS_AT_ONCE = 100
+"""How many missed slots of one schedule are sent in one transaction."""
 
 
 class Database(Protocol):
@@ -121,6 +128,9 @@ class ReadsRole:
 
     def stats(self, channel: Channel) -> Stats:
         return self._database.read(lambda tx: reading.stats(tx, channel))
+
+    def load(self, all_channels: Sequence[Channel]) -> Load:
+        return self._database.read(lambda tx: reading.load(tx, all_channels))
 
     def blocked(self, channel: Channel, limit: int) -> list[BlockedKey]:
         return self._database.read(lambda tx: reading.blocked(tx, channel, limit))
@@ -241,12 +251,13 @@ class CommitmentsRole:
 class EffortsRole:
     """What messages and their queues have taken so far. A report has an id: if it is tried again, it counts once."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, insert: Insert) -> None:
         self._database = database
+        self._insert = insert
 
     def spend(self, claim: Settlement, amount: float) -> Standing | None:
         report = new_id()
-        return self._database.write(lambda tx: efforts.spend(tx, claim, amount, report))
+        return self._database.write(lambda tx: efforts.spend(tx, self._insert, claim, amount, report))
 
     def act(self, claim: Settlement, action: str) -> Standing | None:
         report = new_id()
@@ -331,3 +342,49 @@ class CrewRole:
 
     def attachments(self, tenant: str, consumer: str | None) -> list[Attachment]:
         return self._database.glance(lambda tx: crew.attachments(tx, tenant, consumer))
+
+
+class SchedulesRole:
+    """Messages that are sent by the clock. `insert` brings one to its queue."""
+
+    def __init__(self, database: Database, insert: Insert) -> None:
+        self._database = database
+        self._insert = insert
+
+    def declare(self, tenant: str, name: str, spec: ScheduleSpec) -> None:
+        self._database.write(lambda tx: scheduling.declare(tx, tenant, name, spec))
+
+    def remove(self, tenant: str, name: str) -> bool:
+        return self._database.write(lambda tx: scheduling.remove(tx, tenant, name))
+
+    def all(self, tenant: str) -> list[Schedule]:
+        return self._database.glance(lambda tx: scheduling.every(tx, tenant))
+
+    def pause(self, tenant: str, name: str, paused: bool) -> None:
+        self._database.write(lambda tx: scheduling.pause(tx, tenant, name, paused))
+
+    def fire(self, tenant: str, limit: int) -> int:
+        due = self._database.glance(lambda tx: tx.all("schedules.due", tenant=tenant, limit=limit))
+        return sum(self._fire_one(tenant, name) for (name,) in due)
+
+    def run(self, tenant: str, name: str, fresh: MessageId) -> None:
+        self._database.write(lambda tx: scheduling.run(tx, self._insert, tenant, name, fresh))
+
+    def next_due(self, tenant: str) -> float | None:
+        """Seconds until a schedule is due; 0 or less if one is."""
+        found = self._database.glance(lambda tx: tx.one("schedules.next_due", tenant=tenant))
+        return None if found is None or found[0] is None else found[0] / 1_000_000
+
+    def _fire_one(self, tenant: str, name: str) -> int:
+        """Whatever refuses one schedule's messages does not keep the others from firing."""
+        refusal = ""
+        for most in (SLOTS_AT_ONCE, 1):  # A queue may have room for one where it has none for a hundred.
+            try:
+                fire = partial(scheduling.fire, insert=self._insert, tenant=tenant, name=name, limit=most)
+                return self._database.write(fire)
+            except StoreError:
+                raise
+            except HoldfastError as problem:
+                refusal = str(problem)
+        self._database.write(lambda tx: scheduling.postpone(tx, tenant, name, refusal))
+        return 0

@@ -15,6 +15,7 @@ from holdfast.core.lifecycle import GIVES_ATTEMPT_BACK, Event, State, attempts_a
 from holdfast.core.settlement import Settlement
 from holdfast.store import arriving, depth, rows, tally
 from holdfast.store.burial import bury, end_replay
+from holdfast.store.limiting import MAKES_ROOM
 from holdfast.store.posting import Insert
 from holdfast.store.rows import Content, HeldRow, NewRow
 from holdfast.store.transaction import Transaction
@@ -89,7 +90,9 @@ def _settle_run(tx: Transaction, insert: Insert, token: int, settlements: list[I
     found = tx.one("runs.lock", token=token)
     if found is None:
         return []
-    size, settled, gone, history = found
+    size, settled, gone, history, limited = found
+    if limited == MAKES_ROOM:
+        _ring(tx, {lease.group})
     if settled is None and _is_whole_ack(settlements, size):
         close(tx, token, history)
         tally.settled(tx, lease, Event.ACKED, size)
@@ -157,13 +160,13 @@ def _settle_rows(tx: Transaction, insert: Insert, settlements: list[Indexed]) ->
     found = zip(ordered, locked, strict=True)
     held = _first_of_each_row([(index, one, HeldRow.of(row)) for (index, one), row in found if row])
     rows.hold_keys(tx, [(settlement.lease.group, row.order_key) for _, settlement, row in held])
-    ended = []
+    ended, makes_room = [], set[int]()
     for event in Event:
         chosen = [(settlement, row) for _, settlement, row in held if settlement.event is event]
         if not chosen:
             continue
         if event is Event.ACKED:
-            _succeed(tx, chosen)
+            makes_room = _succeed(tx, chosen)
         elif event is Event.DIED:
             _die(tx, insert, chosen)
         elif event in ENDINGS:
@@ -173,21 +176,28 @@ def _settle_rows(tx: Transaction, insert: Insert, settlements: list[Indexed]) ->
             continue
         ended += [(settlement.lease.group, row.order_key) for settlement, row in chosen]
     rows.promote(tx, ended)
-    _ring(tx, {one.lease.group for _, one, row in held if one.event is not Event.ACKED or row.order_key})
+    others = {one.lease.group for _, one, row in held if one.event is not Event.ACKED or row.order_key}
+    _ring(tx, others | makes_room)
     return [index for index, _, _ in held]
 
 
-def _succeed(tx: Transaction, chosen: list[tuple[Settlement, HeldRow]]) -> None:
+def _succeed(tx: Transaction, chosen: list[tuple[Settlement, HeldRow]]) -> set[int]:
+    """The groups that have room now, and had a limit."""
     results = tx.each("rows.succeed", [_claim_of(settlement) for settlement, _ in chosen])
-    forgotten = []
+    forgotten, makes_room = [], set()
     for (settlement, row), result in zip(chosen, results, strict=True):
         if row.replay_of:
             end_replay(tx, row.replay_of, State.SUCCEEDED)
-        if result is not None and result[2] == 0:
+        assert result is not None, "the row is locked"
+        history, limited = result
+        if limited == MAKES_ROOM:
+            makes_room.add(settlement.lease.group)
+        if history == 0:
             forgotten.append({"group": settlement.lease.group, "id": settlement.message_id})
         else:
             tally.add(tx, settlement.lease.group, kept=1)
     tx.each("rows.remove", forgotten)
+    return makes_room
 
 
 def _die(tx: Transaction, insert: Insert, chosen: list[tuple[Settlement, HeldRow]]) -> None:

@@ -57,11 +57,18 @@ def fold(tx: Transaction, group: int) -> None:
 
 def depth(tx: Transaction, group: int) -> tuple[int, int, int]:
     """How many messages wait, are in someone's hands, and are dead."""
-    totals, held = tx.one("tally.totals", group=group), tx.one("rows.held", group=group)
+    totals, processing = tx.one("tally.totals", group=group), held(tx, group)
     assert totals is not None, "a sum is always one row"
-    assert held is not None, "a count is always one row"
     unfinished, dead = totals
-    processing = held[0]
-    for size, bits in tx.all("runs.open_runs", group=group):
-        processing += size - int.from_bytes(bits or b"", "little").bit_count()
     return unfinished - processing, processing, dead
+
+
+def held(tx: Transaction, group: int) -> int:
+    """How many messages are in someone's hands: the open leases, not a counter."""
+    found = tx.one("rows.held", group=group)
+    assert found is not None, "a count is always one row"
+    in_rows: int = found[0]
+    in_runs: int = sum(
+        size - int.from_bytes(bits or b"", "little").bit_count() for size, bits in tx.all("runs.open_runs", group=group)
+    )
+    return in_rows + in_runs

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
 from holdfast.limits import SWEEP_LIMIT
-from holdfast.runtime.maintenance import ageing, crew, escalation, history, reaper, wakeups
+from holdfast.runtime.maintenance import ageing, crew, escalation, history, reaper, schedules, wakeups
 
 if TYPE_CHECKING:
     from holdfast.client import Holdfast
 
 log = logging.getLogger("holdfast")
 
-DUTIES: tuple[ModuleType, ...] = (reaper, ageing, history, escalation, crew, wakeups)
+DUTIES: tuple[ModuleType, ...] = (reaper, ageing, history, escalation, schedules, crew, wakeups)
 
 TERM = 10.0
 """Seconds that a leader leads without a word."""
@@ -60,6 +60,8 @@ class Keeper:
                     wait = PAUSE
             except HoldfastError as problem:
                 log.warning("maintenance: %s; it goes on as soon as it can", problem)
+            except Exception:
+                log.exception("maintenance failed; it goes on")
         if leads:
             self._step_down()
 

@@ -20,6 +20,7 @@ from holdfast.store.roles import (
     NoticesRole,
     OwnersRole,
     ReadsRole,
+    SchedulesRole,
     SeatsRole,
     UpkeepRole,
 )
@@ -41,8 +42,9 @@ class PostgresStore:
         self.crew = CrewRole(self.database)
         self.seats = SeatsRole(self.database)
         self.leaders = LeadersRole(self.database)
-        self.efforts = EffortsRole(self.database)
+        self.efforts = EffortsRole(self.database, lanes.insert)
         self.commitments = CommitmentsRole(self.database)
+        self.schedules = SchedulesRole(self.database, lanes.insert)
         self.wakeup = self.database.wakeup
         self.schema = Migrator(PostgresSchema(self.database), __name__)
         self.join = Joining(self.database, self.schema.newest)

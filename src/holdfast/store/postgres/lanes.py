@@ -94,13 +94,16 @@ def close_and_claim(
     """The same, after closing the runs that are acked whole; their tokens come first."""
     found = tx.all("lanes.close_and_claim", **_runs(whole), **_wish(request))
     closed = {row[1] for row in found if row[0] is None}
+    tx.rings.update({row[5] for row in found if row[0] is None and row[5] is not None})
     grants = _grants([row for row in found if row[0] is not None], request)
     return closed | _closed_unheard(tx, request.ack, set(whole) - closed), grants
 
 
 def close_whole(tx: PostgresTransaction, settlements: Sequence[Settlement], whole: dict[int, Lease]) -> set[int]:
     """Closes the runs of which every member is acked here; their tokens."""
-    closed = {token for (token,) in tx.all("runs.close_whole", **_runs(whole))}
+    found = tx.all("runs.close_whole", **_runs(whole))
+    closed = {token for token, _ in found}
+    tx.rings.update({channel for _, channel in found if channel is not None})
     return closed | _closed_unheard(tx, settlements, set(whole) - closed)
 
 
@@ -140,10 +143,10 @@ def settle(tx: PostgresTransaction, settlements: Sequence[Settlement]) -> list[b
         answers = tx.each("runs.split_off", [one.parameters for one in parts])
     for split, found in zip(parts, answers, strict=True):
         if found is not None:
-            bits, channel = found
+            bits, channel, makes_room = found
             for place, index in split.places.items():
                 applied[index] = run.is_settled(bits, place)
-            if split.leaves:
+            if split.leaves or makes_room:
                 tx.rings.add(channel)
     handled = {index for split in parts for index in split.indices}
     others = [index for index in range(len(settlements)) if index not in handled]
@@ -234,7 +237,7 @@ def _wish(request: ClaimRequest) -> dict[str, object]:
         "readers": int8_array([channel.group for channel in request.channels]),
         "first_lanes": int8_array([priority.lane(channel.id, 0) for channel in request.channels]),
         "terms": int8_array([request.term(channel) for channel in request.channels]),
-        "run_limits": int8_array([spec.run_limit(request.limit) for spec in specs]),
+        "run_limits": int8_array([spec.run_limit(request.limit + 1) for spec in specs]),
         "wanted": request.limit,
         "worker": request.worker,
         "alone_first": request.alone_first and request.alone,

@@ -14,6 +14,7 @@ from holdfast.store.roles import (
     NoticesRole,
     OwnersRole,
     ReadsRole,
+    SchedulesRole,
     SeatsRole,
     UpkeepRole,
 )
@@ -49,8 +50,9 @@ class SqliteStore:
         self.crew = CrewRole(self.database)
         self.seats = SeatsRole(self.database)
         self.leaders = LeadersRole(self.database)
-        self.efforts = EffortsRole(self.database)
+        self.efforts = EffortsRole(self.database, lanes.insert)
         self.commitments = CommitmentsRole(self.database)
+        self.schedules = SchedulesRole(self.database, lanes.insert)
         self.wakeup = self.database.wakeup
         self.schema = Migrator(SqliteSchema(self.database), __name__)
         self.join = Joining(self.database, self.schema.newest)

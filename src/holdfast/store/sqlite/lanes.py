@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Sequence
 
 from holdfast.core import priority
 from holdfast.core.message import Lease, Message, NewMessage
-from holdfast.store import rows, tally
+from holdfast.store import limiting, rows, tally
 from holdfast.store.api import Channel, Claimed, ClaimRequest, Grant
+from holdfast.store.limiting import Limit
 from holdfast.store.settling import settle
+from holdfast.store.sqlite import limiting as limited
 from holdfast.store.sqlite.connection import SqliteTransaction
 from holdfast.store.transaction import Row
 
@@ -34,9 +37,8 @@ def claim(tx: SqliteTransaction, request: ClaimRequest) -> Claimed:
     acked = settle(tx, insert, request.ack)
     if request.alone_first and request.alone:
         for channel in request.channels:
-            if alone := tx.all("rows.due_alone", group=channel.group):
-                tally.add(tx, channel.group, claimed=1)
-                return Claimed(_take_rows(tx, request, channel, alone), acked)
+            if alone := _take_alone(tx, request, channel):
+                return Claimed(alone, acked)
     grants: list[Grant] = []
     for channel in request.channels:
         before = len(grants)
@@ -70,27 +72,65 @@ def _append(tx: SqliteTransaction, lane: int, messages: list[NewMessage]) -> Non
     )
 
 
-def _claim_channel(tx: SqliteTransaction, request: ClaimRequest, channel: Channel, grants: list[Grant]) -> bool:
-    """Adds to the grants. True if the claim ends here, with a row that must be held alone.
+def _take_alone(tx: SqliteTransaction, request: ClaimRequest, channel: Channel) -> list[Grant]:
+    """The oldest row that must be held alone, if there is one, and room for it."""
+    alone = tx.all("rows.due_alone", group=channel.group)
+    limit = limiting.find(tx, channel.group) if alone else None
+    if limit is not None and not limiting.room(tx, channel.group, limit, 1):
+        return []
+    if limit is not None and limit.by_key:
+        alone = limited.alone(tx, channel, limit)
+    taken = _take_rows(tx, request, channel, alone)
+    tally.add(tx, channel.group, claimed=len(taken))
+    if limit is not None:
+        limited.note(tx, channel.group, limit, taken)
+    return taken
 
-    Such a row is taken only as the first of a claim; a claim that has something already passes it by.
-    """
-    for lane, position, in_rows, in_lane in tx.all("lanes.look", group=channel.group):
-        if in_rows and len(grants) < request.limit:
-            due = _due_rows(tx, request, channel, lane, grants)
+
+def _claim_channel(tx: SqliteTransaction, request: ClaimRequest, channel: Channel, grants: list[Grant]) -> bool:
+    """Adds to the grants, as far as the queue's limits allow. True if the claim ends here, with a row held alone."""
+    places = tx.all("lanes.look", group=channel.group)
+    limit = limiting.find(tx, channel.group) if places and places[0][0] else None
+    if limit is None:
+        return _claim_lanes(tx, request, channel, places, grants, request.limit)
+    before = len(grants)
+    most = before + limiting.room(tx, channel.group, limit, request.limit - before)
+    is_over = _claim_lanes(tx, request, channel, places, grants, most, limit if limit.by_key else None)
+    limited.note(tx, channel.group, limit, grants[before:])
+    return is_over
+
+
+def _claim_lanes(
+    tx: SqliteTransaction,
+    request: ClaimRequest,
+    channel: Channel,
+    places: list[Row],
+    grants: list[Grant],
+    most: int,
+    by_key: Limit | None = None,
+) -> bool:
+    """A row that must be held alone is taken only as the first; a claim that has something already passes it by."""
+    for _, lane, position, in_rows, in_lane in places:
+        if len(grants) >= most:
+            break
+        if by_key and in_lane and limited.leave_lane(tx, channel, lane, position, most - len(grants)):
+            in_rows = True
+        if in_rows:
+            alone, room = request.alone and not grants, most - len(grants)
+            if by_key:
+                due = limited.due(tx, channel, by_key, lane, room, alone)
+            else:
+                due = _due_rows(tx, channel, lane, room, alone)
             grants += _take_rows(tx, request, channel, due)
             if due and due[0][4]:
                 return True
-        if in_lane and len(grants) < request.limit:
-            grants += _take_run(tx, request, channel, lane, position, request.limit - len(grants))
+        if in_lane and len(grants) < most:
+            grants += _take_run(tx, request, channel, lane, position, most - len(grants), by_key is not None)
     return False
 
 
-def _due_rows(
-    tx: SqliteTransaction, request: ClaimRequest, channel: Channel, lane: int, grants: list[Grant]
-) -> list[Row]:
-    room = request.limit - len(grants)
-    due = tx.all("rows.due", group=channel.group, lane=lane, limit=1, alone=request.alone and not grants)
+def _due_rows(tx: SqliteTransaction, channel: Channel, lane: int, room: int, alone: bool) -> list[Row]:
+    due = tx.all("rows.due", group=channel.group, lane=lane, limit=1, alone=alone)
     if not due or due[0][4] or room == 1:
         return due
     return tx.all("rows.due", group=channel.group, lane=lane, limit=room, alone=False)
@@ -109,10 +149,15 @@ def _take_rows(tx: SqliteTransaction, request: ClaimRequest, channel: Channel, d
 
 
 def _take_run(
-    tx: SqliteTransaction, request: ClaimRequest, channel: Channel, lane: int, position: int, room: int
+    tx: SqliteTransaction, request: ClaimRequest, channel: Channel, lane: int, position: int, room: int, unkeyed: bool
 ) -> list[Grant]:
-    """The lane's next run: read the range, move the cursor past it, record one lease for all of it."""
+    """The lane's next run: read the range, move the cursor past it, record one lease for all of it.
+
+    If it has to be `unkeyed`, it ends before the first message that has a key.
+    """
     found = tx.all("lanes.read", after=position, end=priority.lane_start(lane + 1), limit=channel.spec.run_limit(room))
+    if unkeyed:
+        found = list(itertools.takewhile(lambda row: row[4] is None, found))
     if not found:
         return []
     token, size, until = _next_token(tx), len(found), _until(tx, request, channel)

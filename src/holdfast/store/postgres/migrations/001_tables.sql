@@ -17,15 +17,43 @@ CREATE TABLE holdfast_channel (
     UNIQUE (tenant, name)
 );
 
--- Who reads a channel. A queue has exactly one group, without a name.
+-- Who reads a channel. A queue has exactly one group, without a name. `limited` is 1 if there is a limit on how often its
+-- messages may be claimed, 2 if (also) on how many are held, so that the end of a claim makes room.
 CREATE TABLE holdfast_group (
     id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     channel_id bigint NOT NULL REFERENCES holdfast_channel (id),
     name       text   NOT NULL DEFAULT '',
     history    bigint NOT NULL DEFAULT 0,
     paused     boolean NOT NULL DEFAULT false,
+    limited    bigint NOT NULL DEFAULT 0,
     UNIQUE (channel_id, name)
 );
+
+-- The limits of a group that has any; claims of such a group take turns by locking it. `turn` is the key that was the last to have
+-- its turn when the keys were gone through; NULL is the turn of those without one, before the first key.
+CREATE TABLE holdfast_limit (
+    group_id        bigint PRIMARY KEY REFERENCES holdfast_group (id),
+    concurrency     bigint,
+    rate_count      bigint,
+    rate_per        bigint,
+    key_concurrency bigint,
+    key_rate_count  bigint,
+    key_rate_per    bigint,
+    turn            text
+);
+
+-- How many messages of a limited group ('') or of one key of it ('=' and the key) were claimed, and when the last of them: one row
+-- for all that began in the same 64th of the rate's time.
+CREATE TABLE holdfast_start (
+    group_id bigint NOT NULL,
+    key      text   NOT NULL,
+    slot     bigint NOT NULL,
+    at       bigint NOT NULL,
+    count    bigint NOT NULL,
+    PRIMARY KEY (group_id, key, slot)
+);
+
+CREATE INDEX holdfast_start_at ON holdfast_start (group_id, at);
 
 -- Numbers that are never given out twice, whatever is deleted.
 CREATE SEQUENCE holdfast_token;
@@ -131,6 +159,7 @@ CREATE UNIQUE INDEX holdfast_row_id ON holdfast_row (id, group_id);
 CREATE INDEX holdfast_row_key ON holdfast_row (key, id) WHERE key IS NOT NULL;
 CREATE INDEX holdfast_row_correlation ON holdfast_row (correlation_id, id) WHERE correlation_id IS NOT NULL;
 CREATE INDEX holdfast_row_due ON holdfast_row (group_id, lane, due_at, seq) WHERE state = 'pending' AND head;
+CREATE INDEX holdfast_row_turn ON holdfast_row (group_id, lane, key, due_at, seq) WHERE state = 'pending' AND head;
 CREATE INDEX holdfast_row_alone ON holdfast_row (group_id, due_at, seq) WHERE state = 'pending' AND head AND alone;
 CREATE INDEX holdfast_row_leased ON holdfast_row (group_id, until, seq) WHERE state = 'processing';
 CREATE INDEX holdfast_row_finished ON holdfast_row (group_id, finished_at) WHERE finished_at IS NOT NULL;
@@ -393,3 +422,21 @@ CREATE TABLE holdfast_budget (
     spent     double precision NOT NULL,
     paused_by uuid
 );
+
+-- Messages that are sent by the clock. `next_at` is the slot to fire next; `due_at` is when to look, which is later while its queue
+-- is full, and never while it is paused.
+CREATE TABLE holdfast_schedule (
+    tenant     text    NOT NULL,
+    name       text    NOT NULL,
+    spec       bytea   NOT NULL,
+    created_at bigint  NOT NULL,
+    next_at    bigint,
+    due_at     bigint,
+    paused     boolean NOT NULL DEFAULT false,
+    last_slot  bigint,
+    last_at    bigint,
+    error      text,
+    PRIMARY KEY (tenant, name)
+);
+
+CREATE INDEX holdfast_schedule_due ON holdfast_schedule (tenant, due_at) WHERE due_at IS NOT NULL;

@@ -69,8 +69,8 @@ $$;
 -- A lane has something behind its reader's position, or from transactions that were still running when the window's
 -- snapshots were taken. (ORDER BY … LIMIT 1, because for a mere EXISTS the planner may walk over all that is done.)
 CREATE FUNCTION holdfast_look(reader bigint, first_lane bigint, moment bigint)
-RETURNS TABLE (level bigint, in_rows boolean, in_lane boolean) LANGUAGE sql STABLE AS $$
-    SELECT l.level,
+RETURNS TABLE (limited bigint, level bigint, in_rows boolean, in_lane boolean) LANGUAGE sql STABLE AS $$
+    SELECT g.limited, l.level,
            (SELECT 1 FROM holdfast_row r
             WHERE r.group_id = reader AND r.lane = first_lane + l.level AND r.state = 'pending' AND r.head
               AND r.due_at <= moment
@@ -83,18 +83,20 @@ RETURNS TABLE (level bigint, in_rows boolean, in_lane boolean) LANGUAGE sql STAB
            OR EXISTS (SELECT 1 FROM (SELECT pg_snapshot_xip(c.lo) UNION SELECT pg_snapshot_xip(c.hi)) AS x (late),
                       LATERAL (SELECT 1 FROM holdfast_message m WHERE m.lane = first_lane + l.level AND m.xid = x.late
                                ORDER BY m.seq LIMIT 1) AS one)
-    FROM generate_series(0, 3) AS l (level),
+    FROM holdfast_group g,
+         generate_series(0, 3) AS l (level),
          LATERAL (SELECT * FROM holdfast_cursor c WHERE c.group_id = reader AND c.lane = first_lane + l.level
                   ORDER BY c.number DESC LIMIT 1) AS c
-    WHERE NOT (SELECT g.paused FROM holdfast_group g WHERE g.id = reader)
+    WHERE g.id = reader AND NOT g.paused
     ORDER BY l.level
 $$;
 
 -- Takes the next run of a lane: reads the window, moves the cursor, records one lease for all of it. A run cannot reach
 -- over the end of a window, so what is missing then comes as a second run from the next one.
 -- The lock is taken by a statement of its own, so that the read after it sees everything that `hi` shows.
+-- With `unkeyed` it stops before the first message that has a key.
 CREATE FUNCTION holdfast_claim_lane(
-    reader bigint, wanted_lane bigint, wanted bigint, term bigint, new_worker text, given_now bigint
+    reader bigint, wanted_lane bigint, wanted bigint, term bigint, new_worker text, given_now bigint, unkeyed boolean
 ) RETURNS SETOF holdfast_grant LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     now_at holdfast_cursor;
@@ -110,6 +112,12 @@ BEGIN
     SELECT c.* INTO now_at FROM holdfast_cursor c
     WHERE c.group_id = reader AND c.lane = wanted_lane ORDER BY c.number DESC LIMIT 1;
     LOOP
+        IF unkeyed THEN
+            SELECT coalesce(min(w.place) FILTER (WHERE w.key IS NOT NULL) - 1, wanted) INTO wanted
+            FROM holdfast_read_window(wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, wanted)
+                 WITH ORDINALITY AS w (lane, xid, seq, id, body, headers, key, correlation_id, reply_to, expires_at,
+                                       enqueued_at, place);
+        END IF;
         new_token := nextval('holdfast_token');
         RETURN QUERY
             SELECT reader, new_token, new_until, 1::bigint, w.place - 1, w.lane, w.id, w.body, w.headers, w.key,
@@ -226,13 +234,14 @@ BEGIN
 END
 $$;
 
--- Ends runs of which every member was acked; the tokens of those that were still open and whole. Nothing was split, so
--- nothing needs a look.
-CREATE FUNCTION holdfast_close(tokens bigint[], sizes bigint[], sinces bigint[], given_now bigint)
-RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE AS $$
+-- Ends runs of which every member was acked; the tokens of those that were still open and whole, and whom to wake because there is
+-- room now. Nothing was split, so nothing needs a look.
+CREATE FUNCTION holdfast_close(
+    tokens bigint[], sizes bigint[], sinces bigint[], given_now bigint, OUT token bigint, OUT channel bigint
+) RETURNS SETOF record LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     mine holdfast_run;
-    kept_for bigint;
+    reader holdfast_group;
     moment bigint := holdfast_now(given_now);
 BEGIN
     FOR place IN 1..cardinality(tokens) LOOP
@@ -240,15 +249,17 @@ BEGIN
         WHERE r.token = tokens[place] AND r.size = sizes[place] AND r.settled IS NULL AND r.finished_at IS NULL
         FOR UPDATE;
         CONTINUE WHEN NOT FOUND;
-        SELECT g.history INTO kept_for FROM holdfast_group g WHERE g.id = mine.group_id;
-        IF kept_for > 0 THEN
+        SELECT g.* INTO reader FROM holdfast_group g WHERE g.id = mine.group_id;
+        IF reader.history > 0 THEN
             UPDATE holdfast_run r SET finished_at = moment WHERE r.token = mine.token;
         ELSE
             PERFORM holdfast_drop(mine);
         END IF;
         PERFORM holdfast_count(mine.group_id, moment, 0, mine.size, 0, 0, mine.size, 0, 0, mine.size * sinces[place],
-                               CASE WHEN kept_for > 0 THEN mine.size ELSE 0 END);
-        RETURN NEXT mine.token;
+                               CASE WHEN reader.history > 0 THEN mine.size ELSE 0 END);
+        token := mine.token;
+        channel := CASE WHEN reader.limited = 2 THEN reader.channel_id END;
+        RETURN NEXT;
     END LOOP;
 END
 $$;
@@ -258,7 +269,7 @@ $$;
 -- and whom to wake; nothing if the run is over.
 CREATE FUNCTION holdfast_split(
     wanted_token bigint, acked bytea, leaving bigint[], ids uuid[], delays bigint[], attempts bigint[], alone boolean[],
-    errors bytea[], since bigint, given_now bigint, OUT applied bytea, OUT channel bigint
+    errors bytea[], since bigint, given_now bigint, OUT applied bytea, OUT channel bigint, OUT makes_room boolean
 ) RETURNS SETOF record LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     mine holdfast_run;
@@ -310,6 +321,7 @@ BEGIN
         SELECT d.channel_id FROM holdfast_depth d WHERE d.channel_id = reader.channel_id;
     END IF;
     channel := reader.channel_id;
+    makes_room := reader.limited = 2;
     RETURN NEXT;
     done := done - returned;
     IF done > 0 OR failed > 0 OR changed AND finished THEN
@@ -325,65 +337,5 @@ BEGIN
     ELSE
         PERFORM holdfast_drop(mine);
     END IF;
-END
-$$;
-
--- One claim: for each group in turn, priority by priority, due rows and then the lane, until the limit is reached.
--- With `alone_first` it begins with a row that must be alone, so that those are not passed by for ever; who holds one
--- already takes no other (`may_be_alone`).
-CREATE FUNCTION holdfast_claim(
-    readers bigint[], first_lanes bigint[], terms bigint[], run_limits bigint[], wanted bigint, new_worker text,
-    alone_first boolean, may_be_alone boolean, given_now bigint
-) RETURNS SETOF holdfast_grant LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-    moment bigint := holdfast_now(given_now);
-    taken bigint := 0;
-    before bigint;
-    part bigint;
-    place_in record;
-    found_row record;
-BEGIN
-    IF alone_first THEN
-        FOR place IN 1..cardinality(readers) LOOP
-            CONTINUE WHEN (SELECT g.paused FROM holdfast_group g WHERE g.id = readers[place]);
-            FOR found_row IN SELECT * FROM holdfast_claim_rows(readers[place], NULL, 1, moment,
-                                     moment + terms[place], new_worker, true)
-            LOOP
-                PERFORM holdfast_count(readers[place], moment, 0, 0, 0, 1, 0, 0, 0, 0, 0);
-                RETURN NEXT found_row.granted;
-                RETURN;
-            END LOOP;
-        END LOOP;
-    END IF;
-    FOR place IN 1..cardinality(readers) LOOP
-        before := taken;
-        FOR place_in IN SELECT * FROM holdfast_look(readers[place], first_lanes[place], moment) LOOP
-            EXIT WHEN taken >= wanted;
-            IF place_in.in_rows THEN
-                FOR found_row IN SELECT * FROM holdfast_claim_rows(readers[place], first_lanes[place] + place_in.level,
-                                         wanted - taken, moment, moment + terms[place], new_worker,
-                                         may_be_alone AND taken = 0)
-                LOOP
-                    taken := taken + 1;
-                    RETURN NEXT found_row.granted;
-                    IF found_row.alone THEN
-                        PERFORM holdfast_count(readers[place], moment, 0, 0, 0, 1, 0, 0, 0, 0, 0);
-                        RETURN;
-                    END IF;
-                END LOOP;
-                EXIT WHEN taken >= wanted;
-            END IF;
-            IF place_in.in_lane THEN
-                RETURN QUERY SELECT * FROM holdfast_claim_lane(readers[place], first_lanes[place] + place_in.level,
-                                         least(wanted - taken, run_limits[place]), terms[place], new_worker, given_now);
-                GET DIAGNOSTICS part = ROW_COUNT;
-                taken := taken + part;
-            END IF;
-        END LOOP;
-        IF taken > before THEN
-            PERFORM holdfast_count(readers[place], moment, 0, 0, 0, taken - before, 0, 0, 0, 0, 0);
-        END IF;
-        EXIT WHEN taken >= wanted;
-    END LOOP;
 END
 $$;

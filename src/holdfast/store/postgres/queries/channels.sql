@@ -6,9 +6,9 @@ RETURNING id
 
 -- name: join
 -- The hidden group of a queue.
-INSERT INTO holdfast_group (channel_id, name, history)
-VALUES (:channel, '', :history)
-ON CONFLICT (channel_id, name) DO UPDATE SET history = excluded.history
+INSERT INTO holdfast_group (channel_id, name, history, limited)
+VALUES (:channel, '', :history, :limited)
+ON CONFLICT (channel_id, name) DO UPDATE SET history = excluded.history, limited = excluded.limited
 RETURNING id
 
 -- name: place_cursor
@@ -38,8 +38,8 @@ WHERE g.id = :group
 SELECT name FROM holdfast_channel WHERE tenant = :tenant ORDER BY name
 
 -- name: next_due
--- How long until the next delay or lease of a group runs out. :lane is the first of the channel's four.
-SELECT min(moment) - (SELECT holdfast_now(:now::bigint)) FROM (
+-- How long until the next delay or lease of a group runs out, and whether it has limits that know better. :lane is the first of the channel's four.
+SELECT min(moment) - (SELECT holdfast_now(:now::bigint)), (SELECT limited FROM holdfast_group WHERE id = :group) FROM (
     SELECT min(until) AS moment FROM holdfast_run WHERE group_id = :group AND finished_at IS NULL
     UNION ALL SELECT min(until) FROM holdfast_row WHERE group_id = :group AND state = 'processing'
     UNION ALL SELECT min(due_at) FROM holdfast_row
@@ -83,6 +83,8 @@ UNION ALL (SELECT 1 FROM holdfast_idempotency WHERE channel_id = :channel AND ex
  ORDER BY expires_at LIMIT 1)
 UNION ALL (SELECT 1 FROM holdfast_dead WHERE channel_id = :channel AND failed_at <= (SELECT holdfast_now(:now::bigint)) - :retention::bigint
  ORDER BY failed_at LIMIT 1)
+UNION ALL (SELECT 1 FROM holdfast_start WHERE group_id = :group AND at <= (SELECT holdfast_now(:now::bigint)) - :window::bigint
+ ORDER BY at LIMIT 1)
 UNION ALL (SELECT 1 FROM holdfast_tally WHERE group_id = :group AND second > 0 AND second < (SELECT holdfast_now(:now::bigint)) / 1000000 - 120
  ORDER BY second LIMIT 1)
 LIMIT 1

@@ -42,11 +42,11 @@ FROM holdfast_claim(:readers::bigint[], :first_lanes::bigint[], :terms::bigint[]
 
 -- name: close_and_claim
 -- The same as runs.close_whole and then claim, in one statement: one round trip and one commit per turn of a consumer.
--- A closed run comes back as a row without a message.
+-- A closed run comes back as a row without a message, and with whom to wake in place of the lane.
 SELECT NULL::bigint AS group_id, token, NULL::bigint AS until, NULL::bigint AS attempt, NULL::bigint AS member,
-       NULL::bigint AS lane, NULL::uuid AS id, NULL::bytea AS body, NULL::bytea AS headers, NULL::text AS key,
+       channel AS lane, NULL::uuid AS id, NULL::bytea AS body, NULL::bytea AS headers, NULL::text AS key,
        NULL::text AS correlation_id, NULL::text AS reply_to, NULL::bigint AS expires_at, NULL::bigint AS enqueued_at
-FROM holdfast_close(:tokens::bigint[], :sizes::bigint[], :sinces::bigint[], :now::bigint) AS token
+FROM holdfast_close(:tokens::bigint[], :sizes::bigint[], :sinces::bigint[], :now::bigint)
 UNION ALL
 SELECT group_id, token, until, attempt, member, lane, id, body, headers, key, correlation_id, reply_to, expires_at,
        enqueued_at

@@ -31,7 +31,7 @@ FOR UPDATE
 UPDATE holdfast_row
 SET state = 'succeeded', finished_at = (SELECT holdfast_now(:now::bigint)), token = NULL, until = NULL
 WHERE group_id = :group AND id = :id::uuid AND token = :token
-RETURNING order_key, replay_of, (SELECT g.history FROM holdfast_group g WHERE g.id = group_id)
+RETURNING (SELECT g.history FROM holdfast_group g WHERE g.id = group_id), (SELECT g.limited FROM holdfast_group g WHERE g.id = group_id)
 
 -- name: again
 UPDATE holdfast_row
@@ -151,6 +151,12 @@ SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'processin
 
 -- name: waiting
 SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'pending' AND due_at > (SELECT holdfast_now(:now::bigint))
+
+-- name: first_due
+SELECT due_at FROM holdfast_row
+WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head
+ORDER BY due_at, seq
+LIMIT 1
 
 -- name: oldest
 SELECT enqueued_at FROM holdfast_row WHERE group_id = :group AND state = 'pending' ORDER BY enqueued_at, seq LIMIT 1

@@ -1,13 +1,13 @@
 -- name: close_whole
-SELECT * FROM holdfast_close(:tokens::bigint[], :sizes::bigint[], :sinces::bigint[], :now::bigint)
+SELECT token, channel FROM holdfast_close(:tokens::bigint[], :sizes::bigint[], :sinces::bigint[], :now::bigint)
 
 -- name: split_off
-SELECT applied, channel
+SELECT applied, channel, makes_room
 FROM holdfast_split(:token::bigint, :acked::bytea, :leaving::bigint[], :ids::uuid[], :delays::bigint[], :attempts::bigint[],
                     :alone::boolean[], :errors::bytea[], :since::bigint, :now::bigint)
 
 -- name: lock
-SELECT r.size, r.settled, r.gone, g.history
+SELECT r.size, r.settled, r.gone, g.history, g.limited
 FROM holdfast_run r JOIN holdfast_group g ON g.id = r.group_id
 WHERE r.token = :token AND r.finished_at IS NULL
 FOR UPDATE OF r
@@ -40,6 +40,7 @@ JOIN holdfast_message m ON m.lane = r.lane
  AND pg_visible_in_snapshot(m.xid, r.hi) AND NOT pg_visible_in_snapshot(m.xid, r.lo)
 WHERE r.token = :token
 ORDER BY m.xid, m.seq
+LIMIT :limit
 
 -- name: holding
 -- The open run that a claimed message of a lane is in, and how many of that run are before it. A group has few open runs.

@@ -10,15 +10,43 @@ CREATE TABLE holdfast_channel (
     UNIQUE (tenant, name)
 );
 
--- Who reads a channel. A queue has exactly one group, without a name.
+-- Who reads a channel. A queue has exactly one group, without a name. `limited` is 1 if there is a limit on how often its
+-- messages may be claimed, 2 if (also) on how many are held, so that the end of a claim makes room.
 CREATE TABLE holdfast_group (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
     channel_id INTEGER NOT NULL REFERENCES holdfast_channel (id),
     name       TEXT    NOT NULL DEFAULT '',
     history    INTEGER NOT NULL DEFAULT 0,
     paused     INTEGER NOT NULL DEFAULT 0,
+    limited    INTEGER NOT NULL DEFAULT 0,
     UNIQUE (channel_id, name)
 );
+
+-- The limits of a group that has any. `turn` is the key that was the last to have its turn when the keys were gone
+-- through; NULL is the turn of those without one, before the first key.
+CREATE TABLE holdfast_limit (
+    group_id        INTEGER PRIMARY KEY REFERENCES holdfast_group (id),
+    concurrency     INTEGER,
+    rate_count      INTEGER,
+    rate_per        INTEGER,
+    key_concurrency INTEGER,
+    key_rate_count  INTEGER,
+    key_rate_per    INTEGER,
+    turn            TEXT
+);
+
+-- How many messages of a limited group ('') or of one key of it ('=' and the key) were claimed, and when the last of them: one row
+-- for all that began in the same 64th of the rate's time.
+CREATE TABLE holdfast_start (
+    group_id INTEGER NOT NULL,
+    key      TEXT    NOT NULL,
+    slot     INTEGER NOT NULL,
+    at       INTEGER NOT NULL,
+    count    INTEGER NOT NULL,
+    PRIMARY KEY (group_id, key, slot)
+) WITHOUT ROWID;
+
+CREATE INDEX holdfast_start_at ON holdfast_start (group_id, at);
 
 -- Numbers that are never given out twice, whatever is deleted.
 CREATE TABLE holdfast_counter (
@@ -118,6 +146,7 @@ CREATE UNIQUE INDEX holdfast_row_id ON holdfast_row (id, group_id);
 CREATE INDEX holdfast_row_key ON holdfast_row (key, id) WHERE key IS NOT NULL;
 CREATE INDEX holdfast_row_correlation ON holdfast_row (correlation_id, id) WHERE correlation_id IS NOT NULL;
 CREATE INDEX holdfast_row_due ON holdfast_row (group_id, lane, due_at, seq) WHERE state = 'pending' AND head = 1;
+CREATE INDEX holdfast_row_turn ON holdfast_row (group_id, lane, key, due_at, seq) WHERE state = 'pending' AND head = 1;
 CREATE INDEX holdfast_row_alone ON holdfast_row (group_id, due_at, seq) WHERE state = 'pending' AND head = 1 AND alone = 1;
 CREATE INDEX holdfast_row_leased ON holdfast_row (group_id, until) WHERE state = 'processing';
 CREATE INDEX holdfast_row_finished ON holdfast_row (group_id, finished_at) WHERE finished_at IS NOT NULL;
@@ -373,3 +402,21 @@ CREATE TABLE holdfast_budget (
     spent     REAL    NOT NULL,
     paused_by BLOB
 );
+
+-- Messages that are sent by the clock. `next_at` is the slot to fire next; `due_at` is when to look, which is later while its queue
+-- is full, and never while it is paused.
+CREATE TABLE holdfast_schedule (
+    tenant     TEXT    NOT NULL,
+    name       TEXT    NOT NULL,
+    spec       BLOB    NOT NULL,
+    created_at INTEGER NOT NULL,
+    next_at    INTEGER,
+    due_at     INTEGER,
+    paused     INTEGER NOT NULL DEFAULT 0,
+    last_slot  INTEGER,
+    last_at    INTEGER,
+    error      TEXT,
+    PRIMARY KEY (tenant, name)
+) WITHOUT ROWID;
+
+CREATE INDEX holdfast_schedule_due ON holdfast_schedule (tenant, due_at) WHERE due_at IS NOT NULL;

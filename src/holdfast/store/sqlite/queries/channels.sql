@@ -6,9 +6,9 @@ RETURNING id
 
 -- name: join
 -- The hidden group of a queue.
-INSERT INTO holdfast_group (channel_id, name, history)
-VALUES (:channel, '', :history)
-ON CONFLICT (channel_id, name) DO UPDATE SET history = excluded.history
+INSERT INTO holdfast_group (channel_id, name, history, limited)
+VALUES (:channel, '', :history, :limited)
+ON CONFLICT (channel_id, name) DO UPDATE SET history = excluded.history, limited = excluded.limited
 RETURNING id
 
 -- name: place_cursor
@@ -33,8 +33,8 @@ WHERE g.id = :group
 SELECT name FROM holdfast_channel WHERE tenant = :tenant ORDER BY name
 
 -- name: next_due
--- How long until the next delay or lease of a group runs out. :lane is the first of the channel's four.
-SELECT min(moment) - :now FROM (
+-- How long until the next delay or lease of a group runs out, and whether it has limits that know better. :lane is the first of the channel's four.
+SELECT min(moment) - :now, (SELECT limited FROM holdfast_group WHERE id = :group) FROM (
     SELECT min(until) AS moment FROM holdfast_run WHERE group_id = :group AND finished_at IS NULL
     UNION ALL SELECT min(until) FROM holdfast_row WHERE group_id = :group AND state = 'processing'
     UNION ALL SELECT min(due_at) FROM holdfast_row
@@ -66,5 +66,6 @@ UNION ALL SELECT 1 FROM holdfast_effort WHERE group_id = :group AND look_at <= :
 UNION ALL SELECT 1 FROM holdfast_commitment WHERE group_id = :group AND expires_at <= :now
 UNION ALL SELECT 1 FROM holdfast_idempotency WHERE channel_id = :channel AND expires_at <= :now
 UNION ALL SELECT 1 FROM holdfast_dead WHERE channel_id = :channel AND failed_at <= :now - :retention
+UNION ALL SELECT 1 FROM holdfast_start WHERE group_id = :group AND at <= :now - :window
 UNION ALL SELECT 1 FROM holdfast_tally WHERE group_id = :group AND second > 0 AND second < :now / 1000000 - 120
 LIMIT 1

@@ -10,12 +10,13 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: look
 -- Where there is something to claim, priority by priority: most lanes are empty.
-SELECT c.lane, c.position,
+SELECT g.limited, c.lane, c.position,
        EXISTS (SELECT 1 FROM holdfast_row r
                WHERE r.group_id = :group AND r.lane = c.lane AND r.state = 'pending' AND r.head = 1 AND r.due_at <= :now),
        EXISTS (SELECT 1 FROM holdfast_message m WHERE m.position > c.position AND m.position < (c.lane + 1) << 40)
-FROM holdfast_cursor c
-WHERE c.group_id = :group AND NOT (SELECT paused FROM holdfast_group WHERE id = :group)
+FROM holdfast_group g
+JOIN holdfast_cursor c ON c.group_id = g.id
+WHERE g.id = :group AND NOT g.paused
 ORDER BY c.lane
 
 -- name: read

@@ -50,7 +50,7 @@ WHERE group_id = :group AND id = :id AND token = :token
 UPDATE holdfast_row
 SET state = 'succeeded', finished_at = :now, token = NULL, until = NULL
 WHERE group_id = :group AND id = :id AND token = :token
-RETURNING order_key, replay_of, (SELECT history FROM holdfast_group g WHERE g.id = group_id)
+RETURNING (SELECT history FROM holdfast_group g WHERE g.id = group_id), (SELECT limited FROM holdfast_group g WHERE g.id = group_id)
 
 -- name: again
 UPDATE holdfast_row
@@ -165,6 +165,12 @@ SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'processin
 
 -- name: waiting
 SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'pending' AND due_at > :now
+
+-- name: first_due
+SELECT due_at FROM holdfast_row
+WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1
+ORDER BY due_at, seq
+LIMIT 1
 
 -- name: oldest
 SELECT enqueued_at FROM holdfast_row WHERE group_id = :group AND state = 'pending' ORDER BY enqueued_at, seq LIMIT 1

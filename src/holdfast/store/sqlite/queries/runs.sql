@@ -6,7 +6,7 @@ INSERT INTO holdfast_run (token, group_id, lane, first, last, size, until, worke
 VALUES (:token, :group, :lane, :first, :last, :size, :until, :worker)
 
 -- name: lock
-SELECT r.size, r.settled, r.gone, g.history
+SELECT r.size, r.settled, r.gone, g.history, g.limited
 FROM holdfast_run r JOIN holdfast_group g ON g.id = r.group_id
 WHERE r.token = :token AND r.finished_at IS NULL
 
@@ -35,6 +35,7 @@ FROM holdfast_run r
 JOIN holdfast_message m ON m.position >= r.first AND m.position <= r.last
 WHERE r.token = :token
 ORDER BY m.position
+LIMIT :limit
 
 -- name: holding
 -- The open run that a claimed message of a lane is in, and how many of that run are before it. A group has few open runs.

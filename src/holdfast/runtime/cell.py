@@ -1,0 +1,244 @@
+"""The inside of a handler's process: takes one message after the other from the worker that started it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any
+
+import msgspec
+
+from holdfast import errors
+from holdfast.core import priority as priorities
+from holdfast.core.deadletter import error_text
+from holdfast.core.duration import Duration, seconds
+from holdfast.core.message import Message, MessageId, encode_json
+from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.receipts import Receipt
+from holdfast.runtime import border, finding, starting
+from holdfast.runtime.border import Border
+from holdfast.runtime.consumer import Consumer
+from holdfast.runtime.signals import STOPPING
+
+
+def main(pipe: int, lifeline: int) -> None:
+    """The whole life of the process. It ends when told to, or with the worker."""
+    for own in (pipe, lifeline):
+        os.set_inheritable(own, False)
+    end_with_worker(lifeline)
+    for number in STOPPING:
+        # The worker decides when this ends. Not SIG_IGN: programs that the handler starts would inherit that.
+        signal.signal(number, lambda *_: None)
+    Cell(Border(Connection(pipe))).run()
+
+
+def end_with_worker(lifeline: int) -> None:
+    """Linux ends this process and all that it started when the other end of this pipe is closed, even if the handler
+    never gives any thread of ours a turn. Elsewhere `Cell` notices the end of the worker when it listens."""
+    if sys.platform == "linux":
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+class CellContext:
+    """What a handler in a process of its own may know and do. The same names as `Context`, which answers."""
+
+    def __init__(self, cell: Cell, work: border.Work) -> None:
+        self._cell = cell
+        self._callbacks: list[Callable[[], object]] = []
+        self._lock = threading.Lock()
+        self.message = _message(work)
+        self.queue = work.queue
+        self.attempt = work.attempt
+        self.max_attempts = work.max_attempts
+        self.deadline = work.deadline
+        self._body_type = work.body_type
+        self.cancelled = False
+
+    def on_cancel(self, callback: Callable[[], object]) -> None:
+        """Calls this, from another thread, when the handler is to stop; at once if it is."""
+        with self._lock:
+            if not self.cancelled:
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def progress(self, value: Any) -> None:
+        """Says how far it is, as any JSON value."""
+        self._cell.tell(self, border.Progress(encode_json(value, "progress")))
+
+    def extend(self, duration: Duration | None = None) -> None:
+        """Renews the lease for `duration` from now."""
+        self._cell.ask(self, border.Extend(None if duration is None else seconds(duration)))
+
+    def enqueue(
+        self,
+        queue: str,
+        body: Any,
+        *,
+        priority: int | str = priorities.NORMAL,
+        key: str | None = None,
+        delay: Duration = 0,
+        headers: dict[str, Any] | None = None,
+        correlation_id: str | None = None,
+        reply_to: str | None = None,
+        ttl: Duration | None = None,
+        idempotency_key: str | None = None,
+    ) -> Receipt:
+        """A message that arrives in the transaction of this one's ack; if the attempt fails, it never was."""
+        options = {
+            "queue": queue,
+            "priority": priority,
+            "key": key,
+            "delay": delay,
+            "headers": headers,
+            "correlation_id": correlation_id,
+            "reply_to": reply_to,
+            "ttl": ttl,
+            "idempotency_key": idempotency_key,
+        }
+        asked = border.Enqueue(encode_json(body), encode_json(options, "an option of enqueue"))
+        return Receipt(MessageId(self._cell.ask(self, asked).id or b""))
+
+    def halt(self) -> None:
+        """The worker's warning; once."""
+        with self._lock:
+            callbacks = [] if self.cancelled else list(self._callbacks)
+            self.cancelled = True
+        for callback in callbacks:
+            callback()
+
+
+class Cell:
+    """Runs handlers in the main thread, as any program would; another thread listens to the worker."""
+
+    def __init__(self, outside: Border) -> None:
+        self._outside = outside
+        self._speaking = threading.Lock()
+        self._current: CellContext | None = None
+        self._work: SimpleQueue[CellContext | None] = SimpleQueue()
+        self._answers: SimpleQueue[border.Answer] = SimpleQueue()
+
+    def run(self) -> None:
+        """Until there is no more work."""
+        home = self._outside.hear_inside()
+        assert isinstance(home, border.Home), "it is the first word"
+        threading.Thread(target=self._listen, name="holdfast-cell", daemon=True).start()
+        try:
+            handler = _handler(home)
+        except BaseException as problem:
+            self._outside.send(_failure(problem))
+            return
+        self._outside.send(border.Ready())
+        while (context := self._work.get()) is not None:
+            end = _call(handler, context, home.wants_context)
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(Exception):
+                    stream.flush()  # A process that may be killed any time keeps nothing back.
+            with self._speaking:
+                self._current = None
+                self._outside.send(end)
+
+    def tell(self, context: CellContext, progress: border.Progress) -> None:
+        """Nothing comes back."""
+        with self._speaking:
+            self._say(context, progress)
+
+    def _say(self, context: CellContext, word: border.Progress | border.Extend | border.Enqueue) -> None:
+        """About this message; refused when it is no longer the one at work."""
+        if self._current is not context:
+            raise HoldfastError("the handler has ended, and its context with it: what it left running cannot use that")
+        self._outside.send(word)
+
+    def ask(self, context: CellContext, question: border.Extend | border.Enqueue) -> border.Answer:
+        """What the worker says to it; its errors are raised here."""
+        with self._speaking:
+            self._say(context, question)
+            answer = self._answers.get()
+        if answer.error is not None:
+            kind = getattr(errors, answer.error, HoldfastError)
+            raise kind(answer.text)
+        return answer
+
+    def _listen(self) -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                match self._outside.hear_inside():
+                    case border.Work() as work:
+                        self._current = CellContext(self, work)
+                        self._work.put(self._current)
+                    case border.Answer() as answer:
+                        self._answers.put(answer)
+                    case border.Warn() if (context := self._current) is not None:
+                        threading.Thread(target=context.halt, name="holdfast-cancel", daemon=True).start()
+                    case border.Bye():
+                        self._work.put(None)
+        os.killpg(os.getpgrp(), signal.SIGKILL)  # The worker is gone: nobody waits for this any more.
+
+
+def _handler(home: border.Home) -> Callable[..., Any]:
+    sys.argv[:] = [os.fsdecode(argument) for argument in home.argv]
+    starting.in_a_cell = True
+    try:
+        if home.script is not None:
+            finding.load_script(os.fsdecode(home.script))
+        found = finding.find(home.module, home.name)
+    finally:
+        starting.in_a_cell = False
+    return found.handler if isinstance(found, Consumer) else found
+
+
+def _call(handler: Callable[..., Any], context: CellContext, wants_context: bool) -> border.Outward:
+    try:
+        if context._body_type is not None:
+            context.message.decoder = _decoder(*context._body_type)
+        result = handler(context.message, context) if wants_context else handler(context.message)
+    except BaseException as problem:
+        return _end(problem)
+    try:
+        return border.Returned(None if result is None else encode_json(result, "result"))
+    except InvalidInput as problem:
+        return border.Raised(error_text(problem), [])
+
+
+def _end(problem: BaseException) -> border.Outward:
+    decided = None
+    with suppress(Exception):
+        decided = border.Decided.of(problem)
+    return decided or _failure(problem)
+
+
+def _failure(problem: BaseException) -> border.Raised:
+    try:
+        text = error_text(problem)
+    except Exception:
+        text = f"{type(problem).__qualname__}, which cannot be described"
+    return border.Raised(text, finding.names(type(problem)))
+
+
+def _message(work: border.Work) -> Message:
+    return Message(
+        MessageId(work.id),
+        work.lane,
+        work.body,
+        work.headers,
+        work.key,
+        work.correlation_id,
+        work.reply_to,
+        work.expires_at,
+        work.enqueued_at,
+    )
+
+
+@cache
+def _decoder(module: str, name: str) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(finding.find(module, name))

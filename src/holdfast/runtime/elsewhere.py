@@ -1,0 +1,20 @@
+"""Errors of a handler that has a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.runtime import finding
+
+
+class HandlerFailed(Exception):
+    """What a handler raised in its process, or how that ended. Known are the text, and the names of the classes."""
+
+    def __init__(self, text: str, kinds: Sequence[str] = ()) -> None:
+        super().__init__(text)
+        self.text = text
+        self.kinds = kinds
+
+    def is_one_of(self, kinds: Sequence[type[BaseException]]) -> bool:
+        """Whether the handler's error was one of these."""
+        return any(finding.names(kind)[0] in self.kinds for kind in kinds)

@@ -1,0 +1,353 @@
+-- Claims, and the limits that they keep to.
+
+-- Keeps other claims of these groups out, as far as they are limited, and says how many of the wanted messages may be claimed now.
+-- Always locked in the same order, by a statement of its own: what is counted after it includes every claim before. What is
+-- counted are open leases, so there is nothing that could leak.
+CREATE FUNCTION holdfast_enter(
+    readers bigint[], reader bigint, wanted bigint, given_now bigint,
+    OUT mine holdfast_limit, OUT free bigint, OUT moment bigint
+) LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM 1 FROM holdfast_limit l WHERE l.group_id = ANY (readers) ORDER BY l.group_id FOR UPDATE;
+    moment := holdfast_now(given_now);
+    SELECT l.* INTO mine FROM holdfast_limit l WHERE l.group_id = reader;
+    free := wanted;
+    IF mine.concurrency IS NOT NULL THEN
+        free := least(free, mine.concurrency
+            - (SELECT count(*) FROM holdfast_row r WHERE r.group_id = reader AND r.state = 'processing')
+            - (SELECT coalesce(sum(r.size - coalesce(
+                          length(replace(('x' || encode(r.settled, 'hex'))::varbit::text, '0', '')), 0)), 0)
+               FROM holdfast_run r WHERE r.group_id = reader AND r.finished_at IS NULL));
+    END IF;
+    IF mine.rate_count IS NOT NULL THEN
+        free := least(free, mine.rate_count
+            - (SELECT coalesce(sum(s.count), 0) FROM holdfast_start s
+               WHERE s.group_id = reader AND s.key = '' AND s.at > moment - mine.rate_per));
+    END IF;
+END
+$$;
+
+-- Notes that so many messages of a group ('') or a key were claimed, if that has a rate (so many per something). Whatever began in
+-- the same slot counts as long as the last of it.
+CREATE FUNCTION holdfast_note_start(reader bigint, new_key text, per bigint, number bigint, moment bigint)
+RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF new_key IS NULL OR per IS NULL THEN
+        RETURN;
+    END IF;
+    INSERT INTO holdfast_start AS s (group_id, key, slot, at, count)
+    VALUES (reader, new_key, moment / greatest(per / 64, 1), moment, number)
+    ON CONFLICT (group_id, key, slot) DO UPDATE SET at = greatest(s.at, excluded.at), count = s.count + excluded.count;
+END
+$$;
+
+-- Whether a key has room for more, and for how many.
+CREATE FUNCTION holdfast_key_room(mine holdfast_limit, wanted_key text, held bigint, most bigint, moment bigint)
+RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT least(most, (mine).key_concurrency - held,
+                 CASE WHEN (mine).key_rate_count IS NOT NULL THEN (mine).key_rate_count
+                      - (SELECT coalesce(sum(s.count), 0) FROM holdfast_start s
+                         WHERE s.group_id = (mine).group_id AND s.key = '=' || wanted_key
+                           AND s.at > moment - (mine).key_rate_per) END)::bigint
+$$;
+
+-- How many messages of each key are held; there are no more of them than open leases. A run with keys was claimed before they had
+-- limits; its messages count until it is over.
+CREATE FUNCTION holdfast_held_by_key(reader bigint) RETURNS TABLE (key text, count bigint) LANGUAGE sql STABLE AS $$
+    SELECT held.key, count(*) FROM (
+        SELECT r.key FROM holdfast_row r WHERE r.group_id = reader AND r.state = 'processing' AND r.key IS NOT NULL
+        UNION ALL
+        SELECT m.key FROM holdfast_run r
+        JOIN holdfast_message m ON m.lane = r.lane
+         AND (m.xid, m.seq) > (r.after_xid, r.after_seq) AND (m.xid, m.seq) <= (r.last_xid, r.last_seq)
+         AND pg_visible_in_snapshot(m.xid, r.hi) AND NOT pg_visible_in_snapshot(m.xid, r.lo)
+        WHERE r.group_id = reader AND r.finished_at IS NULL AND m.key IS NOT NULL
+    ) AS held
+    GROUP BY held.key
+$$;
+
+-- The next due rows of a lane, oldest first, and which of them their keys have room for.
+CREATE FUNCTION holdfast_front(
+    mine holdfast_limit, wanted_lane bigint, wanted bigint, moment bigint, may_be_alone boolean
+) RETURNS TABLE (place bigint, seq bigint, alone boolean, free boolean) LANGUAGE sql STABLE AS $$
+    WITH front AS MATERIALIZED (
+        SELECT r.seq, r.key, r.alone, r.due_at FROM holdfast_row r
+        WHERE r.group_id = (mine).group_id AND r.lane = wanted_lane AND r.state = 'pending' AND r.head AND r.due_at <= moment
+          AND (may_be_alone OR NOT r.alone)
+        ORDER BY r.due_at, r.seq
+        LIMIT wanted
+    ), room AS MATERIALIZED (
+        SELECT k.key, holdfast_key_room(mine, k.key, coalesce(h.count, 0), wanted, moment) AS count
+        FROM (SELECT DISTINCT f.key FROM front f WHERE f.key IS NOT NULL) AS k
+        LEFT JOIN holdfast_held_by_key((mine).group_id) AS h ON h.key = k.key
+    )
+    SELECT row_number() OVER (ORDER BY f.due_at, f.seq), f.seq, f.alone,
+           f.key IS NULL OR row_number() OVER (PARTITION BY f.key ORDER BY f.due_at, f.seq) <= room.count
+    FROM front f
+    LEFT JOIN room ON room.key = f.key
+    ORDER BY f.due_at, f.seq
+$$;
+
+-- The first due row of each key that has room, key by key: those behind the one whose turn it was last, or (`again`) first one without
+-- a key and then those up to it. It steps from key to key by the index, over full ones too, and stops when there are enough.
+CREATE FUNCTION holdfast_round(
+    mine holdfast_limit, wanted_lane bigint, wanted bigint, moment bigint, may_be_alone boolean, again boolean
+) RETURNS TABLE (seq bigint, key text, alone boolean) LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE keys (key) AS (
+        SELECT CASE WHEN again OR (mine).turn IS NULL
+            THEN (SELECT r.key FROM holdfast_row r
+                  WHERE r.group_id = (mine).group_id AND r.lane = wanted_lane AND r.state = 'pending' AND r.head AND r.key >= ''
+                  ORDER BY r.key LIMIT 1)
+            ELSE (SELECT r.key FROM holdfast_row r
+                  WHERE r.group_id = (mine).group_id AND r.lane = wanted_lane AND r.state = 'pending' AND r.head
+                    AND r.key > (mine).turn
+                  ORDER BY r.key LIMIT 1)
+        END
+        UNION ALL
+        SELECT (SELECT r.key FROM holdfast_row r
+                WHERE r.group_id = (mine).group_id AND r.lane = wanted_lane AND r.state = 'pending' AND r.head AND r.key > k.key
+                ORDER BY r.key LIMIT 1)
+        FROM keys k
+        WHERE k.key IS NOT NULL AND (NOT again OR k.key < (mine).turn)
+    ), held AS MATERIALIZED (
+        SELECT h.key, h.count FROM holdfast_held_by_key((mine).group_id) AS h
+    )
+    (SELECT r.seq, NULL, r.alone FROM holdfast_row r
+     WHERE again AND r.group_id = (mine).group_id AND r.lane = wanted_lane AND r.state = 'pending' AND r.head AND r.key IS NULL
+       AND r.due_at <= moment AND (may_be_alone OR NOT r.alone)
+     ORDER BY r.key, r.due_at, r.seq LIMIT 1)
+    UNION ALL
+    SELECT first.seq, k.key, first.alone
+    FROM keys k,
+         LATERAL (SELECT r.seq, r.alone FROM holdfast_row r
+                  WHERE r.group_id = (mine).group_id AND r.lane = wanted_lane AND r.state = 'pending' AND r.head AND r.key = k.key
+                    AND r.due_at <= moment AND (may_be_alone OR NOT r.alone)
+                  ORDER BY r.due_at, r.seq LIMIT 1) AS first
+    WHERE (NOT again OR k.key <= (mine).turn)
+      AND holdfast_key_room(mine, k.key, coalesce((SELECT h.count FROM held h WHERE h.key = k.key), 0), 1, moment) > 0
+    LIMIT wanted
+$$;
+
+-- The rows that a claim may take of a group whose keys have limits; the first one says whether it must be alone. Oldest first,
+-- unless the oldest are all of full keys: then once round the keys, so that a full key hides no other.
+CREATE FUNCTION holdfast_pick(
+    mine holdfast_limit, wanted_lane bigint, wanted bigint, moment bigint, may_be_alone boolean,
+    OUT picked bigint[], OUT alone boolean
+) LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    several bigint[];
+    seen bigint;
+    last_key text;
+BEGIN
+    SELECT count(*), array_agg(f.seq ORDER BY f.place) FILTER (WHERE f.free),
+           array_agg(f.seq ORDER BY f.place) FILTER (WHERE f.free AND NOT f.alone),
+           (array_agg(f.alone ORDER BY f.place) FILTER (WHERE f.free))[1]
+    INTO seen, picked, several, alone
+    FROM holdfast_front(mine, wanted_lane, wanted + 200, moment, may_be_alone) AS f;
+    IF picked IS NULL AND seen = wanted + 200 THEN
+        FOR turn IN 0..1 LOOP
+            SELECT array_agg(n.seq ORDER BY n.place), array_agg(n.seq ORDER BY n.place) FILTER (WHERE NOT n.alone),
+                   (array_agg(n.alone ORDER BY n.place))[1], (array_agg(n.key ORDER BY n.place DESC))[1]
+            INTO picked, several, alone, last_key
+            FROM holdfast_round(mine, wanted_lane, wanted, moment, may_be_alone, turn = 1)
+                 WITH ORDINALITY AS n (seq, key, alone, place);
+            EXIT WHEN picked IS NOT NULL;
+        END LOOP;
+        UPDATE holdfast_limit l SET turn = last_key WHERE l.group_id = mine.group_id AND picked IS NOT NULL;
+    END IF;
+    picked := CASE WHEN alone THEN picked[1:1] ELSE several[1:wanted] END;
+END
+$$;
+
+-- As holdfast_claim_rows, for a group whose keys have limits.
+CREATE FUNCTION holdfast_claim_keyed(
+    mine holdfast_limit, wanted_lane bigint, wanted bigint, moment bigint, new_until bigint, new_worker text,
+    may_be_alone boolean, OUT alone boolean, OUT granted holdfast_grant
+) RETURNS SETOF record LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    choice record;
+    new_token bigint;
+BEGIN
+    IF wanted_lane IS NULL THEN
+        SELECT ARRAY[r.seq] AS picked, true AS alone INTO choice
+        FROM (SELECT r.seq, r.key FROM holdfast_row r
+              WHERE r.group_id = mine.group_id AND r.state = 'pending' AND r.head AND r.alone AND r.due_at <= moment
+              ORDER BY r.due_at, r.seq LIMIT 20) AS r
+        LEFT JOIN holdfast_held_by_key(mine.group_id) AS h ON h.key = r.key
+        WHERE r.key IS NULL OR holdfast_key_room(mine, r.key, coalesce(h.count, 0), 1, moment) > 0
+        LIMIT 1;
+    ELSE
+        SELECT p.picked, p.alone INTO choice FROM holdfast_pick(mine, wanted_lane, wanted, moment, may_be_alone) AS p;
+    END IF;
+    IF choice.picked IS NULL THEN
+        RETURN;
+    END IF;
+    new_token := nextval('holdfast_token');
+    RETURN QUERY
+        WITH free AS MATERIALIZED (
+            SELECT r.seq FROM holdfast_row r WHERE r.seq = ANY (choice.picked) AND r.state = 'pending' FOR UPDATE SKIP LOCKED
+        ), taken AS (
+            UPDATE holdfast_row r
+            SET state = 'processing', attempts = r.attempts + 1, token = new_token, until = new_until, worker = new_worker
+            FROM free WHERE r.seq = free.seq
+            RETURNING r.*
+        )
+        SELECT choice.alone,
+               ROW(mine.group_id, new_token, new_until, t.attempts, NULL, t.lane, t.id, t.body, t.headers, t.key,
+                   t.correlation_id, t.reply_to, t.expires_at, t.enqueued_at)::holdfast_grant
+        FROM taken t
+        ORDER BY t.due_at, t.seq;
+END
+$$;
+
+-- Messages with a key that a lane still has (they came before their key had a limit, or from a client that had not heard of it) become
+-- rows when a claim meets them. Whether there were any.
+CREATE FUNCTION holdfast_leave_lane(reader bigint, wanted_lane bigint, wanted bigint, moment bigint, new_alone boolean)
+RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    last holdfast_cursor;
+    seen bigint;
+    moved bigint;
+    any_moved boolean := false;
+BEGIN
+    PERFORM 1 FROM holdfast_lane l WHERE l.group_id = reader AND l.lane = wanted_lane FOR UPDATE;
+    SELECT c.* INTO last FROM holdfast_cursor c
+    WHERE c.group_id = reader AND c.lane = wanted_lane ORDER BY c.number DESC LIMIT 1;
+    LOOP
+        WITH windowed AS (
+            SELECT 0 AS part, w.xid, w.seq, w.id, w.key
+            FROM holdfast_read_window(wanted_lane, last.lo, last.hi, last.xid, last.seq, wanted) AS w
+        ), later AS (
+            SELECT 1 AS part, m.xid, m.seq, m.id, m.key FROM holdfast_message m
+            WHERE m.lane = wanted_lane AND m.xid >= pg_snapshot_xmin(last.hi) AND NOT pg_visible_in_snapshot(m.xid, last.hi)
+            ORDER BY m.xid, m.seq
+            LIMIT wanted
+        ), front AS MATERIALIZED (
+            SELECT * FROM (SELECT * FROM windowed UNION ALL SELECT * FROM later) AS both_parts
+            ORDER BY part, xid, seq
+            LIMIT wanted
+        ), leaving AS (
+            DELETE FROM holdfast_message m USING front f WHERE f.key IS NOT NULL AND m.id = f.id
+            RETURNING f.part, m.*
+        ), arriving AS (
+            INSERT INTO holdfast_row (group_id, id, lane, state, due_at, alone, body, headers, key, correlation_id, reply_to,
+                                      expires_at, enqueued_at)
+            SELECT reader, n.id, n.lane, 'pending', moment, new_alone, n.body, n.headers, n.key, n.correlation_id, n.reply_to,
+                   n.expires_at, n.enqueued_at
+            FROM leaving n
+            ORDER BY n.part, n.xid, n.seq
+            RETURNING 1
+        )
+        SELECT (SELECT count(*) FROM front), (SELECT count(*) FROM arriving) INTO seen, moved;
+        any_moved := any_moved OR moved > 0;
+        EXIT WHEN moved < wanted;
+    END LOOP;
+    RETURN any_moved;
+END
+$$;
+
+-- One claim: for each group in turn, priority by priority, due rows and then the lane, until the limit is reached.
+-- With `alone_first` it begins with a row that must be alone, so that those are not passed by for ever; who holds one
+-- already takes no other (`may_be_alone`). A run limit of 1 says that a message has one attempt only.
+CREATE FUNCTION holdfast_claim(
+    readers bigint[], first_lanes bigint[], terms bigint[], run_limits bigint[], wanted bigint, new_worker text,
+    alone_first boolean, may_be_alone boolean, given_now bigint
+) RETURNS SETOF holdfast_grant LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    moment bigint := holdfast_now(given_now);
+    taken bigint := 0;
+    before bigint;
+    bound bigint;
+    part bigint;
+    mine holdfast_limit;
+    is_paused boolean;
+    is_limited boolean;
+    is_keyed boolean;
+    is_over boolean := false;
+    entered record;
+    place_in record;
+    found_row record;
+BEGIN
+    FOR place IN 1..CASE WHEN alone_first THEN cardinality(readers) ELSE 0 END LOOP
+        SELECT g.paused, g.limited > 0 INTO is_paused, is_limited FROM holdfast_group g WHERE g.id = readers[place];
+        CONTINUE WHEN is_paused;
+        is_keyed := false;
+        IF is_limited THEN
+            SELECT * INTO entered FROM holdfast_enter(readers, readers[place], wanted, given_now);
+            CONTINUE WHEN entered.free < 1;
+            mine := entered.mine;
+            moment := entered.moment;
+            is_keyed := mine.key_concurrency IS NOT NULL OR mine.key_rate_count IS NOT NULL;
+        END IF;
+        IF is_keyed THEN
+            SELECT * INTO found_row
+            FROM holdfast_claim_keyed(mine, NULL, 1, moment, moment + terms[place], new_worker, true);
+        ELSE
+            SELECT * INTO found_row
+            FROM holdfast_claim_rows(readers[place], NULL, 1, moment, moment + terms[place], new_worker, true);
+        END IF;
+        CONTINUE WHEN NOT FOUND;
+        RETURN NEXT found_row.granted;
+        PERFORM holdfast_count(readers[place], moment, 0, 0, 0, 1, 0, 0, 0, 0, 0);
+        IF is_limited THEN
+            PERFORM holdfast_note_start(readers[place], '', mine.rate_per, 1, moment);
+            PERFORM holdfast_note_start(readers[place], '=' || (found_row.granted).key, mine.key_rate_per, 1, moment);
+        END IF;
+        RETURN;
+    END LOOP;
+    FOR place IN 1..cardinality(readers) LOOP
+        before := taken;
+        bound := wanted;
+        is_limited := false;
+        is_keyed := false;
+        FOR place_in IN SELECT * FROM holdfast_look(readers[place], first_lanes[place], moment) LOOP
+            IF place_in.limited > 0 AND NOT is_limited THEN
+                is_limited := true;
+                SELECT * INTO entered FROM holdfast_enter(readers, readers[place], wanted - taken, given_now);
+                bound := taken + entered.free;
+                mine := entered.mine;
+                moment := entered.moment;
+                is_keyed := mine.key_concurrency IS NOT NULL OR mine.key_rate_count IS NOT NULL;
+            END IF;
+            EXIT WHEN taken >= bound;
+            IF is_keyed AND place_in.in_lane AND holdfast_leave_lane(
+                   readers[place], first_lanes[place] + place_in.level, greatest(bound - taken, 200), moment, run_limits[place] = 1)
+            THEN
+                place_in.in_rows := true;
+            END IF;
+            IF place_in.in_rows AND NOT is_keyed THEN
+                FOR found_row IN SELECT * FROM holdfast_claim_rows(readers[place], first_lanes[place] + place_in.level,
+                                         bound - taken, moment, moment + terms[place], new_worker, may_be_alone AND taken = 0)
+                LOOP
+                    taken := taken + 1;
+                    RETURN NEXT found_row.granted;
+                    is_over := found_row.alone;
+                END LOOP;
+            ELSIF place_in.in_rows THEN
+                FOR found_row IN SELECT * FROM holdfast_claim_keyed(mine, first_lanes[place] + place_in.level, bound - taken,
+                                         moment, moment + terms[place], new_worker, may_be_alone AND taken = 0)
+                LOOP
+                    taken := taken + 1;
+                    RETURN NEXT found_row.granted;
+                    is_over := found_row.alone;
+                    PERFORM holdfast_note_start(readers[place], '=' || (found_row.granted).key, mine.key_rate_per, 1, moment);
+                END LOOP;
+            END IF;
+            EXIT WHEN is_over OR taken >= bound;
+            IF place_in.in_lane THEN
+                RETURN QUERY SELECT * FROM holdfast_claim_lane(readers[place], first_lanes[place] + place_in.level,
+                                         least(bound - taken, run_limits[place]), terms[place], new_worker, given_now, is_keyed);
+                GET DIAGNOSTICS part = ROW_COUNT;
+                taken := taken + part;
+            END IF;
+        END LOOP;
+        IF taken > before THEN
+            PERFORM holdfast_count(readers[place], moment, 0, 0, 0, taken - before, 0, 0, 0, 0, 0);
+            IF is_limited THEN
+                PERFORM holdfast_note_start(readers[place], '', mine.rate_per, taken - before, holdfast_now(given_now));
+            END IF;
+        END IF;
+        EXIT WHEN is_over OR taken >= wanted;
+    END LOOP;
+END
+$$;

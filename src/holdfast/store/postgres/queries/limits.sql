@@ -1,0 +1,56 @@
+-- name: find
+SELECT concurrency, rate_count, rate_per, key_concurrency, key_rate_count, key_rate_per, turn
+FROM holdfast_limit
+WHERE group_id = :group
+
+-- name: set
+INSERT INTO holdfast_limit (group_id, concurrency, rate_count, rate_per, key_concurrency, key_rate_count, key_rate_per)
+VALUES (:group, :concurrency::bigint, :rate_count::bigint, :rate_per::bigint, :key_concurrency::bigint, :key_rate_count::bigint,
+        :key_rate_per::bigint)
+ON CONFLICT (group_id) DO UPDATE SET
+    concurrency = excluded.concurrency, rate_count = excluded.rate_count, rate_per = excluded.rate_per,
+    key_concurrency = excluded.key_concurrency, key_rate_count = excluded.key_rate_count, key_rate_per = excluded.key_rate_per
+
+-- name: lift
+DELETE FROM holdfast_limit WHERE group_id = :group
+
+-- name: forget
+DELETE FROM holdfast_start WHERE group_id = :group
+
+-- name: started
+-- How many were claimed in the last :per, and when the first of those rows leaves it.
+SELECT coalesce(sum(count), 0)::bigint, min(at) + :per::bigint - (SELECT holdfast_now(:now::bigint))
+FROM holdfast_start
+WHERE group_id = :group AND key = :key AND at > (SELECT holdfast_now(:now::bigint)) - :per::bigint
+
+-- name: outdated
+DELETE FROM holdfast_start s
+USING (SELECT key, slot FROM holdfast_start
+       WHERE group_id = :group AND at <= (SELECT holdfast_now(:now::bigint)) - :per::bigint
+       ORDER BY at
+       LIMIT :limit
+       FOR UPDATE SKIP LOCKED) AS old
+WHERE s.group_id = :group AND s.key = old.key AND s.slot = old.slot
+
+-- name: front
+SELECT seq, alone, free
+FROM holdfast_front((SELECT l FROM holdfast_limit l WHERE l.group_id = :group), :lane::bigint, :limit::bigint,
+                    holdfast_now(:now::bigint), :alone)
+
+-- name: next_end
+-- How long until a lease ends.
+SELECT min(moment) - (SELECT holdfast_now(:now::bigint)) FROM (
+    SELECT min(until) AS moment FROM holdfast_run WHERE group_id = :group AND finished_at IS NULL
+    UNION ALL SELECT min(until) FROM holdfast_row WHERE group_id = :group AND state = 'processing'
+) AS moments
+
+-- name: next_row
+-- How long until the next row of a lane that is not due yet is.
+SELECT min(due_at) - (SELECT holdfast_now(:now::bigint)) FROM holdfast_row
+WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head AND due_at > (SELECT holdfast_now(:now::bigint))
+
+-- name: next_of_a_key
+-- How long until some key may have one more claim.
+SELECT min(at) + :per::bigint - (SELECT holdfast_now(:now::bigint))
+FROM holdfast_start
+WHERE group_id = :group AND key <> '' AND at > (SELECT holdfast_now(:now::bigint)) - :per::bigint

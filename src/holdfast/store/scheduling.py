@@ -1,0 +1,152 @@
+"""Schedules: declared, fired, paused. Shared by both stores.
+
+Firing is one transaction per schedule. It takes the schedule if its slot is due, inserts the messages and moves
+`next_at` on to a later slot: all of it happens, or nothing. A slot is fired only while `next_at` names it, and
+`next_at` never goes back, so a slot is fired once, however many processes fire and wherever one of them is killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.core.message import MessageId
+from holdfast.core.schedule import Fire, Schedule, ScheduleSpec, fires, plan, slot_text
+from holdfast.errors import NotFound
+from holdfast.store import arriving
+from holdfast.store.ids import new_id
+from holdfast.store.posting import Insert, compose, destination
+from holdfast.store.transaction import Transaction
+
+_encode = msgspec.json.Encoder().encode
+_spec = msgspec.json.Decoder(ScheduleSpec)
+
+
+def declare(tx: Transaction, tenant: str, name: str, spec: ScheduleSpec) -> None:
+    """Creates a schedule, or changes one. While its timing stays as it was, so does the slot it waits for."""
+    raw, now = _encode(spec), tx.clock()
+    first = plan(spec, now).after(now)
+    found = None
+    while found is None:  # Whoever is not the first to add it finds it, unless it was removed in between.
+        if tx.one("schedules.add", tenant=tenant, name=name, spec=raw, created_at=now, next_at=first):
+            return
+        found = tx.one("schedules.lock", tenant=tenant, name=name)
+    before, anchor, next_at, due_at, last_slot, paused = found
+    if before == raw:
+        return
+    if _spec.decode(before).timing != spec.timing:
+        next_at = plan(spec, anchor).after(max(now, last_slot or 0))
+        due_at = None if paused else next_at
+    tx.run("schedules.change", tenant=tenant, name=name, spec=raw, next_at=next_at, due_at=due_at)
+
+
+def remove(tx: Transaction, tenant: str, name: str) -> bool:
+    """Ends a schedule; whether there was one."""
+    return tx.one("schedules.remove", tenant=tenant, name=name) is not None
+
+
+def every(tx: Transaction, tenant: str) -> list[Schedule]:
+    """All schedules, by name."""
+    return [_read(*row) for row in tx.all("schedules.list", tenant=tenant)]
+
+
+def pause(tx: Transaction, tenant: str, name: str, paused: bool) -> None:
+    """Stops a schedule, or lets it go on with the first slot from now: what came in between is not missed."""
+    found = tx.one("schedules.lock", tenant=tenant, name=name)
+    if found is None:
+        raise _unknown(name)
+    raw, anchor, next_at, _, last_slot, was_paused = found
+    if paused == bool(was_paused):
+        return
+    if not paused:
+        next_at = plan(_spec.decode(raw), anchor).after(max(tx.clock(), last_slot or 0))
+    due_at = None if paused else next_at
+    tx.run("schedules.pause", tenant=tenant, name=name, paused=paused, next_at=next_at, due_at=due_at)
+
+
+def fire(tx: Transaction, insert: Insert, tenant: str, name: str, limit: int) -> int:
+    """Sends what is due of one schedule, `limit` slots at most; how many messages."""
+    found = tx.one("schedules.take", tenant=tenant, name=name)
+    if found is None:  # Someone else has fired it by now, or is about to.
+        return 0
+    raw, anchor, slot = found
+    spec = _spec.decode(raw)
+    due, following = fires(plan(spec, anchor), spec.missed, slot, tx.clock(), limit)
+    if due:
+        _send(tx, insert, tenant, name, spec, due, [new_id() for _ in due])
+    tx.run("schedules.fired", tenant=tenant, name=name, next_at=following, last_slot=due[-1].slot if due else None)
+    return len(due)
+
+
+def postpone(tx: Transaction, tenant: str, name: str, error: str) -> None:
+    """Its slot could not be sent, and is tried again in a second; others come first."""
+    tx.run("schedules.postpone", tenant=tenant, name=name, error=error)
+
+
+def run(tx: Transaction, insert: Insert, tenant: str, name: str, fresh: MessageId) -> None:
+    """Sends its message now, beside the plan."""
+    found = tx.one("schedules.find", tenant=tenant, name=name)
+    if found is None:
+        raise _unknown(name)
+    _send(tx, insert, tenant, name, _spec.decode(found[0]), [Fire(tx.clock())], [fresh])
+
+
+def _send(
+    tx: Transaction,
+    insert: Insert,
+    tenant: str,
+    name: str,
+    spec: ScheduleSpec,
+    due: Sequence[Fire],
+    ids: Sequence[MessageId],
+) -> None:
+    """As an enqueue does it: a full queue refuses."""
+    target, body = destination(tx, tenant, spec.queue), bytes(spec.body)
+    new = [
+        compose(target, message_id, body, spec.priority, spec.key, _headers(name, spec, one))
+        for one, message_id in zip(due, ids, strict=True)
+    ]
+    arriving.insert(tx, insert, new)
+
+
+def _headers(name: str, spec: ScheduleSpec, fire: Fire) -> bytes:
+    marks: dict[str, object] = {"holdfast-schedule": name, "holdfast-slot": slot_text(fire.slot, spec.tz)}
+    if fire.missed:
+        marks["holdfast-missed"] = fire.missed
+    return _encode({**(spec.headers or {}), **marks})
+
+
+def _read(
+    name: str,
+    raw: bytes,
+    paused: bool,
+    next_at: int | None,
+    last_slot: int | None,
+    last_at: int | None,
+    created_at: int,
+    error: str | None,
+) -> Schedule:
+    spec = _spec.decode(raw)
+    return Schedule(
+        name=name,
+        queue=spec.queue,
+        body=msgspec.json.decode(spec.body),
+        cron=spec.cron,
+        every=spec.every,
+        tz=spec.tz,
+        missed=spec.missed,
+        priority=spec.priority,
+        key=spec.key,
+        headers=spec.headers,
+        paused=bool(paused),
+        next_at=None if paused else next_at,
+        last_slot=last_slot,
+        last_at=last_at,
+        created_at=created_at,
+        error=error,
+    )
+
+
+def _unknown(name: str) -> NotFound:
+    return NotFound(f"there is no schedule {name!r}; hf.schedules() lists those that there are")

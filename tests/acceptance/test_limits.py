@@ -1,0 +1,122 @@
+"""Limits, kept by several processes at once, of which one is killed while it holds something."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import pytest
+
+from holdfast import Holdfast
+from tests.acceptance.children import Family, eventually
+from tests.acceptance.effort import effort
+from tests.acceptance.history import CLOCK_STEP, Grant, History, faults
+
+Connect = Callable[..., Holdfast]
+
+KEYS = 5
+
+
+@pytest.mark.parametrize("fused", [False, True], ids=["moody", "fused"])
+def test_four_processes_never_hold_more_than_the_queue_allows(
+    family: Family, url: str, connect: Connect, fused: bool
+) -> None:
+    """One is killed with its hands full: its slots come back with its lease, and no others do."""
+    hf = connect(url)
+    hf.queue("q", concurrency=6, lease=1, backoff=None, max_attempts=100)
+    killed = family.start("puppet", url=url, queue="q")
+    family.start("produce", url=url, queue="q", name="m", count=400, batch=100).finish()
+    assert len(killed.ask("claim", n=100)) == 6
+    others = [family.start("consume", url=url, queue="q", n=4, moody=not fused, fused=fused) for _ in range(3)]
+    killed.kill()
+    family.wait_for_events(20_000, "consume", unless=lambda: hf.stats("q").queue_depth == 0)
+    others[0].kill()
+    family.finish()
+
+    history = family.history()
+    assert faults(history) == []
+    assert most_held(grants_of(history)) == 6
+    assert hf.stats("q").processing == 0
+
+
+def test_four_processes_never_hold_more_of_a_key_than_allowed(family: Family, url: str, connect: Connect) -> None:
+    hf = connect(url)
+    hf.queue("q", key_concurrency=2, lease=1, backoff=None, max_attempts=100)
+    for key in range(KEYS):
+        family.start("produce", url=url, queue="q", name=f"key{key}", count=60, batch=60, key=f"key{key}").finish()
+    consumers = [family.start("consume", url=url, queue="q", n=4, moody=True) for _ in range(4)]
+    family.wait_for_events(20_000, "consume")
+    consumers[0].kill()
+    family.finish()
+
+    history = family.history()
+    assert faults(history) == []
+    by_key: dict[str, list[Grant]] = defaultdict(list)
+    for grant in grants_of(history):
+        by_key[grant.value.split("-")[0]].append(grant)
+    assert len(by_key) == KEYS
+    assert max(map(most_held, by_key.values())) == 2
+    assert most_held(grants_of(history)) > 2
+
+
+def test_four_processes_never_claim_more_often_than_the_rate(family: Family, url: str, connect: Connect) -> None:
+    hf = connect(url)
+    hf.queue("q", rate="30/300ms", lease=5)
+    family.start("produce", url=url, queue="q", name="m", count=300, batch=100).finish()
+    for _ in range(4):
+        family.start("consume", url=url, queue="q", n=7)
+    eventually(lambda: hf.stats("q").queue_depth == 0, "all is done")
+    family.finish()
+
+    history = family.history()
+    assert faults(history) == []
+    starts = sorted(grant.until - 5_000_000 for grant in grants_of(history))
+    assert len(starts) == 300
+    assert all(late - early >= 300_000 for early, late in zip(starts, starts[30:], strict=False))
+
+
+def grants_of(history: History) -> list[Grant]:
+    return [grant for grants in history.grants.values() for grant in grants]
+
+
+def most_held(grants: Iterable[Grant]) -> int:
+    """How many were in someone's hands at the same moment, counted from when its holder knew to when it let go."""
+    moments = []
+    for grant in grants:
+        if grant.held_to - CLOCK_STEP > grant.at:
+            moments += [(grant.at, 1), (grant.held_to - CLOCK_STEP, -1)]
+    held = most = 0
+    for _, change in sorted(moments):
+        held += change
+        most = max(most, held)
+    return most
+
+
+# --- what it costs ----------------------------------------------------------------------------------------------------
+
+
+def test_a_claim_past_a_full_key_costs_the_same_however_much_that_has(url: str) -> None:
+    """L16, O2: the messages of full keys are not gone through."""
+    with Holdfast(url) as hf:
+        hf.queue("q", key_concurrency=1, lease=600)
+        hf.enqueue_many("q", range(500), key="full")
+        hf.enqueue_many("q", range(100), key=lambda body: f"other-{body}")
+        assert len(hf.claim("q")) == 1
+        few = effort(url, hf, partial(hf.claim, "q"))
+        hf.enqueue_many("q", range(5_000), key="full", priority="high")
+        assert len(hf.claim("q", n=2)) == 2
+        many = effort(url, hf, partial(hf.claim, "q"))
+
+    assert many < 3 * few
+
+
+def test_a_claim_costs_the_same_however_many_keys_there_are(url: str) -> None:
+    with Holdfast(url) as hf:
+        hf.queue("q", key_concurrency=1, lease=600)
+        hf.enqueue_many("q", range(300), key="full")
+        hf.enqueue_many("q", range(100), key=lambda body: f"other-{body}")
+        assert len(hf.claim("q")) == 1
+        few = effort(url, hf, partial(hf.claim, "q"))
+        hf.enqueue_many("q", range(100, 5_000), key=lambda body: f"other-{body}")
+        many = effort(url, hf, partial(hf.claim, "q"))
+
+    assert many < 2 * few

@@ -1,0 +1,280 @@
+"""Messages by the clock: one per slot, whoever fires, whatever was missed, whatever is in the way."""
+
+import threading
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast, QueueFull
+from holdfast.claiming import LONGEST_NAP
+from holdfast.store import scheduling
+from tests.clock import FakeClock
+from tests.conformance.steps import OpenClient, bodies, claim_one, drain, sleepers, the_schedule
+
+HOUR = 3_600_000_000
+DAY = 24 * HOUR
+
+
+def sent(hf: Holdfast, queue: str = "q") -> list[str]:
+    """The slots of the messages in a queue."""
+    return [message.headers["holdfast-slot"] for message in hf.peek(queue, 1000)]
+
+
+def missed(hf: Holdfast, queue: str = "q") -> list[int]:
+    return [message.headers.get("holdfast-missed", 0) for message in hf.peek(queue, 1000)]
+
+
+def text(moment: int) -> str:
+    return datetime.fromtimestamp(moment / 1_000_000, UTC).isoformat()
+
+
+# --- firing -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_slot_is_sent_once_when_it_is_due(hf: Holdfast, clock: FakeClock) -> None:
+    hf.schedule("report", queue="q", body={"kind": "daily"}, cron="0 9 * * *", tz="Europe/Berlin")
+    assert hf.fire_schedules() == 0
+    clock.advance("7h59m59s")
+    assert hf.fire_schedules() == 0
+    clock.advance(1)
+    assert [hf.fire_schedules() for _ in range(3)] == [1, 0, 0]
+    [message] = hf.peek("q")
+    assert message.body == {"kind": "daily"}
+    assert message.headers == {"holdfast-schedule": "report", "holdfast-slot": "2026-01-01T09:00:00+01:00"}
+    assert (the_schedule(hf).last_slot, the_schedule(hf).last_at, the_schedule(hf).next_at) == (
+        clock(),
+        clock(),
+        clock() + DAY,
+    )
+    assert (the_schedule(hf).next_at, the_schedule(hf).error) == (clock() + DAY, None)
+    clock.advance("1d")
+    assert hf.fire_schedules() == 1
+    assert sent(hf) == ["2026-01-01T09:00:00+01:00", "2026-01-02T09:00:00+01:00"]
+
+
+def test_a_message_has_what_the_schedule_says(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", ordering="per_key")
+    hf.schedule("s", queue="q", every=60, priority="high", key="k", headers={"a": 1, "holdfast-slot": "mine"})
+    clock.advance(60)
+    hf.fire_schedules()
+    [claim] = hf.claim("q")
+    message = claim.message
+    assert (message.body, message.priority, message.key, message.headers["a"]) == (None, 1, "k", 1)
+    assert message.headers["holdfast-slot"] == text(clock())
+    assert (hf.stats("q").processing, hf.stats("q").pending) == (1, 0)
+
+
+def test_messages_of_an_ordered_queue_keep_their_order(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", ordering="fifo")
+    hf.schedule("s", queue="q", every=60, missed="all")
+    start = clock()
+    clock.advance(180)
+    assert hf.fire_schedules() == 3
+    for seconds in (60, 120, 180):
+        claim = claim_one(hf)
+        assert claim.message.headers["holdfast-slot"] == text(start + seconds * 1_000_000)
+        claim.ack()
+
+
+def test_a_period_is_counted_from_the_declaration(hf: Holdfast, clock: FakeClock) -> None:
+    start = clock()
+    hf.schedule("s", queue="q", every="10m")
+    for seconds in (599, 1, 607, 593):
+        clock.advance(seconds)
+        hf.fire_schedules()
+    assert sent(hf) == [text(start + 600_000_000), text(start + 1_200_000_000), text(start + 1_800_000_000)]
+
+
+def test_a_sleeping_consumer_wakes_up(hf: Holdfast, rival: Holdfast, clock: FakeClock) -> None:
+    hf.schedule("s", queue="q", body="now", every=60)
+    asleep, found = sleepers(rival), []
+    sleeper = threading.Thread(target=lambda: found.extend(bodies(rival.claim("q", wait=30))))
+    sleeper.start()
+    assert asleep.acquire(timeout=20)
+    clock.advance(60)
+    hf.fire_schedules()
+    sleeper.join(LONGEST_NAP / 2)
+    assert found == ["now"]
+
+
+@pytest.mark.parametrize("missed", ["once", "all", "skip"])
+def test_many_clients_that_fire_at_once_send_each_slot_once(
+    client: OpenClient, hf: Holdfast, clock: FakeClock, missed: str
+) -> None:
+    """T4."""
+    for number in range(5):
+        hf.schedule(f"s{number}", queue="q", body=number, cron="* * * * *", missed=missed)
+    rivals = [client() for _ in range(4)]
+    for rival in rivals:
+        rival.schedules()
+    for _ in range(4):
+        clock.advance(60)
+        start = threading.Barrier(len(rivals))
+
+        def fire(rival: Holdfast, start: threading.Barrier = start) -> None:
+            start.wait(20)
+            rival.fire_schedules()
+
+        threads = [threading.Thread(target=fire, args=[rival]) for rival in rivals]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        hf.fire_schedules()  # Whoever found a schedule in someone's hands has left it alone.
+    slots = [(message.body, message.headers["holdfast-slot"]) for message in hf.peek("q", 100)]
+    assert len(slots) == len(set(slots)) == 5 * 4
+
+
+def test_a_fire_that_is_undone_never_was(hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped after the message is in, before the schedule has moved on: neither has happened."""
+    hf.schedule("s", queue="q", every=60)
+    clock.advance(60)
+    send = scheduling._send
+
+    def send_and_fall(*args: Any) -> None:
+        send(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(scheduling, "_send", send_and_fall)
+    with pytest.raises(KeyboardInterrupt):
+        hf.fire_schedules()
+    assert (hf.stats("q").pending, the_schedule(hf).last_slot, the_schedule(hf).next_at) == (0, None, clock())
+    monkeypatch.undo()
+    assert (hf.fire_schedules(), hf.stats("q").pending) == (1, 1)
+
+
+def test_a_clock_that_goes_back_fires_nothing_twice(hf: Holdfast, clock: FakeClock) -> None:
+    """T2."""
+    hf.schedule("s", queue="q", cron="*/10 * * * *")
+    clock.advance("10m")
+    assert hf.fire_schedules() == 1
+    clock.advance(-3600)
+    assert hf.fire_schedules() == 0
+    hf.schedule("s", queue="q", body="changed", cron="*/5 * * * *")
+    for _ in range(16):
+        clock.advance("5m")
+        hf.fire_schedules()
+    slots = sent(hf)
+    assert len(slots) == len(set(slots)) == 1 + 4
+    assert slots[:2] == ["2026-01-01T00:10:00+00:00", "2026-01-01T00:15:00+00:00"]
+
+
+def test_maintain_fires_too(hf: Holdfast, clock: FakeClock) -> None:
+    hf.schedule("s", queue="q", every=60)
+    clock.advance(60)
+    assert hf.maintain() == 1
+    assert hf.stats("q").pending == 1
+
+
+def test_the_store_knows_when_the_next_is_due(hf: Holdfast, clock: FakeClock) -> None:
+    assert hf.schedules() == []
+    assert hf.store.schedules.next_due("default") is None
+    hf.schedule("late", queue="q", every=60)
+    hf.schedule("early", queue="q", every=20)
+    assert hf.store.schedules.next_due("default") == 20
+    clock.advance(25)
+    assert hf.store.schedules.next_due("default") == -5
+    hf.pause_schedule("early")
+    assert hf.store.schedules.next_due("default") == 35
+    hf.pause_schedule("late")
+    assert hf.store.schedules.next_due("default") is None
+
+
+def test_more_schedules_than_one_call_fires_are_fired_by_the_next(hf: Holdfast, clock: FakeClock) -> None:
+    for number in range(130):
+        hf.schedule(f"s{number:03}", queue="q", every=60)
+    clock.advance(60)
+    assert [hf.fire_schedules() for _ in range(3)] == [100, 30, 0]
+
+
+# --- missed -----------------------------------------------------------------------------------------------------------
+
+
+def test_after_three_days_once_sends_one_for_all(hf: Holdfast, clock: FakeClock) -> None:
+    """T4."""
+    hf.schedule("s", queue="q", cron="@hourly")
+    clock.advance("3d30m")
+    assert [hf.fire_schedules(), hf.fire_schedules()] == [1, 0]
+    assert (sent(hf), missed(hf)) == (["2026-01-04T00:00:00+00:00"], [71])
+    clock.advance("30m")
+    hf.fire_schedules()
+    assert missed(hf) == [71, 0]
+
+
+def test_after_three_days_all_sends_each_in_turns(hf: Holdfast, clock: FakeClock) -> None:
+    """T4."""
+    start = clock()
+    hf.schedule("s", queue="q", cron="*/30 * * * *", missed="all")
+    clock.advance("3d")
+    assert [hf.fire_schedules() for _ in range(3)] == [100, 44, 0]
+    assert sent(hf) == [text(start + number * HOUR // 2) for number in range(1, 145)]
+    assert set(missed(hf)) == {0}
+
+
+def test_after_three_days_skip_sends_only_what_is_of_now(hf: Holdfast, clock: FakeClock) -> None:
+    """T4."""
+    hf.schedule("s", queue="q", cron="@hourly", missed="skip")
+    clock.advance("3d5m")
+    assert hf.fire_schedules() == 0
+    assert (hf.stats("q").pending, the_schedule(hf).next_at, the_schedule(hf).last_slot) == (
+        0,
+        clock() + 55 * 60_000_000,
+        None,
+    )
+    clock.advance("55m30s")
+    assert hf.fire_schedules() == 1
+    assert sent(hf) == ["2026-01-04T01:00:00+00:00"]
+
+
+# --- in the way -------------------------------------------------------------------------------------------------------
+
+
+def test_a_full_queue_holds_up_its_own_schedule_only(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("full", max_depth=1)
+    hf.enqueue("full", "already there")
+    hf.schedule("a", queue="full", body="waits", every=60)
+    hf.schedule("b", queue="q", body="goes", every=60)
+    clock.advance(60)
+    assert hf.fire_schedules() == 1
+    refused, fine = hf.schedules()
+    assert "max_depth" in (refused.error or "")
+    assert (fine.error, refused.last_slot, refused.next_at) == (None, None, clock())
+    slot = clock()
+    assert drain(hf, "full") == ["already there"]
+    assert hf.fire_schedules() == 0
+    clock.advance(1)
+    assert hf.fire_schedules() == 1
+    [message] = hf.peek("full")
+    assert (message.body, message.headers["holdfast-slot"]) == ("waits", text(slot))
+    assert hf.schedules()[0].error is None
+    with pytest.raises(QueueFull):
+        hf.run_schedule("a")
+
+
+def test_all_missed_slots_go_into_a_small_queue_as_there_is_room(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", max_depth=2)
+    hf.schedule("s", queue="q", every=60, missed="all")
+    clock.advance(300)
+    found = []
+    for _ in range(20):
+        hf.fire_schedules()
+        if hf.stats("q").pending == 2:
+            found += sent(hf)
+            drain(hf)
+        clock.advance(1)
+    found += sent(hf)
+    assert found == [text(clock() - 20_000_000 - (240 - 60 * number) * 1_000_000) for number in range(5)]
+
+
+def test_a_schedule_that_this_machine_cannot_read_holds_up_no_other(hf: Holdfast, clock: FakeClock) -> None:
+    """Its time zone may be known elsewhere only."""
+    hf.schedule("a", queue="q", cron="* * * * *", tz="Europe/Berlin")
+    hf.schedule("b", queue="q", body="goes", every=60)
+    raw = b'{"queue":"q","body":null,"cron":"* * * * *","tz":"Mars/Olympus"}'
+    hf.store.database.write(  # type: ignore[attr-defined]
+        lambda tx: tx.run("schedules.change", tenant="default", name="a", spec=raw, next_at=clock(), due_at=clock())
+    )
+    clock.advance(60)
+    assert hf.fire_schedules() == 1
+    assert "Mars/Olympus" in (hf.schedules()[0].error or "")

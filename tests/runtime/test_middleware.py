@@ -1,0 +1,427 @@
+"""Functions around enqueue and around handlers: in which order, what they may change, and how they refuse."""
+
+import asyncio
+from typing import Any
+
+import psycopg
+import pytest
+
+from holdfast import AsyncHoldfast, Context, Holdfast, InvalidInput, Message, Outgoing, QueueFull, State, UnknownQueue
+from tests.conformance.test_conn import commit, of_the_driver, roll_back
+from tests.runtime.steps import Calls, ended, until
+
+
+def stamp(name: str) -> Any:
+    """A function around enqueue that adds its name to the header `by`."""
+
+    def add(outgoing: Outgoing, proceed: Any) -> Any:
+        outgoing.headers = {**(outgoing.headers or {}), "by": [*(outgoing.headers or {}).get("by", []), name]}
+        return proceed()
+
+    return add
+
+
+def async_stamp(name: str) -> Any:
+    plain = stamp(name)
+
+    async def add(outgoing: Outgoing, proceed: Any) -> Any:
+        await asyncio.sleep(0)
+        return await plain(outgoing, proceed)
+
+    return add
+
+
+def test_the_first_is_outermost_and_what_it_changes_is_stored(hf: Holdfast) -> None:
+    hf.around_enqueue(stamp("outer"))
+    hf.around_enqueue(stamp("inner"))
+    mine = {"mine": 1}
+    receipt = hf.enqueue("q", "body", headers=mine)
+    [claim] = hf.claim("q")
+    assert claim.message.id == receipt.id
+    assert claim.message.headers == {"mine": 1, "by": ["outer", "inner"]}
+    assert mine == {"mine": 1}
+
+
+def test_everything_may_be_changed(hf: Holdfast) -> None:
+    seen = []
+
+    @hf.around_enqueue
+    def redirect(outgoing: Outgoing, proceed: Any) -> Any:
+        seen.append(outgoing)
+        outgoing.queue = "elsewhere"
+        outgoing.bodies[:] = [body * 10 for body in outgoing.bodies]
+        outgoing.priority, outgoing.key, outgoing.correlation_id, outgoing.reply_to = "high", "k", "c", "r"
+        outgoing.idempotency_key = str
+        return proceed()
+
+    mine = [1, 2]
+    first = hf.enqueue_many("q", mine)
+    again = hf.enqueue_many("q", mine)
+    assert mine == [1, 2]
+    assert [receipt.id for receipt in again] == [receipt.id for receipt in first]
+    assert all(receipt.duplicate for receipt in again)
+    claims = hf.claim("elsewhere", n=10)
+    assert [claim.message.body for claim in claims] == [10, 20]
+    message = claims[0].message
+    assert (message.priority, message.key, message.correlation_id, message.reply_to) == (1, "k", "c", "r")
+    assert [type(one) for one in seen] == [Outgoing, Outgoing]
+    assert hf.queues() == ["elsewhere"]
+
+
+def test_delay_and_ttl_may_be_changed(hf: Holdfast) -> None:
+    @hf.around_enqueue
+    def later(outgoing: Outgoing, proceed: Any) -> Any:
+        outgoing.delay, outgoing.ttl = "1h", "2h"
+        return proceed()
+
+    sent = hf.enqueue("q", 1)
+    assert hf.claim("q") == []
+    assert hf.stats("q").waiting == 1
+    status = hf.status(sent.id)
+    assert status is not None
+    assert status.message.expires_at is not None
+
+
+def test_it_sees_what_the_caller_wrote(hf: Holdfast) -> None:
+    seen = []
+
+    @hf.around_enqueue
+    def look(outgoing: Outgoing, proceed: Any) -> Any:
+        seen.append(Outgoing(**{name: getattr(outgoing, name) for name in outgoing.__struct_fields__}))
+        return proceed()
+
+    hf.enqueue("q", 1)
+    options: dict[str, Any] = {"priority": 0, "key": "k", "delay": 1, "headers": {"a": 1}, "correlation_id": "c"}
+    options |= {"reply_to": "r", "ttl": 60, "idempotency_key": "once", "budget": 5, "commitments": []}
+    hf.enqueue("q", 2, **options)
+    hf.enqueue_many("q", (body for body in (3, 4)))
+    assert seen == [Outgoing("q", [1]), Outgoing("q", [2], **options), Outgoing("q", [3, 4])]
+
+
+def test_what_follows_the_store_is_told_the_receipts(hf: Holdfast) -> None:
+    told = []
+
+    @hf.around_enqueue
+    def note(outgoing: Outgoing, proceed: Any) -> Any:
+        receipts = proceed()
+        told.extend(receipt.id for receipt in receipts)
+        return receipts
+
+    assert [receipt.id for receipt in hf.enqueue_many("q", range(3))] == told
+    assert hf.enqueue_many("q", []) == []
+
+
+def test_raising_refuses(hf: Holdfast) -> None:
+    @hf.around_enqueue
+    def refuse(outgoing: Outgoing, proceed: Any) -> Any:
+        if "secret" in outgoing.bodies:
+            raise PermissionError("no secrets")
+        return proceed()
+
+    with pytest.raises(PermissionError, match="no secrets"):
+        hf.enqueue_many("q", ["a", "secret"])
+    assert hf.queues() == []
+    assert hf.enqueue("q", "a")
+
+
+CHANGES: dict[str, tuple[dict[str, Any], str]] = {
+    "queue": ({"queue": "a/b"}, "may not hold slashes"),
+    "bodies": ({"bodies": [object(), 1]}, "^body cannot be written as JSON"),
+    "no bodies": ({"bodies": 7}, "^bodies must be a list"),
+    "fewer bodies": ({"bodies": [1]}, "made 1 bodies out of 2"),
+    "priority": ({"priority": 9}, "^priority must"),
+    "key": ({"key": 7}, "^key must be text"),
+    "delay": ({"delay": -1}, "^delay "),
+    "headers": ({"headers": [1]}, "^headers must be a dict"),
+    "what headers hold": ({"headers": {"a": object()}}, "^headers"),
+    "correlation_id": ({"correlation_id": 7}, "^correlation_id must be text"),
+    "reply_to": ({"reply_to": 7}, "^reply_to must be text"),
+    "ttl": ({"ttl": 0}, "^ttl must be longer"),
+    "budget": ({"budget": -1}, "^budget must"),
+    "commitments": ({"commitments": 7}, "^commitments "),
+    "one key for all": ({"idempotency_key": "k"}, "needs a function that gives each body"),
+    "idempotency_key": ({"idempotency_key": lambda body: 7}, "^idempotency_key must be text"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_it_changes_is_checked_as_if_the_caller_had_written_it(hf: Holdfast, what: str) -> None:
+    change, says = CHANGES[what]
+
+    @hf.around_enqueue
+    def spoil(outgoing: Outgoing, proceed: Any) -> Any:
+        for name, value in change.items():
+            setattr(outgoing, name, value)
+        return proceed()
+
+    with pytest.raises(InvalidInput, match=says):
+        hf.enqueue_many("q", [1, 2])
+    assert hf.queues() == []
+
+
+@pytest.mark.parametrize("bad", [{"queue": 7}, {"queue": "a/b"}, {"headers": [1]}, {"headers": {1: 1}}])
+def test_bad_input_is_refused_before_it_is_called(hf: Holdfast, bad: dict[str, Any]) -> None:
+    called = []
+    hf.around_enqueue(lambda outgoing, proceed: called.append(outgoing) or proceed())
+    with pytest.raises(InvalidInput):
+        hf.enqueue(**{"queue": "q", "body": 1, **bad})
+    with pytest.raises(InvalidInput, match=r"^bodies must"):
+        hf.enqueue_many("q", None)  # type: ignore[arg-type]
+    assert called == []
+
+
+@pytest.mark.parametrize("given", [None, [], ["receipt"]])
+def test_what_it_returns_must_be_the_receipts(hf: Holdfast, given: Any) -> None:
+    @hf.around_enqueue
+    def forgetful(outgoing: Outgoing, proceed: Any) -> Any:
+        return given
+
+    with pytest.raises(InvalidInput, match=r"forgetful, .*`return proceed\(\)`"):
+        hf.enqueue("q", 1)
+
+
+def test_strict_clients_and_full_queues_refuse_as_ever(url: str) -> None:
+    with Holdfast(url, strict=True) as hf:
+        hf.queue("q", max_depth=1)
+        hf.around_enqueue(stamp("one"))
+        with pytest.raises(UnknownQueue):
+            hf.enqueue("other", 1)
+        with pytest.raises(QueueFull):
+            hf.enqueue_many("q", [1, 2])
+        assert hf.enqueue("q", 1)
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_in_the_callers_transaction(hf: Holdfast, url: str, committed: bool) -> None:
+    hf.queue("q")
+    hf.around_enqueue(stamp("one"))
+    with of_the_driver(url) as conn:
+        hf.enqueue("q", 1, conn=conn)
+        hf.enqueue_many("q", [2, 3], conn=conn)
+        commit(conn) if committed else roll_back(conn)
+    found = [(message.body, message.headers) for message in hf.peek("q")]
+    assert found == ([(body, {"by": ["one"]}) for body in (1, 2, 3)] if committed else [])
+
+
+def test_awaited_around_the_client_for_asyncio(url: str) -> None:
+    async def main() -> None:
+        async with AsyncHoldfast(url) as hf:
+            hf.around_enqueue(async_stamp("outer"))
+            hf.around_enqueue(stamp("never: it is not awaited"))
+            hf.around_enqueue(async_stamp("inner"))
+            await hf.enqueue("q", 1)
+            await asyncio.gather(*(hf.enqueue_many("q", [2, 3]) for _ in range(2)))
+            claims = await hf.claim("q", n=10)
+            assert [claim.message.headers for claim in claims] == [{"by": ["outer", "inner"]}] * 5
+
+            @hf.around_enqueue
+            async def refuse(outgoing: Outgoing, proceed: Any) -> Any:
+                raise PermissionError("no more")
+
+            with pytest.raises(PermissionError, match="no more"):
+                await hf.enqueue("q", 1)
+
+    asyncio.run(main())
+
+
+def test_awaited_ones_must_return_the_receipts_too(url: str) -> None:
+    async def main() -> None:
+        async with AsyncHoldfast(url) as hf:
+
+            @hf.around_enqueue
+            async def forgetful(outgoing: Outgoing, proceed: Any) -> None:
+                await proceed()
+
+            with pytest.raises(InvalidInput, match=r"forgetful, .*`return await proceed\(\)`"):
+                await hf.enqueue("q", 1)
+
+    asyncio.run(main())
+
+
+def test_awaited_in_the_callers_transaction(url: str) -> None:
+    async def main() -> None:
+        async with AsyncHoldfast(url) as hf:
+            await hf.queue("q")
+            hf.around_enqueue(async_stamp("awaited"))
+            hf.around_enqueue(stamp("never: it is not awaited"))
+            with of_the_driver(url) as conn:
+                await hf.enqueue("q", 1, conn=conn)
+                commit(conn)
+            assert [message.headers for message in await hf.peek("q")] == [{"by": ["awaited"]}]
+
+    asyncio.run(main())
+
+
+def test_awaited_in_a_transaction_that_is_awaited(postgres_url: str) -> None:
+    async def main() -> None:
+        async with AsyncHoldfast(postgres_url) as hf:
+            await hf.queue("q")
+            hf.around_enqueue(async_stamp("awaited"))
+            async with await psycopg.AsyncConnection.connect(postgres_url) as conn:
+                await hf.enqueue("q", 1, conn=conn)
+                assert await hf.peek("q") == []
+            assert [message.headers for message in await hf.peek("q")] == [{"by": ["awaited"]}]
+
+    asyncio.run(main())
+
+
+# --- handlers ---------------------------------------------------------------------------------------------------------
+
+
+def consume(hf: Holdfast, kind: str, handle: Any) -> None:
+    """A consumer of `q`. `handle` gets the message and a `context.enqueue` that gives back what it gives."""
+    if kind == "def":
+
+        @hf.consumer("q", name="handler")
+        def plain(message: Message, context: Context) -> None:
+            handle(message, context)
+
+    else:
+
+        @hf.consumer("q", name="handler")
+        async def awaited(message: Message, context: Any) -> None:
+            given = handle(message, context)
+            if given is not None:
+                await given
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_around_what_follows(hf: Holdfast, kind: str) -> None:
+    hf.around_enqueue(stamp("def"))
+    hf.around_enqueue(async_stamp("async def"))
+    consume(hf, kind, lambda message, context: context.enqueue("next", message.body, headers={"mine": 1}))
+    hf.enqueue("q", 1)
+    with hf.running():
+        [follower] = until(lambda: hf.peek("next"))
+    assert follower.headers == {"mine": 1, "by": [kind]}
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_what_was_refused_does_not_follow_even_if_the_handler_goes_on(hf: Holdfast, kind: str, when: str) -> None:
+    problems = Calls()
+
+    @hf.around_enqueue
+    def refuse(outgoing: Outgoing, proceed: Any) -> Any:
+        if outgoing.queue == "q":
+            return proceed()
+        given = proceed() if when == "after" else None
+        raise PermissionError(f"not {given}")
+
+    @hf.around_enqueue
+    async def refuse_awaited(outgoing: Outgoing, proceed: Any) -> Any:
+        given = await proceed() if when == "after" else None
+        raise PermissionError(f"not {given}")
+
+    def go_on(message: Message, context: Context) -> None:
+        try:
+            context.enqueue("next", 1)
+        except PermissionError as problem:
+            problems.note(problem)
+
+    async def go_on_awaited(message: Message, context: Any) -> None:
+        try:
+            await context.enqueue("next", 1)
+        except PermissionError as problem:
+            problems.note(problem)
+
+    consume(hf, kind, go_on if kind == "def" else go_on_awaited)
+    sent = hf.enqueue("q", 1)
+    with hf.running():
+        assert ended(hf, sent.id) is State.SUCCEEDED
+    assert len(problems.seen) == 1
+    assert hf.stats("next").queue_depth == 0
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_a_change_that_is_refused_fails_the_attempt(hf: Holdfast, kind: str) -> None:
+    hf.queue("q", max_attempts=1)
+    sent = hf.enqueue("q", 1)
+
+    def spoil(outgoing: Outgoing, proceed: Any) -> Any:
+        outgoing.headers = {"a": object()}
+        return proceed()
+
+    async def spoil_awaited(outgoing: Outgoing, proceed: Any) -> Any:
+        return await spoil(outgoing, proceed)
+
+    hf.around_enqueue(spoil)
+    hf.around_enqueue(spoil_awaited)
+    consume(hf, kind, lambda message, context: context.enqueue("next", 1))
+    with hf.running():
+        assert ended(hf, sent.id) is State.DEAD
+    assert "headers" in hf.dead_letters("q")[0].error
+    assert "next" not in hf.queues()
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_around_a_handler_the_clients_come_first(hf: Holdfast, kind: str) -> None:
+    calls = Calls()
+
+    def around(name: str) -> Any:
+        def plain(context: Context, proceed: Any) -> Any:
+            calls.note(f"{name} begins {context.message.body}")
+            try:
+                return proceed()
+            finally:
+                calls.note(f"{name} ends")
+
+        async def awaited(context: Context, proceed: Any) -> Any:
+            calls.note(f"{name} begins {context.message.body}")
+            try:
+                return await proceed()
+            finally:
+                calls.note(f"{name} ends")
+
+        return plain if kind == "def" else awaited
+
+    hf.around_execute(around("first"))
+    hf.around_execute(around("second"))
+    options: dict[str, Any] = {"name": "handler", "middleware": [around("own")]}
+    if kind == "def":
+        hf.consumer("q", **options)(lambda message: calls.note("handler"))
+    else:
+
+        @hf.consumer("q", **options)
+        async def handle(message: Message) -> None:
+            calls.note("handler")
+
+    sent = hf.enqueue("q", 1)
+    with hf.running():
+        assert ended(hf, sent.id) is State.SUCCEEDED
+    begun = ["first begins 1", "second begins 1", "own begins 1"]
+    assert calls.seen == [*begun, "handler", "own ends", "second ends", "first ends"]
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_a_handler_is_refused_by_raising_and_its_result_may_be_changed(hf: Holdfast, kind: str) -> None:
+    hf.queue("q", max_attempts=1)
+
+    def decide(context: Context, proceed: Any) -> Any:
+        if context.message.body == "refused":
+            raise PermissionError("not this one")
+        return proceed()
+
+    def plain(context: Context, proceed: Any) -> Any:
+        return {"instead of": decide(context, proceed)}
+
+    async def awaited(context: Context, proceed: Any) -> Any:
+        return {"instead of": await decide(context, proceed)}
+
+    hf.around_execute(plain if kind == "def" else awaited)
+    if kind == "def":
+        hf.consumer("q", name="handler")(lambda message: message.body)
+    else:
+
+        @hf.consumer("q", name="handler")
+        async def handle(message: Message) -> Any:
+            return message.body
+
+    refused, allowed = hf.enqueue_many("q", ["refused", "allowed"])
+    with hf.running():
+        assert ended(hf, refused.id) is State.DEAD
+        assert ended(hf, allowed.id) is State.SUCCEEDED
+    status = hf.status(allowed.id)
+    assert status is not None
+    assert status.result == {"instead of": "allowed"}
+    assert "not this one" in hf.dead_letters("q")[0].error

@@ -1,0 +1,108 @@
+"""Pools inside of one process: where their consumers are found, and what happens while they start."""
+
+import sys
+import threading
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncHoldfast, Holdfast, InvalidInput, exec_handler
+from holdfast.events import PoolScaled
+from holdfast.runtime.locating import Address, address_of, located
+from tests.runtime.steps import Calls, ended, until
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    made = types.ModuleType("shop")
+    monkeypatch.setitem(sys.modules, "shop", made)
+    return made
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Iterator[Holdfast]:
+    with Holdfast(f"sqlite:///{tmp_path}/work.db") as client:
+        yield client
+
+
+def job(message: Any) -> None:
+    pass
+
+
+def test_a_consumer_is_found_by_its_name(mine: Holdfast, module: types.ModuleType) -> None:
+    module.work = mine.consumer("q", name="sell")(job)
+    assert address_of(module.work) == Address("shop", "work", "sell")
+    assert located(Address("shop", "work", "sell")) is module.work
+
+
+@pytest.mark.parametrize("handler", [exec_handler("true"), lambda message: None], ids=["program", "lambda"])
+def test_or_by_its_client(mine: Holdfast, module: types.ModuleType, handler: Any) -> None:
+    module.hf = mine
+    consumer = mine.consumer("q", name="sell")(handler)
+    assert address_of(consumer) == Address("shop", "hf", "sell")
+    assert located(Address("shop", "hf", "sell")) is consumer
+
+
+def test_or_by_its_asyncio_client(tmp_path: Path, module: types.ModuleType) -> None:
+    module.app = AsyncHoldfast(f"sqlite:///{tmp_path}/work.db")
+    consumer = module.app.consumer("q", name="sell")(job)
+    assert address_of(consumer) == Address("shop", "app", "sell")
+    assert located(Address("shop", "app", "sell")) is consumer
+
+
+def test_two_consumers_of_one_name_are_not_mixed_up(tmp_path: Path, module: types.ModuleType) -> None:
+    with Holdfast(f"sqlite:///{tmp_path}/a.db") as module.a, Holdfast(f"sqlite:///{tmp_path}/b.db") as module.b:
+        first = module.a.consumer("q", name="sell")(job)
+        module.second = module.b.consumer("q", name="sell")(job)
+        assert located(address_of(first)) is first
+        assert located(address_of(module.second)) is module.second
+
+
+def test_what_no_process_could_find_is_refused_at_once(mine: Holdfast) -> None:
+    mine.pool(mine.consumer("q", name="sell")(job))
+    with pytest.raises(InvalidInput, match="cannot be found by the processes of a pool"):
+        mine.running().start()
+    assert mine.store.seats.taken("default", "sell") == []
+
+
+@pytest.mark.parametrize("place", ["hf", "nothing", "sys"])
+def test_what_is_gone_is_said(mine: Holdfast, module: types.ModuleType, place: str) -> None:
+    module.hf, module.sys = mine, sys
+    with pytest.raises(InvalidInput, match="has no consumer 'sell' here"):
+        located(Address("shop", place, "sell"))
+
+
+def test_asked_to_stop_while_it_starts(hf: Holdfast) -> None:
+    """A preflight check may take its time; who asks meanwhile is heard."""
+    checking, go_on, calls = threading.Event(), threading.Event(), Calls()
+
+    def slow() -> None:
+        checking.set()
+        go_on.wait(30)
+
+    hf.consumer("q", name="sell", preflight=slow)(lambda message: calls.note(message.body))
+    hf.enqueue("q", 1)
+    thread = threading.Thread(target=hf.run)
+    thread.start()
+    assert checking.wait(30)
+    hf.stop()
+    go_on.set()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert hf.stats("q").processing == 0
+
+
+def test_a_pool_without_a_queue_waits_for_one(hf: Holdfast) -> None:
+    scaled: list[PoolScaled] = []
+    hf.on(PoolScaled, scaled.append)
+    hf.pool(hf.consumer(name="sell")(job), members="thread", min=1)
+    with hf.running():
+        until(lambda: scaled, "a consumer")
+        hf.queue("q")
+        hf.attach("sell", "q")
+        assert ended(hf, hf.enqueue("q", 1).id) == "succeeded"
+    assert (scaled[0].before, scaled[0].wanted) == (0, 1)
+    assert hf.store.seats.taken("default", "sell") == []
