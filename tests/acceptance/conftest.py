@@ -1,4 +1,4 @@
-"""What the acceptance tests share: processes, and a client to look at the store with."""
+"""What the acceptance tests share: processes, programs, and a client to look at the store with."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -9,6 +9,7 @@ import pytest
 
 from holdfast import Holdfast
 from tests.acceptance.children import Family
+from tests.acceptance.programs import Programs
 
 
 @pytest.fixture
@@ -28,3 +29,24 @@ def connect() -> Iterator[Callable[..., Holdfast]]:
             return clients.enter_context(Holdfast(url, **settings))
 
         yield connect
+
+
+@pytest.fixture
+def db(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if getattr(request, "param", "sqlite") == "postgres":
+        return str(request.getfixturevalue("postgres_url"))
+    return f"sqlite:///{tmp_path}/work.db"
+
+
+@pytest.fixture
+def hf(db: str, connect: Callable[..., Holdfast]) -> Holdfast:
+    client = connect(db)
+    client.queues()
+    return client
+
+
+@pytest.fixture
+def programs(tmp_path: Path, db: str) -> Iterator[Programs]:
+    found = Programs(tmp_path, db)
+    yield found
+    found.end()

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from holdfast import Claim, Holdfast, Schedule, State
@@ -108,3 +109,9 @@ def sleepers(hf: Holdfast) -> threading.Semaphore:
     asleep, bell = threading.Semaphore(0), hf.store.wakeup.bell
     hf.store.wakeup.bell = lambda: NoticedBell(bell(), asleep)
     return asleep
+
+
+def together(work: Callable[[Any], object], wishes: Iterable[Any]) -> None:
+    """Runs them in threads of their own; the first error is raised."""
+    with ThreadPoolExecutor(32) as pool:
+        list(pool.map(work, wishes))

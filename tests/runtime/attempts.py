@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from holdfast import Message
+from holdfast import Message, exec_handler
 from holdfast.core.message import MessageId, encode_json
 
 
@@ -61,3 +61,9 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except FileNotFoundError:
         return False
+
+
+def run(command: Any, body: Any = None, context: Attempt | None = None, **options: Any) -> Any:
+    """One message through one program."""
+    context = context or Attempt(body)
+    return exec_handler(command, **options)(context.message, context)

@@ -1,4 +1,4 @@
-"""Clients for the runtime: real time, on every store; and processes."""
+"""Clients for the runtime: real time, on every store; processes, and what they leave behind."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -9,11 +9,19 @@ import pytest
 
 from holdfast import Holdfast
 from tests.acceptance.children import Family
+from tests.runtime.recorded import Recorded
 
 
 @pytest.fixture
 def hf(url: str) -> Iterator[Holdfast]:
     with Holdfast(url) as client:
+        yield client
+
+
+@pytest.fixture
+def one(sqlite_path: Path) -> Iterator[Holdfast]:
+    """A client of one store, for what has nothing to do with stores."""
+    with Holdfast(f"sqlite:///{sqlite_path}") as client:
         yield client
 
 
@@ -34,3 +42,20 @@ def family(tmp_path: Path) -> Iterator[Family]:
     family = Family(tmp_path / "logs")
     yield family
     family.end()
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the private folders of programs are made; every test leaves it empty."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    return folder
+
+
+@pytest.fixture
+def recorded() -> Iterator[Recorded]:
+    recorded = Recorded()
+    yield recorded
+    recorded.tracers.shutdown()
+    recorded.meters.shutdown()

@@ -3,73 +3,18 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from opentelemetry import trace
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanKind, StatusCode
 
-from holdfast import AsyncHoldfast, Cancel, Context, Holdfast, InvalidInput, Message, Outgoing, Snooze, State
+from holdfast import AsyncHoldfast, Cancel, Context, Holdfast, InvalidInput, Message, Snooze, State
 from holdfast.telemetry import instrument
 from tests.conformance.test_conn import commit, of_the_driver
-from tests.runtime.steps import Calls, ended, until
-
-TRACE = "0af7651916cd43dd8448eb211c80319c"
-PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
-
-
-class Recorded:
-    """What was told to OpenTelemetry."""
-
-    def __init__(self) -> None:
-        self._exporter = InMemorySpanExporter()
-        self._reader = InMemoryMetricReader()
-        self.tracers = TracerProvider()
-        self.tracers.add_span_processor(SimpleSpanProcessor(self._exporter))
-        self.meters = MeterProvider([self._reader])
-        self.tracer = self.tracers.get_tracer("test")
-
-    def instrument(self, hf: Any) -> None:
-        instrument(hf, tracer_provider=self.tracers, meter_provider=self.meters)
-
-    @property
-    def spans(self) -> list[ReadableSpan]:
-        return list(self._exporter.get_finished_spans())
-
-    def named(self, name: str) -> list[ReadableSpan]:
-        return [span for span in self.spans if span.name == name]
-
-    def one(self, name: str) -> ReadableSpan:
-        """The span of that name, once it is over."""
-        [span] = until(lambda: self.named(name), name)
-        return span
-
-    def points(self, name: str) -> dict[tuple[Any, ...], Any]:
-        """Of a metric: queue and outcome → its data."""
-        found = self._reader.get_metrics_data()
-        scopes = [scope for resource in found.resource_metrics for scope in resource.scope_metrics] if found else []
-        return {
-            (point.attributes["messaging.destination.name"], point.attributes["messaging.holdfast.outcome"]): point
-            for scope in scopes
-            for metric in scope.metrics
-            if metric.name == name
-            for point in metric.data.data_points
-        }
-
-
-@pytest.fixture
-def recorded() -> Iterator[Recorded]:
-    recorded = Recorded()
-    yield recorded
-    recorded.tracers.shutdown()
-    recorded.meters.shutdown()
+from tests.runtime.recorded import Recorded
+from tests.runtime.steps import ended, until
 
 
 def is_below(child: ReadableSpan, parent: ReadableSpan) -> bool:
@@ -294,110 +239,6 @@ def test_in_the_callers_transaction(hf: Holdfast, url: str, recorded: Recorded) 
     context = recorded.one("enqueue q").context
     assert context
     assert message.headers["traceparent"].startswith(f"00-{context.trace_id:032x}-{context.span_id:016x}-")
-
-
-# --- headers ----------------------------------------------------------------------------------------------------------
-
-
-def work_off(hf: Holdfast, recorded: Recorded, headers: dict[str, Any] | None) -> ReadableSpan:
-    """The span of a message that a program without telemetry has sent."""
-    with Holdfast(hf.settings.url) as stranger:
-        stranger.enqueue("q", 1, headers=headers)
-    recorded.instrument(hf)
-    calls = Calls()
-    hf.consumer("q", name="handler")(lambda message: calls.note(message.headers))
-    with hf.running():
-        span = recorded.one("process q")
-    assert calls.seen == [headers or {}]
-    assert span.attributes
-    assert span.attributes["messaging.holdfast.outcome"] == "succeeded"
-    return span
-
-
-@pytest.mark.parametrize(
-    "malformed",
-    [
-        7,
-        None,
-        [],
-        [PARENT],
-        {"a": PARENT},
-        "",
-        "garbage",
-        PARENT[:-1],
-        PARENT.upper(),
-        PARENT.replace("00-", "ff-", 1),
-        f"00-{'0' * 32}-b7ad6b7169203331-01",
-        PARENT + "-more",
-        "0" * 100_000,
-        "00-\0",
-        "\N{SNOWMAN}",
-    ],
-    ids=lambda malformed: repr(malformed)[:20],
-)
-def test_a_malformed_parent_is_none(sqlite_path: Any, recorded: Recorded, malformed: Any) -> None:
-    with Holdfast(f"sqlite:///{sqlite_path}") as hf:
-        span = work_off(hf, recorded, {"traceparent": malformed, "tracestate": malformed})
-    assert span.parent is None
-
-
-@pytest.mark.parametrize("state", [7, None, ["a=1"], "", "=,=", "a" * 100_000, "a=" + "b" * 10_000, "\0", "a=1,,b"])
-def test_a_malformed_state_leaves_the_parent(sqlite_path: Any, recorded: Recorded, state: Any) -> None:
-    with Holdfast(f"sqlite:///{sqlite_path}") as hf:
-        span = work_off(hf, recorded, {"traceparent": PARENT, "tracestate": state})
-    assert span.parent
-    assert f"{span.parent.trace_id:032x}" == TRACE
-
-
-def test_a_stranger_may_know_the_convention_too(hf: Holdfast, recorded: Recorded) -> None:
-    span = work_off(hf, recorded, {"traceparent": PARENT, "tracestate": "vendor=1"})
-    assert span.parent
-    assert span.parent.is_remote
-    assert span.parent.trace_state == {"vendor": "1"}
-
-
-def test_a_message_without_a_trace_begins_one(hf: Holdfast, recorded: Recorded) -> None:
-    assert work_off(hf, recorded, None).parent is None
-
-
-def test_headers_that_are_no_json_say_nothing(sqlite_path: Any, recorded: Recorded) -> None:
-    """What a consumer makes of such a message is its own affair; there is a span about it."""
-    with Holdfast(f"sqlite:///{sqlite_path}") as hf:
-        recorded.instrument(hf)
-        hf.consumer("q", name="handler")(lambda message: None)
-        hf.enqueue("q", 1)
-        with of_the_driver(f"sqlite:///{sqlite_path}?engine=stdlib") as conn:
-            conn.execute("UPDATE holdfast_message SET headers = 'no json'")
-            conn.commit()
-        with hf.running():
-            [span, *_] = until(lambda: recorded.named("process q"))
-    assert span.parent is None
-
-
-def test_forwarded_headers_get_a_new_place(hf: Holdfast, recorded: Recorded) -> None:
-    recorded.instrument(hf)
-    forwarded = {"mine": 1, "traceparent": PARENT, "tracestate": "vendor=1"}
-    hf.enqueue("q", 1, headers=forwarded)
-    [message] = hf.peek("q")
-    assert message.headers.keys() == {"mine", "traceparent"}
-    assert TRACE not in message.headers["traceparent"]
-    assert forwarded["tracestate"] == "vendor=1"
-
-
-def test_functions_put_around_later_run_inside_of_the_spans(hf: Holdfast, recorded: Recorded) -> None:
-    recorded.instrument(hf)
-    seen = []
-
-    @hf.around_enqueue
-    def look(outgoing: Outgoing, proceed: Any) -> Any:
-        seen.append((outgoing.headers or {})["traceparent"].split("-")[1])
-        seen.append(f"{trace.get_current_span().get_span_context().trace_id:032x}")
-        return proceed()
-
-    hf.enqueue("q", 1)
-    context = recorded.one("enqueue q").context
-    assert context
-    assert seen == [f"{context.trace_id:032x}"] * 2
 
 
 # --- metrics ----------------------------------------------------------------------------------------------------------

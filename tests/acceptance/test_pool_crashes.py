@@ -1,0 +1,124 @@
+"""Consumers of a pool that end by themselves: started again, given up in the end, and told of once."""
+
+import signal
+import time
+
+import pytest
+
+from holdfast import Holdfast
+from tests.acceptance.pools import once
+from tests.acceptance.programs import Programs, soon
+
+
+def test_one_that_crashed_is_started_again(hf: Holdfast, programs: Programs) -> None:
+    programs.write(
+        """
+@hf.consumer("jobs", lease="1s")
+def job(message, context):
+    note("begin", message.body)
+    if context.attempt == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    note("end", message.body)
+
+hf.pool(job, max=1)
+"""
+    )
+    hf.queue("jobs", backoff=None)
+    hf.enqueue("jobs", 0)
+    program = programs.start()
+    soon(lambda: programs.done() == once(1), "the next one has done it")
+    first, second = programs.log("boot")[1:]
+    assert first.pid != second.pid
+    assert second.at - programs.log("begin")[0].at > 0.5
+    assert program.said.count("pool job: a consumer was killed by signal 9") == 1
+    assert hf.notices() == []
+
+
+IMPORT_FAILS = """
+if __name__ != "__main__":
+    raise RuntimeError("broken on purpose")
+"""
+
+HANDLER_KILLS = """
+    note("begin", message.body)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "handler"), [(IMPORT_FAILS, "    pass"), ("", HANDLER_KILLS)], ids=["import", "handler"]
+)
+def test_a_crash_loop_is_given_up_and_the_owner_told_once(
+    hf: Holdfast, programs: Programs, module: str, handler: str
+) -> None:
+    programs.write(
+        f"""
+{module}
+@hf.consumer("jobs", lease="1m")
+def job(message):
+{handler}
+
+hf.pool(job, min=1, max=1, max_crashes=3, owner="ops")
+"""
+    )
+    hf.owner("ops")
+    hf.enqueue_many("jobs", list(range(10)))
+    program = programs.start()
+    soon(lambda: hf.notices("ops"), "the owner is told")
+    time.sleep(3)
+    [notice] = hf.notices()
+    assert (notice.kind, notice.about, notice.owner, notice.repeats) == ("crash_loop", "job", "ops", 0)
+    assert "3 consumers crashed within 60 s" in notice.error
+    assert len(hf.claim("ops.inbox", n=10)) == 1
+    [_, first, second, third] = programs.log("boot")
+    assert second.at - first.at > 0.5
+    assert third.at - second.at > 1.0, "it waits longer each time"
+    assert len(programs.log("begin")) == (3 if handler == HANDLER_KILLS else 0)
+    assert hf.store.seats.taken("default", "job") == []
+    program.send(signal.SIGTERM)
+    assert program.wait() == 0
+
+
+def test_without_a_guard_around_run_nothing_is_started_for_ever(hf: Holdfast, programs: Programs) -> None:
+    programs.write(
+        """
+@hf.consumer("jobs")
+def job(message):
+    pass
+
+hf.pool(job, min=1, max=1, max_crashes=2)
+""",
+        ending="hf.run()\n",
+    )
+    program = programs.start()
+    soon(lambda: hf.notices(), "someone is told")
+    assert 'put hf.run() under  if __name__ == "__main__":' in program.said
+    assert program.members == []
+
+
+def test_consumers_that_end_on_an_empty_queue_have_not_crashed(hf: Holdfast, programs: Programs) -> None:
+    """And are not started before there is work: said by the queue, which only the database knows."""
+    programs.write(
+        """
+@hf.consumer("jobs")
+def job(message):
+    slowly(message, 0)
+
+hf.pool(job, min=1, max=2, max_crashes=1)
+"""
+    )
+    hf.queue("jobs", empty="terminate")
+    program = programs.start()
+    soon(lambda: programs.log("boot"), "it runs")
+    time.sleep(1.5)
+    assert len(programs.log("boot")) == 1
+    for number in range(2):
+        hf.enqueue("jobs", number)
+        soon(lambda: programs.done() == once(number + 1), "it is done")  # noqa: B023
+        soon(lambda: program.members == [], "its consumer has ended")
+    assert len({one.pid for one in programs.log("end")}) == 2
+    hf.pause("jobs")
+    hf.enqueue("jobs", 2)
+    time.sleep(1.2)
+    assert len(programs.log("boot")) == 3, "what is paused is no work"
+    assert hf.notices() == []

@@ -1,0 +1,126 @@
+"""What the members of a pool may be: threads, processes with processes, a tier, drones; and all of them are fit."""
+
+import signal
+import time
+
+from holdfast import Holdfast
+from tests.acceptance.pools import QUICK, once
+from tests.acceptance.programs import Programs, Watching, soon
+
+
+def test_members_may_be_threads(hf: Holdfast, programs: Programs) -> None:
+    programs.write(
+        f"""
+@hf.consumer("jobs")
+def job(message):
+    slowly(message, 2.5 if message.body >= 20 else 0.1)
+
+hf.pool(job, name="crew", members="thread", {QUICK})
+"""
+    )
+    hf.enqueue_many("jobs", list(range(23)))
+    with Watching(hf, "crew") as seats:
+        program = programs.start(APP_GRACE="300ms")
+        soon(lambda: [one.pool for one in hf.consumers()] == ["crew"] * 3, "three consumers")
+        soon(lambda: programs.done() == once(23), "all is done")
+        soon(lambda: seats.now == 1, "it has become calm")
+        program.send(signal.SIGTERM)
+        assert program.wait() == 0
+    assert max(seats.seen) == 3
+    assert {one.pid for one in programs.log()} == {program.process.pid}
+    assert len(programs.log("begin")) == 23, "draining interrupts nobody"
+    assert seats.now == 0
+
+
+def test_a_tier_takes_only_what_is_for_it(hf: Holdfast, programs: Programs) -> None:
+    programs.write(
+        """
+@hf.consumer("easy", labels={"tier": "haiku"})
+def drone(message):
+    slowly(message, 0.5)
+
+hf.pool(drone, max=2, scale_up_depth=5, scale_down_depth=1, cooldown="100ms")
+"""
+    )
+    hf.queue("easy", requires={"tier": "haiku"})
+    hf.queue("hard", requires={"tier": "opus"})
+    hf.queue("more")
+    hf.enqueue_many("hard", list(range(100, 130)))
+    hf.attach("drone", "hard")
+    hf.attach("drone", "more")
+    with Watching(hf, "drone") as seats:
+        programs.start()
+        hf.enqueue("easy", 0)
+        soon(lambda: programs.done() == once(1), "what it is for")
+        time.sleep(1)
+        assert max(seats.seen) == 1, "what others have to do is no reason to grow"
+        hf.enqueue_many("more", list(range(1, 9)))
+        soon(lambda: seats.now == 2, "the depth of an attached queue is")
+        soon(lambda: programs.done() == once(9), "that is done too")
+    assert hf.stats("hard").pending == 30
+
+
+def test_who_is_not_fit_is_not_started_and_others_are(hf: Holdfast, programs: Programs) -> None:
+    programs.write(
+        """
+def no_key():
+    raise RuntimeError("there is no key")
+
+@hf.consumer("hard", preflight=no_key)
+def lame(message):
+    slowly(message, 0)
+
+@hf.consumer("easy")
+def fit(message):
+    slowly(message, 0)
+
+hf.pool(lame, min=2)
+hf.pool(fit)
+"""
+    )
+    hf.queue("hard", owner="ops")
+    hf.enqueue("hard", 7)
+    hf.enqueue("easy", 0)
+    program = programs.start()
+    soon(lambda: programs.done() == once(1), "the other one works")
+    time.sleep(1)
+    [notice] = hf.notices()
+    assert (notice.kind, notice.about, notice.owner, notice.repeats) == ("preflight", "lame", "ops", 0)
+    assert "there is no key" in notice.error
+    assert {one.consumer for one in hf.consumers()} == {"fit"}
+    assert len(program.members) == 1
+
+
+def test_members_may_have_handlers_in_processes_of_their_own(hf: Holdfast, programs: Programs) -> None:
+    programs.write(
+        """
+@hf.consumer("jobs", isolation="process", concurrency=2)
+def job(message):
+    slowly(message, 1)
+
+hf.pool(job, min=1, max=1)
+"""
+    )
+    hf.enqueue_many("jobs", [0, 1])
+    program = programs.start()
+    soon(lambda: len(programs.log("begin")) == 2, "both have begun")
+    program.send_to_all(signal.SIGINT)
+    assert program.wait() == 0
+    assert programs.done() == once(2)
+    assert not {one.pid for one in programs.log("end")} & {program.process.pid, *program.members}
+
+
+def test_drones_are_found_by_their_client(hf: Holdfast, programs: Programs) -> None:
+    """Neither the handler stands in the program's module, nor has the consumer a name there."""
+    programs.write(
+        """
+hf.consumer("jobs", name="echo")(exec_handler("cat"))
+hf.pool("echo")
+"""
+    )
+    sent = hf.enqueue("jobs", {"a": 1})
+    programs.start()
+    soon(lambda: (found := hf.status(sent.id)) is not None and found.state == "succeeded", "it is done")
+    found = hf.status(sent.id)
+    assert found is not None
+    assert found.result == {"a": 1}
