@@ -85,9 +85,9 @@ def test_a_poison_message_dies_alone(family: Family, url: str, connect: Connect)
         if not worker.is_running:
             assert worker.process.returncode == -signal.SIGKILL, worker.errors()
             worker, deaths = family.start("consumer", url=url, queue="q"), deaths + 1
-        return hf.stats("q").dead > 0
+        return hf.stats("q").dead > 0 and is_empty(hf)
 
-    eventually(is_over, "it died")
+    eventually(is_over, "it died and the others are done")
     family.finish()
 
     [letter] = hf.dead_letters("q")

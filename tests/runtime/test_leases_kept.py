@@ -39,26 +39,26 @@ def test_handlers_of_three_leases_are_executed_once(hf: Holdfast, connect: Conne
     @hf.consumer("q1")
     def computing(message: Message) -> None:
         calls.note("computing")
-        spin(1.5)
+        spin(3)
 
     @hf.consumer("q2")
     def sleeping(message: Message) -> None:
         calls.note("sleeping")
-        time.sleep(1.5)
+        time.sleep(3)
 
     @hf.consumer("q3")
     async def awaiting(message: Message) -> None:
         calls.note("awaiting")
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(3)
 
     @hf.consumer("q4")
     async def blocking(message: Message) -> None:
         calls.note("blocking")
-        time.sleep(1.5)
+        time.sleep(3)
 
     queues = ["q1", "q2", "q3", "q4"]
     for queue in queues:
-        hf.queue(queue, lease=0.5)
+        hf.queue(queue, lease=1)
     with hf.running():
         time.sleep(0.2)  # Who renews them has nothing to do yet, and must not oversleep.
         sent = [hf.enqueue(queue, 1) for queue in queues]
@@ -238,6 +238,10 @@ def test_who_cancels_one_message_stops_no_other(hf: Holdfast) -> None:
     assert status_of(hf, first.id).state is State.CANCELED
 
 
+def fail() -> None:
+    raise SystemExit("the end of the thread")
+
+
 def test_a_consumer_that_has_failed_keeps_no_lease(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody would ever settle what it holds; the others of its process go on."""
     hf.queue("q", lease=0.5, backoff=0)
@@ -256,11 +260,13 @@ def test_a_consumer_that_has_failed_keeps_no_lease(hf: Holdfast, monkeypatch: py
     runner.start()
     assert begun.wait(PATIENCE)
     worker = runner.workers[1]
-    monkeypatch.setattr(worker, "_collect", lambda: 1 / 0)
+    monkeypatch.setattr(worker, "_collect", fail)
     worker.wake()
-    until(worker.ended.is_set)
-    assert [claim.attempt for claim in hf.claim("q", wait=PATIENCE)] == [2]
-    finish.set()
+    try:
+        until(worker.ended.is_set)
+        assert [claim.attempt for claim in hf.claim("q", wait=PATIENCE)] == [2]
+    finally:
+        finish.set()
     runner.stop()
 
 

@@ -31,7 +31,8 @@ class Hand:
         """From here on it may be interrupted, or given up. Raises `Interrupted` if it was told to stop before."""
         context.started = time.monotonic()
         context.hand = self
-        self.current = context
+        with self.lock:
+            self.current = context
         if context.stop is not None:
             raise Interrupted
 

@@ -18,6 +18,7 @@ from holdfast.runtime.ledger import Held
 from holdfast.runtime.stops import Stop
 
 if TYPE_CHECKING:
+    from holdfast.client import Holdfast
     from holdfast.runtime.context import Context
     from holdfast.runtime.worker import Worker
 
@@ -81,28 +82,32 @@ class Renewal(Rounds):
         super().__init__(workers, "renewal", RENEW_AFTER / 4)
 
     def round(self, now: float) -> float:
+        """All leases of one length in one call, whoever's they are: a busy process gets few turns."""
         shortest = 1.0
+        due: dict[float, list[Held]] = defaultdict(list)
+        hf = None
         for worker in self._workers():
             if worker.ended.is_set():  # What it still holds, nobody will ever settle.
                 continue
-            due = defaultdict(list)
+            hf = worker.hf
             for held in worker.ledger.held():
                 shortest = min(shortest, held.term)
                 if now >= held.renewed + held.term * RENEW_AFTER:
                     due[held.term].append(held)
-            for term, leases in due.items():
-                self._renew(worker, leases, term)
+        for term, leases in due.items():
+            assert hf is not None, "they are someone's"
+            self._renew(hf, leases, term)
         return shortest
 
-    def _renew(self, worker: Worker, leases: list[Held], term: float) -> None:
+    def _renew(self, hf: Holdfast, leases: list[Held], term: float) -> None:
         """Every claim is asked for: one that was canceled, or is just being settled, says nothing of others."""
         chosen = [(held, context) for held in leases for context in held.unsettled()]
         started = time.monotonic()
         claims = [context.claim for _, context in chosen]
         try:
-            ends = worker.hf.store.messages.extend(endings.acked(claims), round(term * 1_000_000))
+            ends = hf.store.messages.extend(endings.acked(claims), round(term * 1_000_000))
         except HoldfastError as problem:
-            log.warning("consumer %s: leases could not be renewed: %s", worker.consumer.name, problem)
+            log.warning("%d lease(s) could not be renewed: %s", len(leases), problem)
             return
         for (held, context), until in zip(chosen, ends, strict=True):
             if until is not None:

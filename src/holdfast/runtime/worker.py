@@ -171,7 +171,7 @@ class Worker:
             with self.hf._bells.borrowed() as bell:
                 while self._turn_safely(bell):
                     pass
-        except Exception:
+        except BaseException:
             self.failed = True
             log.exception("consumer %s has failed", self.consumer.name)
         finally:

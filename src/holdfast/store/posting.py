@@ -47,7 +47,7 @@ def compose(
         body=body,
         headers=headers,
         key=key,
-        plain=not target.spec.ordered,
+        plain=not order_key,
         order_key=order_key,
         alone=must_be_alone(target.spec, 0),
         limited=target.spec.max_depth is not None,
