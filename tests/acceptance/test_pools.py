@@ -18,24 +18,24 @@ def test_it_grows_under_load_and_shrinks_without_killing(hf: Holdfast, programs:
         f"""
 @hf.consumer("jobs", lease="5s")
 def job(message):
-    slowly(message, 2.5 if message.body >= 40 else 0.02)
+    slowly(message, 2.5 if message.body >= 200 else 0.02)
 
 hf.pool(job, {QUICK})
 """
     )
-    hf.enqueue_many("jobs", list(range(43)))
+    hf.enqueue_many("jobs", list(range(203)))
     with Watching(hf, "job") as seats:
         program = programs.start(APP_GRACE="300ms")
         soon(lambda: seats.now == 3, "three consumers")
         soon(lambda: len([one for one in hf.consumers() if one.pool == "job"]) == 3, "all of them say so")
-        soon(lambda: programs.done() == once(43), "all is done")
+        soon(lambda: programs.done() == once(203), "all is done")
         soon(lambda: seats.now == 1, "it has become calm")
         soon(lambda: len(program.members) == 1, "the others have ended")
         program.send(signal.SIGTERM)
         assert program.wait() == 0
     assert max(seats.seen) == 3
     assert programs.most_at_once() <= 3
-    assert len(programs.log("begin")) == 43, "nothing was begun twice"
+    assert len(programs.log("begin")) == 203, "nothing was begun twice"
     assert seats.now == 0
     assert (hf.stats("jobs").pending, hf.stats("jobs").processing, hf.notices()) == (0, 0, [])
     assert "crash" not in program.said
