@@ -33,7 +33,7 @@ STOP_BEFORE = 1 / 10
 STUBBORN = 5.0
 """Seconds after which a handler that was told to stop, and did not, is given up."""
 
-TICK = 0.05
+TICK = 0.1
 """Seconds between two rounds at most: whatever was claimed since the last one may have a short lease."""
 
 Workers = Callable[[], Iterable["Worker"]]
@@ -83,7 +83,7 @@ class Renewal(Rounds):
 
     def round(self, now: float) -> float:
         """All leases of one length in one call, whoever's they are: a busy process gets few turns."""
-        shortest = 1.0
+        shortest = 10.0
         due: dict[float, list[Held]] = defaultdict(list)
         hf = None
         for worker in self._workers():
@@ -124,7 +124,7 @@ class Watch(Rounds):
         super().__init__(workers, "watch", 1 / 20)
 
     def round(self, now: float) -> float:
-        shortest = 1.0
+        shortest = 10.0
         for worker in self._workers():
             for context in worker.running():
                 ends = context.ends
