@@ -42,3 +42,12 @@ def rival(client: OpenClient) -> Holdfast:
 def claim(hf: Holdfast, request: pytest.FixtureRequest) -> Claim:
     """One claim, from the lane and as a row."""
     return row(hf) if request.param == "row" else run_of(hf, 1)[0]
+
+
+@pytest.fixture
+def owned(hf: Holdfast) -> Holdfast:
+    """q is owned by mia, mia by boss, boss by nobody."""
+    hf.owner("boss", escalate_after="1h")
+    hf.owner("mia", owner="boss", escalate_after="10m")
+    hf.queue("q", owner="mia")
+    return hf

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from holdfast import Claim, Holdfast, Schedule, State
+from holdfast import Claim, Holdfast, Notice, Schedule, State
 from holdfast.core.crew import Beat
 from holdfast.store.api import Bell
 
@@ -115,3 +115,14 @@ def together(work: Callable[[Any], object], wishes: Iterable[Any]) -> None:
     """Runs them in threads of their own; the first error is raised."""
     with ThreadPoolExecutor(32) as pool:
         list(pool.map(work, wishes))
+
+
+def inbox(hf: Holdfast, name: str = "mia.inbox") -> list[Any]:
+    """What waits for an owner, in the order of claiming."""
+    return [message.body for message in hf.peek(name, 100)]
+
+
+def one_notice(hf: Holdfast, **options: Any) -> Notice:
+    """The only notice there is."""
+    (notice,) = hf.notices(**options)
+    return notice

@@ -9,25 +9,7 @@ import pytest
 from holdfast import AsyncHoldfast, Holdfast, Notice
 from holdfast.errors import InvalidInput
 from tests.clock import FakeClock
-from tests.conformance.steps import OpenClient, drain, kill
-
-
-@pytest.fixture
-def owned(hf: Holdfast) -> Holdfast:
-    """q is owned by mia, mia by boss, boss by nobody."""
-    hf.owner("boss", escalate_after="1h")
-    hf.owner("mia", owner="boss", escalate_after="10m")
-    hf.queue("q", owner="mia")
-    return hf
-
-
-def inbox(hf: Holdfast, name: str = "mia.inbox") -> list[Any]:
-    return [message.body for message in hf.peek(name, 100)]
-
-
-def one_notice(hf: Holdfast, **options: Any) -> Notice:
-    (notice,) = hf.notices(**options)
-    return notice
+from tests.conformance.steps import OpenClient, drain, inbox, kill, one_notice
 
 
 def test_a_death_makes_a_notice_and_brings_it_to_the_owners_inbox(owned: Holdfast, clock: FakeClock) -> None:

@@ -3,34 +3,15 @@
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast, Notice, UnknownQueue
 from holdfast.errors import InvalidInput
 from tests.clock import FakeClock
-from tests.conformance.steps import OpenClient, kill
+from tests.conformance.steps import OpenClient, inbox, kill, one_notice
 
 DAY = 86_400
-
-
-@pytest.fixture
-def owned(hf: Holdfast) -> Holdfast:
-    """q is owned by mia, mia by boss, boss by nobody."""
-    hf.owner("boss", escalate_after="1h")
-    hf.owner("mia", owner="boss", escalate_after="10m")
-    hf.queue("q", owner="mia")
-    return hf
-
-
-def inbox(hf: Holdfast, name: str = "mia.inbox") -> list[Any]:
-    return [message.body for message in hf.peek(name, 100)]
-
-
-def one_notice(hf: Holdfast, **options: Any) -> Notice:
-    (notice,) = hf.notices(**options)
-    return notice
 
 
 def test_a_report_is_a_notice_and_a_message_in_the_owners_inbox(owned: Holdfast, clock: FakeClock) -> None:

@@ -288,9 +288,11 @@ def test_a_session_stays_when_nothing_is_said_and_is_never_large() -> None:
 
 
 def test_a_preflight_that_succeeds_is_silent() -> None:
+    asked: list[str] = []
+    exec_handler("true", preflight=lambda: asked.append("function")).preflight()
     exec_handler("true", preflight="true").preflight()
-    exec_handler("true", preflight=lambda: None).preflight()
     exec_handler("true").preflight()
+    assert asked == ["function"]
 
 
 def test_a_preflight_that_fails_says_why() -> None:

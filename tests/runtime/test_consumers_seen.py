@@ -142,6 +142,7 @@ def test_queues_that_nobody_claims_from_are_looked_after(hf: Holdfast, connect: 
         until(lambda: (found := other.status(expires.id)) and found.state is State.EXPIRED, "it expires")
         until(lambda: other.status(done.id) is None, "its history is over")
         until(lambda: [notice.owner for notice in other.notices()] == ["boss"], "the notice climbs")
+    assert other.stats("dying").dead == 1
 
 
 def test_one_of_two_processes_leads_and_the_other_takes_over(
@@ -177,6 +178,7 @@ def test_a_leader_that_was_killed_is_followed_by_another(family: Family, hf: Hol
     idle(hf)
     with hf.running():
         lapse(hf)
+    assert not leader.is_running
 
 
 def lapse(hf: Holdfast) -> None:
