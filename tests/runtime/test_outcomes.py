@@ -136,6 +136,30 @@ def test_errors_that_are_permanent_are_not_tried_again(hf: Holdfast, declare: An
     assert status.state is State.PENDING
 
 
+class Wordless:
+    """Cannot be told in words."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize("reason", [Wordless(), "a\ud800b\0"], ids=["raises", "no text"])
+def test_a_reason_that_cannot_be_told_ends_the_message_and_not_the_worker(
+    hf: Holdfast, declare: Any, reason: Any
+) -> None:
+    hf.queue("q", max_attempts=1)
+
+    def hopeless(message: Message, context: Context) -> None:
+        if message.body == "bad":
+            raise DeadLetter(reason)
+
+    declare(hopeless)
+    bad, good = hf.enqueue("q", "bad"), hf.enqueue("q", "good")
+    with hf.running():
+        assert ended(hf, bad.id) is State.DEAD
+        assert ended(hf, good.id) is State.SUCCEEDED
+
+
 def test_a_result_that_is_no_json_is_a_failure(hf: Holdfast, declare: Any) -> None:
     hf.queue("q", max_attempts=1)
     declare(lambda message, context: object())

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast import effort, endings
 from holdfast.claiming import LONGEST_NAP
 from holdfast.core.pace import Pace
+from holdfast.core.settlement import Settlement
 from holdfast.errors import HoldfastError
 from holdfast.events import ConsumerStarted, ConsumerStopped, HandlerStopped, MessageStarted, RuntimeEvent
 from holdfast.runtime import telling, verdict
@@ -111,13 +112,20 @@ class Worker:
         """A handler has ended; its outcome is settled soon."""
         context.ended = True
         context.took = time.monotonic() - context.started
-        if problem is not None:
-            context.settlement = verdict.failed(self.consumer, context, problem)
-        elif result is not None or context.following:
-            context.settlement = verdict.succeeded(context, result)
+        if problem is not None or result is not None or context.following:
+            context.settlement = self._judged(context, result, problem)
         self._done.append(context)
         if len(self.shelf) <= self._low and not self._wake.is_set():
             self.wake()
+
+    def _judged(self, context: Context, result: Any, problem: BaseException | None) -> Settlement:
+        """What a handler hands over may be anything, also something that raises when it is looked at."""
+        try:
+            if problem is None:
+                return verdict.succeeded(context, result)
+            return verdict.failed(self.consumer, context, problem)
+        except Exception as trouble:
+            return verdict.failed_with(context, trouble)
 
     def skip(self, context: Context) -> None:
         """Its time was over before a hand was free: as if it had never been claimed."""
