@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from holdfast import endings, limits
 from holdfast.claims import Claim
 from holdfast.core.settlement import Settlement
+from holdfast.endings import NOTHING, Finished
 from holdfast.message_types import MessageTypes
 from holdfast.presence import Presence
-from holdfast.store.api import Bell, Channel, ClaimRequest, Grant
+from holdfast.store.api import Bell, Channel, ClaimRequest
 
 if TYPE_CHECKING:
     from holdfast.client import Holdfast
@@ -27,6 +28,7 @@ ALONE_EVERY = 4
 
 LONGEST_SWEEP = 0.05
 """Seconds that a client spends on a sweep, turn by turn, when there is much to do."""
+
 
 Settle = Callable[[Sequence[Settlement]], list[bool]]
 
@@ -50,30 +52,29 @@ class Claiming:
         moment = time.monotonic()
         self.sweep([one for one in request.channels if moment >= self._swept.get(one.id, 0.0)], request.worker)
 
-    def look(self, request: ClaimRequest, finished: Sequence[Claim] = ()) -> list[Claim]:
-        """One look, and another if a lease has just run out. What came along in `ack` is settled."""
+    def look(self, request: ClaimRequest, finished: Finished) -> list[Claim]:
+        """One look, and another if a lease has just run out. What came along is settled."""
         claims = self.once(request, finished)
-        request.ack = ()
+        request.ack = request.done = ()
         if not claims and self._take_back_what_is_due(request):
             claims = self.once(request)
         return claims
 
-    def once(
-        self, request: ClaimRequest, finished: Sequence[Claim] = (), lost: list[Claim] | None = None
-    ) -> list[Claim]:
+    def once(self, request: ClaimRequest, finished: Finished = NOTHING, lost: list[Claim] | None = None) -> list[Claim]:
         """One look; what comes back is still wanted. Messages that outlived their time end here, and do not count.
 
-        Claims in `ack` that were lost are added to `lost`; without it, nothing is kept and `LeaseLost` is raised.
+        Claims that were `finished` and lost are added to `lost`; without it, nothing is kept and `LeaseLost` is raised.
         """
         while True:
             claims = self._grasp(request, finished, lost)
-            over = [claim for claim in claims if _is_over(claim, request)]
+            ages = any(channel.spec.max_age is not None for channel in request.channels)
+            over = [one for one in claims if (ages or one.message.expires_at is not None) and _is_over(one, request)]
             if not over:
                 return claims
             self._settle(endings.expired(over))
             if len(over) < len(claims):
                 return [claim for claim in claims if not _is_over(claim, request)]
-            request.ack, finished = (), ()
+            request.ack, request.done, finished = (), (), NOTHING
             self.sweep(request.channels, request.worker)
 
     def patiently(self, request: ClaimRequest, bell: Bell, patience: float) -> list[Claim]:
@@ -105,11 +106,15 @@ class Claiming:
                 if time.monotonic() > deadline:
                     break
 
-    def _grasp(self, request: ClaimRequest, finished: Sequence[Claim], lost: list[Claim] | None) -> list[Claim]:
+    def _grasp(self, request: ClaimRequest, finished: Finished, lost: list[Claim] | None) -> list[Claim]:
+        request.kind = Claim
         claimed = self._store.messages.claim(request)
-        claims = self._claims(request, claimed.grants)
+        claims = cast("list[Claim]", claimed.grants)
+        for claim in claims:
+            claim._client = self._client
         self._types.dress(claims)
-        gone = endings.note(finished, request.ack, claimed.acked)
+        gone = endings.note(finished.claims, request.ack, claimed.acked)
+        gone += endings.note_runs(finished.runs, claimed.lost)
         if lost is not None:
             lost += gone
             return claims
@@ -117,13 +122,6 @@ class Claiming:
             self._settle(endings.released(claims))
         endings.refuse(gone)
         return claims
-
-    def _claims(self, request: ClaimRequest, grants: Sequence[Grant]) -> list[Claim]:
-        by_group = {channel.group: channel for channel in request.channels}
-        return [
-            Claim(grant.message, grant.attempt, grant.lease, grant.member, by_group[grant.lease.group], self._client)
-            for grant in grants
-        ]
 
     def _take_back_what_is_due(self, request: ClaimRequest) -> bool:
         """Nothing to claim, but a lease may have just run out: whether it is worth another look."""
@@ -136,7 +134,4 @@ class Claiming:
 
 def _is_over(claim: Claim, request: ClaimRequest) -> bool:
     """Whether a message's time was over when it was claimed."""
-    max_age = claim.channel.spec.max_age
-    if max_age is None and claim.message.expires_at is None:
-        return False
-    return claim.message.outlived(max_age, claim.lease.until - request.term(claim.channel))
+    return claim.message.outlived(claim.channel.spec.max_age, claim.lease.until - request.term(claim.channel))

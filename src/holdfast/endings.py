@@ -6,11 +6,13 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from holdfast.claims import Claim
 from holdfast.core.deadletter import error_text
 from holdfast.core.duration import Duration, micros, seconds
 from holdfast.core.lifecycle import Event, after_failure
-from holdfast.core.message import Failure, encode_json
+from holdfast.core.message import Failure, Lease, encode_json
 from holdfast.core.settlement import Settlement
 from holdfast.errors import LeaseLost
 
@@ -69,6 +71,47 @@ def note(claims: Sequence[Claim], settlements: Sequence[Settlement], applied: Se
         elif not (claim.ended is Event.ACKED and settlement.event is Event.ACKED):
             lost.append(claim)
     return lost
+
+
+class Finished(msgspec.Struct):
+    """Claims whose work is done: one by one, and whole runs."""
+
+    claims: Sequence[Claim] = ()
+    runs: Sequence[Sequence[Claim]] = ()
+
+    @property
+    def leases(self) -> list[Lease]:
+        """Of the runs."""
+        return [run[0].lease for run in self.runs]
+
+
+NOTHING = Finished()
+
+
+def finished(claims: Sequence[Claim]) -> Finished:
+    """Finds the runs that are there to the last message: they end together."""
+    by_lease: dict[int, list[Claim]] = {}
+    for claim in claims:
+        by_lease.setdefault(id(claim.lease), []).append(claim)
+    runs = [run for run in by_lease.values() if _is_whole(run)]
+    return Finished([claim for run in by_lease.values() if not _is_whole(run) for claim in run], runs)
+
+
+def _is_whole(run: list[Claim]) -> bool:
+    size = run[0].lease.size
+    return len(run) == size and run[0].member is not None and len({claim.member for claim in run}) == size
+
+
+def note_runs(runs: Sequence[Sequence[Claim]], lost: Sequence[Sequence[int]]) -> list[Claim]:
+    """The same as `note` for runs that were acked whole; `lost` are the places that were settled before."""
+    gone = []
+    for run, places in zip(runs, lost, strict=True):
+        for claim in run:
+            if claim.member not in places:
+                claim.ended = Event.ACKED
+            elif claim.ended is not Event.ACKED:
+                gone.append(claim)
+    return gone
 
 
 def renew(claims: Sequence[Claim], ends: Sequence[int | None]) -> list[Claim]:

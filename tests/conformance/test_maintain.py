@@ -70,8 +70,8 @@ def test_a_busy_consumer_keeps_pace(hf: Holdfast, clock: FakeClock, monkeypatch:
 def acks(hf: Holdfast) -> list[Settlement]:
     """Claims one without the sweep that a client does first."""
     channel = hf._book.channel("q")
-    grants = hf.store.messages.claim(ClaimRequest([channel], 1, "anna")).grants
-    return endings.acked([Claim(one.message, one.attempt, one.lease, one.member, channel, hf) for one in grants])
+    grants = hf.store.messages.claim(ClaimRequest([channel], 1, "anna", kind=Claim)).grants
+    return endings.acked([one for one in grants if isinstance(one, Claim)])
 
 
 @pytest.mark.parametrize("delay", [0, 1], ids=["in a lane", "as rows"])

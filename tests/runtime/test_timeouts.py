@@ -222,7 +222,7 @@ def test_a_stop_at_the_very_moment_of_the_end_loses_no_outcome(hf: Holdfast) -> 
     assert runner.stop()
 
 
-def test_a_stop_just_before_the_begin_is_not_overheard(hf: Holdfast) -> None:
+def test_a_stop_just_before_the_begin_is_not_overheard(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     """The hand has looked whether it may begin, and the stop comes before it can be interrupted."""
     hf.queue("q", backoff=0)
     begun = Calls()
@@ -231,12 +231,17 @@ def test_a_stop_just_before_the_begin_is_not_overheard(hf: Holdfast) -> None:
         begun.note((context.attempt, context.cancelled))
 
     runner = begin(hf, handler)
-    worker = runner.workers[0]
-    with worker.hands[0].lock:
-        sent = hf.enqueue("q", 1)
-        [held] = until(worker.ledger.held)
-        until(lambda: held.contexts[0].hand is not None)
-        held.contexts[0].halt(Stop.LEASE)
+    hand = runner.workers[0].hands[0]
+    now, begin_now = threading.Event(), hand.begin
+
+    def begin_late(context: Context) -> None:
+        if not now.is_set():
+            context.halt(Stop.LEASE)
+            now.set()
+        begin_now(context)
+
+    monkeypatch.setattr(hand, "begin", begin_late)
+    sent = hf.enqueue("q", 1)
     assert ended(hf, sent.id) is State.SUCCEEDED
     assert begun.seen == [(2, False)]
     assert runner.stop()

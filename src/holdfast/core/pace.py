@@ -5,7 +5,7 @@ from __future__ import annotations
 MOMENT = 0.1
 """Seconds of work that may lie ready. Longer handlers get what they can begin at once."""
 
-MOST_AHEAD = 500
+MOST_AHEAD = 1000
 
 PART_OF_LEASE = 0.25
 """What is claimed has to be through in this part of a lease, even if nobody renewed it."""

@@ -33,14 +33,21 @@ class Attachments:
         self._rotation = Rotation(consumer.policy, {})
         self._looked = float("-inf")
 
-    def refresh(self, now: bool = False) -> None:
-        """Looks for changes, now or if it is time."""
+    @property
+    def are_unknown(self) -> bool:
+        """Whether nobody has looked yet."""
+        return self._looked == float("-inf")
+
+    def refresh(self, now: bool = False) -> bool:
+        """Looks for changes, now or if it is time; whether there are any."""
         if not now and time.monotonic() < self._looked + LOOK_EVERY:
-            return
+            return False
         self._looked = time.monotonic()
         hf, name = self._consumer.hf, self._consumer.name
         changes = hf.store.crew.attachments(hf.settings.tenant, name)
+        before = self._attached
         self._set({one.queue: one for one in attached(self._declared, changes)})
+        return self._attached is not before
 
     def channels(self) -> list[Channel]:
         """The queues in the order of this turn."""

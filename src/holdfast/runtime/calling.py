@@ -33,8 +33,22 @@ def how_to_call(hf: Holdfast, consumer: Consumer) -> Call:
 
 
 def _plain(consumer: Consumer) -> Call:
-    handler = _handler(consumer)
+    if consumer.isolation == "process":
+        from holdfast.runtime.process import call_in_process
 
+        return _checked(consumer, call_in_process)
+    handler = consumer.handler
+    if consumer.wants_context:
+        return _checked(consumer, lambda context: handler(context.claim.message, context))
+    checked = _checked(consumer, lambda context: handler(context.claim.message))
+
+    def call(context: Context) -> Any:
+        return handler(context.claim.message) if _is_bare(context) else checked(context)
+
+    return call
+
+
+def _checked(consumer: Consumer, handler: Call) -> Call:
     def call(context: Context) -> Any:
         promises = before(consumer, context)
         result = handler(context)
@@ -45,15 +59,10 @@ def _plain(consumer: Consumer) -> Call:
     return call
 
 
-def _handler(consumer: Consumer) -> Call:
-    if consumer.isolation == "process":
-        from holdfast.runtime.process import call_in_process
-
-        return call_in_process
-    handler = consumer.handler
-    if consumer.wants_context:
-        return lambda context: handler(context.claim.message, context)
-    return lambda context: handler(context.claim.message)
+def _is_bare(context: Context) -> bool:
+    """Whether there is nothing to look at before and after."""
+    claim = context.claim
+    return claim.message.raw_headers is None and context.begun is None and not claim.channel.spec.commitments
 
 
 def _around(middleware: Middleware, call: Call) -> Call:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from holdfast import effort
 from holdfast.claims import Claim
 from holdfast.core import priority as priorities
@@ -31,7 +33,7 @@ log = logging.getLogger("holdfast")
 _callbacks = threading.Lock()
 
 
-class Context:
+class Context(msgspec.Struct, eq=False, gc=False):
     """The second argument of a handler, if it has one.
 
     >>> @hf.consumer("emails")
@@ -40,25 +42,22 @@ class Context:
     ...     context.enqueue("log", {"sent": message.body, "attempt": context.attempt})
     """
 
-    # Most messages need none of these: they stand in the class, so that making a context costs little.
-    started = 0.0
-    took = 0.0
-    stopped_at = 0.0
-    settled = False
-    ended = False
+    _worker: Worker
+    claim: Claim
+    claimed: float
+    started: float = 0.0
+    took: float = 0.0
+    stopped_at: float = 0.0
+    settled: bool = False
+    ended: bool = False
     hand: Hand | None = None
     stop: Stop | None = None
     settlement: Settlement | None = None
     begun: Effort | None = None
     time_left: float | None = None
     following: Sequence[NewMessage] = ()
-    _callbacks: Sequence[Callable[[], object]] = ()
+    callbacks: Sequence[Callable[[], object]] = ()
     _progress: Any = None
-
-    def __init__(self, worker: Worker, claim: Claim, claimed: float) -> None:
-        self._worker = worker
-        self.claim = claim
-        self.claimed = claimed
 
     @property
     def message(self) -> Message:
@@ -104,7 +103,7 @@ class Context:
         """Calls this, from another thread, when the handler is to stop; at once if it is."""
         with _callbacks:
             if self.stop is None:
-                self._callbacks = (*self._callbacks, callback)
+                self.callbacks = (*self.callbacks, callback)
                 return
         callback()
 
@@ -183,7 +182,7 @@ class Context:
                 return
             self.stop = stop
             self.stopped_at = time.monotonic()
-            callbacks = list(self._callbacks)
+            callbacks = list(self.callbacks)
         self._worker.stopped(self, stop)
         if callbacks:  # Whoever says stop has others to look after, and callbacks may take their time.
             threading.Thread(target=_call_all, args=(callbacks,), name="holdfast-cancel", daemon=True).start()

@@ -19,27 +19,33 @@ _LATE_LOOKS = 100
 
 
 class Hand:
-    """Runs one handler at a time. `current` is what it works on; whoever changes that holds the lock."""
+    """Runs one handler at a time. `current` is what it works on.
+
+    It lets go thousands of times a second and is disturbed once a year, so only those who disturb it take the lock:
+    they say so first and then look what it works on. A hand that lets go meanwhile sees that, and waits for them.
+    """
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
         self.current: Context | None = None
         self.abandoned = False
+        self.disturbed = False
         self.lock = threading.Lock()
 
     def begin(self, context: Context) -> None:
         """From here on it may be interrupted, or given up. Raises `Interrupted` if it was told to stop before."""
         context.started = time.monotonic()
         context.hand = self
-        with self.lock:
-            self.current = context
+        self.current = context
         if context.stop is not None:
             raise Interrupted
 
     def let_go(self) -> None:
-        """Ends the work; from here on it cannot be given up any more."""
-        with self.lock:
-            self.current = None
+        """Ends the work; from here on it can neither be interrupted nor given up."""
+        self.current = None
+        if self.disturbed:
+            with self.lock:
+                self.disturbed = False
 
     def interrupt(self, context: Context) -> None:
         """Makes the handler stop, if it still runs."""
@@ -50,6 +56,7 @@ class Hand:
     def abandon(self, context: Context) -> bool:
         """The handler does not stop: its outcome no longer counts. False if it has just ended."""
         with self.lock:
+            self.disturbed = True
             if self.current is not context:
                 return False
             self.current = None
@@ -71,6 +78,7 @@ class ThreadHand(Hand):
         if not self.worker.consumer.interruptible:
             return
         with self.lock:
+            self.disturbed = True
             if self.current is context and self._thread.ident is not None:
                 self._interrupted = True
                 thread = ctypes.c_ulong(self._thread.ident)

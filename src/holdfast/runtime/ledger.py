@@ -29,6 +29,17 @@ class Held:
         self.first_ended = 0.0
 
     @property
+    def is_done(self) -> bool:
+        """Whether it is a whole run, handled to the last message, and nothing else is to be said of any."""
+        return (
+            self.left == 0
+            and self.contexts[0].claim.member is not None
+            and len(self.contexts) == self.lease.size
+            and len(self.ended) == self.lease.size
+            and all(context.settlement is None for context in self.ended)
+        )
+
+    @property
     def ends(self) -> float:
         """Before this moment nobody else can have its messages."""
         return self.renewed + self.term
@@ -44,6 +55,7 @@ class Ledger:
     def __init__(self) -> None:
         self._held: dict[int, Held] = {}
         self.unfinished = 0
+        self.ended = 0
 
     def open(self, contexts: Sequence[Context], terms: Mapping[int, float], claimed: float) -> None:
         """New claims. `terms` is how long a lease of each group lasts."""
@@ -62,19 +74,32 @@ class Ledger:
             held.ended += mine
             held.left -= len(mine)
         self.unfinished -= len(contexts)
+        self.ended += len(contexts)
 
-    def ready(self, now: float, everything: bool) -> list[Context]:
+    def done(self) -> list[Held]:
+        """Runs that can be settled whole."""
+        return [held for held in self._held.values() if held.is_done]
+
+    def ready(self, now: float, everything: bool, but: Sequence[Held] = ()) -> list[Context]:
         """What is to be settled now: runs that are through, and what has waited long enough for the rest of its run."""
         return [
             context
             for held in self._held.values()
             if held.ended and (everything or held.left == 0 or now - held.first_ended >= SETTLE_WITHIN)
+            if held not in but
             for context in held.ended
         ]
+
+    def close(self, held: Held) -> None:
+        """A whole run is settled."""
+        self.ended -= len(held.ended)
+        held.contexts = []
+        del self._held[id(held.lease)]
 
     def settled(self, contexts: Iterable[Context]) -> None:
         """They are settled, or lost."""
         for lease, mine in _by_lease(contexts):
+            self.ended -= len(mine)
             for context in mine:
                 context.settled = True
             held = self._held[id(lease)]

@@ -15,6 +15,7 @@ from holdfast.runtime import telling, verdict
 
 if TYPE_CHECKING:
     from holdfast.runtime.context import Context
+    from holdfast.runtime.ledger import Held
     from holdfast.runtime.worker import Worker
 
 
@@ -43,9 +44,21 @@ class Outbox:
                 self._settle_alone(context, context.settlement)
         return [context for context in ended if not context.settled]
 
+    def closed(self, held: Held, lost: Sequence[Claim]) -> None:
+        """A run was settled whole, but for what was lost of it."""
+        contexts = held.contexts
+        self._worker.ledger.close(held)
+        if lost or self._listeners:
+            self._tell(contexts, lost)
+        else:
+            self.handled += len(contexts)
+
     def settled(self, contexts: Sequence[Context], lost: Sequence[Claim]) -> None:
         """Notes that they are settled, or lost, and tells of it."""
         self._worker.ledger.settled(contexts)
+        self._tell(contexts, lost)
+
+    def _tell(self, contexts: Sequence[Context], lost: Sequence[Claim]) -> None:
         gone = {id(claim) for claim in lost}
         if not gone and not self._listeners:
             self._count(contexts)

@@ -15,18 +15,18 @@ class Shelf:
     """Filled by the one who claims, emptied by hands. `on_fill` tells those who cannot wait in a thread."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Context] = deque()
+        self.waiting: deque[Context] = deque()
         self._filled = threading.Condition()
         self._closed = False
         self.on_fill: Callable[[], None] | None = None
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self.waiting)
 
     def put(self, contexts: Iterable[Context]) -> None:
         """Adds to the end and wakes hands."""
         with self._filled:
-            self._waiting.extend(contexts)
+            self.waiting.extend(contexts)
             self._filled.notify_all()
         if self.on_fill is not None:
             self.on_fill()
@@ -34,7 +34,7 @@ class Shelf:
     def take_now(self) -> Context | None:
         """The next one, if there is any."""
         try:
-            return self._waiting.popleft()
+            return self.waiting.popleft()
         except IndexError:
             return None
 
@@ -46,7 +46,7 @@ class Shelf:
             with self._filled:
                 if self._closed:
                     return None
-                if not self._waiting:
+                if not self.waiting:
                     self._filled.wait()
 
     def clear(self) -> list[Context]:

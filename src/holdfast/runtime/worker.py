@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast import effort, endings
 from holdfast.claiming import LONGEST_NAP
+from holdfast.claims import Claim
 from holdfast.core.pace import Pace
 from holdfast.core.settlement import Settlement
+from holdfast.endings import Finished
 from holdfast.errors import HoldfastError
 from holdfast.events import ConsumerStarted, ConsumerStopped, HandlerStopped, MessageStarted, RuntimeEvent
 from holdfast.runtime import telling, verdict
@@ -23,7 +25,7 @@ from holdfast.runtime.calling import Call, how_to_call
 from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.context import Context
 from holdfast.runtime.hands import Hand
-from holdfast.runtime.ledger import Ledger
+from holdfast.runtime.ledger import Held, Ledger
 from holdfast.runtime.outbox import Outbox, settlements_of
 from holdfast.runtime.shelf import Shelf
 from holdfast.runtime.stops import Interrupted, Stop
@@ -78,6 +80,7 @@ class Worker:
         self._low = 0
         self._busy = 0.0
         self._hibernates = False
+        self._rung = False
         self._stopping = False
         self._grace_ends = math.inf
         self._troubles = 0
@@ -114,8 +117,10 @@ class Worker:
         context.took = time.monotonic() - context.started
         if problem is not None or result is not None or context.following:
             context.settlement = self._judged(context, result, problem)
+        if context.callbacks:
+            context.callbacks = ()  # They may know the context, and nobody would ever clean up such a circle.
         self._done.append(context)
-        if len(self.shelf) <= self._low and not self._wake.is_set():
+        if len(self.shelf.waiting) <= self._low and not self._wake.is_set():
             self.wake()
 
     def _judged(self, context: Context, result: Any, problem: BaseException | None) -> Settlement:
@@ -207,22 +212,25 @@ class Worker:
         self._collect()
         if self._stopping:
             return self._wind_down()
-        self.attachments.refresh()
+        if self.attachments.are_unknown:
+            self.attachments.refresh()
         room = self._room()
         if room == 0:
             self.outbox.settle(self.ledger.ready(time.monotonic(), everything=False))
             self._wait_for_hands()
             return True
         request = self._request(room)
-        return self._claim(request) or self._sleep(request, bell)
+        claimed = self._claim(request)
+        if self.attachments.refresh(now=self._rung and not claimed):
+            return True
+        return claimed or self._sleep(request, bell)
 
     def _collect(self) -> None:
-        ended = []
-        while self._done:
-            ended.append(self._done.popleft())
+        take = self._done.popleft
+        ended = [take() for _ in range(len(self._done))]
         if not ended:
             return
-        took = sum(context.took for context in ended)
+        took = sum([context.took for context in ended])
         self._busy += took
         self._pace.note(took, len(ended))
         self.ledger.end(ended, time.monotonic())
@@ -243,19 +251,22 @@ class Worker:
 
     def _claim(self, request: ClaimRequest) -> bool:
         """Settles what is ready and claims, in one transaction where that is possible."""
-        ready = self.outbox.settle_first(self.ledger.ready(time.monotonic(), everything=self.ledger.unfinished == 0))
-        request.ack = settlements_of(ready)
+        done, ready = self._to_settle(request)
+        finished = Finished([one.claim for one in ready], [[one.claim for one in held.contexts] for held in done])
+        request.done, request.ack = finished.leases, settlements_of(ready)
         request.alone = self._solitary is None and self._solitude.take()
-        lost: list[Any] = []
+        lost: list[Claim] = []
         self.hf._claiming.begin(request)
         started = time.monotonic()
         try:
-            claims = self.hf._claiming.once(request, [context.claim for context in ready], lost)
+            claims = self.hf._claiming.once(request, finished, lost)
         except BaseException:
             if request.alone:
                 self._solitude.give_back()
             raise
         self.outbox.settled(ready, lost)
+        for held in done:
+            self.outbox.closed(held, lost)
         make = self._context_class()
         contexts = [make(self, claim, started) for claim in claims]
         self._keep_apart(contexts, request)
@@ -264,6 +275,16 @@ class Worker:
             self._note_time(contexts)
         self.shelf.put(contexts)
         return bool(contexts)
+
+    def _to_settle(self, request: ClaimRequest) -> tuple[list[Held], list[Context]]:
+        """What ends with this claim, whole runs first. What is left for later takes room: all together is bounded."""
+        done, now, room = self.ledger.done(), time.monotonic(), request.limit
+        ready = self.ledger.ready(now, everything=self.ledger.unfinished == 0, but=done)
+        left = self.ledger.ended - len(ready) - sum(len(held.ended) for held in done)
+        if left >= room:
+            ready, left = self.ledger.ready(now, everything=True, but=done), 0
+        request.limit = room - left
+        return done, self.outbox.settle_first(ready)
 
     def _note_time(self, contexts: list[Context]) -> None:
         """Where a queue limits the time of all attempts together, each claim knows what is left of it."""
@@ -319,8 +340,9 @@ class Worker:
             nap = HOARDED
         self._bell = bell
         try:
-            if not self._wake.is_set() and self.hf._claiming.nap(request, bell, nap if due is None else due, CREW):
-                self.attachments.refresh(now=True)
+            self._rung = not self._wake.is_set() and self.hf._claiming.nap(
+                request, bell, nap if due is None else due, CREW
+            )
         finally:
             self._bell = None
             self._hibernates = False

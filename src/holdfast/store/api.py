@@ -36,15 +36,6 @@ class Channel(msgspec.Struct, frozen=True):
     spec: QueueSpec
 
 
-class Grant(msgspec.Struct, gc=False):
-    """One granted claim. `member` is its place in a run, None for a row that has a lease of its own."""
-
-    lease: Lease
-    attempt: int
-    member: int | None
-    message: Message
-
-
 class Seat(msgspec.Struct, frozen=True):
     """One of the places of a pool, held until `until` unless it is kept. The token says by whom."""
 
@@ -54,8 +45,19 @@ class Seat(msgspec.Struct, frozen=True):
     until: int
 
 
+class Grant(msgspec.Struct, eq=False, gc=False):
+    """One granted claim. `member` is its place in a run, None for a row that has a lease of its own."""
+
+    message: Message
+    attempt: int
+    lease: Lease
+    member: int | None
+    channel: Channel
+
+
 class ClaimRequest(msgspec.Struct):
-    """Who wants what. `ack` is settled on the way, in the same transaction where that is possible.
+    """Who wants what. `ack` is settled on the way, in the same transaction where that is possible; `done` are leases
+    of runs whose every message is acked. `kind` is what the grants are made as.
 
     `alone_first` begins with a row that must be held alone, if there is one: asked for now and then, it keeps such
     rows from being passed by for ever. `alone` says whether there may be any: not for one who holds such a row.
@@ -66,8 +68,10 @@ class ClaimRequest(msgspec.Struct):
     worker: str
     lease: int | None = None
     ack: Sequence[Settlement] = ()
+    done: Sequence[Lease] = ()
     alone_first: bool = False
     alone: bool = True
+    kind: type[Grant] = Grant
 
     def term(self, channel: Channel) -> int:
         """How long a lease lasts, in microseconds."""
@@ -75,10 +79,13 @@ class ClaimRequest(msgspec.Struct):
 
 
 class Claimed(msgspec.Struct):
-    """What came of a request: the grants, and for each of its acks whether the lease still held."""
+    """What came of a request: the grants, for each of its acks whether the lease still held, and for each run that was
+    done the places of messages that were not its own any more.
+    """
 
     grants: list[Grant]
     acked: list[bool]
+    lost: list[list[int]]
 
 
 class OnLoop:

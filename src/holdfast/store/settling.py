@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from holdfast.core import run
 from holdfast.core.deadletter import add_to_history
 from holdfast.core.lifecycle import GIVES_ATTEMPT_BACK, Event, State, attempts_after
-from holdfast.core.settlement import Settlement
+from holdfast.core.message import Lease
+from holdfast.core.settlement import Settlement, each_acked
 from holdfast.store import arriving, depth, rows, tally
 from holdfast.store.burial import bury, end_replay
 from holdfast.store.limiting import MAKES_ROOM
@@ -46,6 +47,17 @@ def settle(tx: Transaction, insert: Insert, settlements: Sequence[Settlement]) -
     _keep_results(tx, [settlement for settlement in held if settlement.result is not None])
     follow(tx, insert, held)
     return applied
+
+
+def finish(tx: Transaction, insert: Insert, lease: Lease) -> list[int]:
+    """Every member of a run is acked; the places of those that were settled before, or of all if the lease is lost."""
+    found = tx.one("runs.lock", token=lease.token)
+    if found is not None and found[1] is None:
+        size, _, _, history, limited = found
+        _close_whole(tx, lease, size, history, limited)
+        return []
+    applied = settle(tx, insert, each_acked([lease]))
+    return [member for member, held in enumerate(applied) if not held]
 
 
 def follow(tx: Transaction, insert: Insert, held: Sequence[Settlement]) -> None:
@@ -91,12 +103,11 @@ def _settle_run(tx: Transaction, insert: Insert, token: int, settlements: list[I
     if found is None:
         return []
     size, settled, gone, history, limited = found
+    if settled is None and _is_whole_ack(settlements, size):
+        _close_whole(tx, lease, size, history, limited)
+        return [index for index, _ in settlements]
     if limited == MAKES_ROOM:
         _ring(tx, {lease.group})
-    if settled is None and _is_whole_ack(settlements, size):
-        close(tx, token, history)
-        tally.settled(tx, lease, Event.ACKED, size)
-        return [index for index, _ in settlements]
     held = _first_of_each_member([pair for pair in settlements if not run.is_settled(settled, _member(pair))])
     if not held:
         return []
@@ -107,6 +118,13 @@ def _settle_run(tx: Transaction, insert: Insert, token: int, settlements: list[I
     for event, count in Counter(settlement.event for _, settlement in held).items():
         tally.settled(tx, lease, event, count)
     return [index for index, _ in held]
+
+
+def _close_whole(tx: Transaction, lease: Lease, size: int, history: int, limited: int | None) -> None:
+    if limited == MAKES_ROOM:
+        _ring(tx, {lease.group})
+    close(tx, lease.token, history)
+    tally.settled(tx, lease, Event.ACKED, size)
 
 
 def _is_whole_ack(settlements: list[Indexed], size: int) -> bool:

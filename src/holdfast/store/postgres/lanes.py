@@ -96,15 +96,15 @@ def close_and_claim(
     closed = {row[1] for row in found if row[0] is None}
     tx.rings.update({row[5] for row in found if row[0] is None and row[5] is not None})
     grants = _grants([row for row in found if row[0] is not None], request)
-    return closed | _closed_unheard(tx, request.ack, set(whole) - closed), grants
+    return closed | _closed_unheard(tx, whole, closed), grants
 
 
-def close_whole(tx: PostgresTransaction, settlements: Sequence[Settlement], whole: dict[int, Lease]) -> set[int]:
+def close_whole(tx: PostgresTransaction, whole: dict[int, Lease]) -> set[int]:
     """Closes the runs of which every member is acked here; their tokens."""
     found = tx.all("runs.close_whole", **_runs(whole))
     closed = {token for token, _ in found}
     tx.rings.update({channel for _, channel in found if channel is not None})
-    return closed | _closed_unheard(tx, settlements, set(whole) - closed)
+    return closed | _closed_unheard(tx, whole, closed)
 
 
 def _runs(whole: dict[int, Lease]) -> dict[str, object]:
@@ -115,8 +115,8 @@ def _runs(whole: dict[int, Lease]) -> dict[str, object]:
     }
 
 
-def whole_runs(settlements: Sequence[Settlement]) -> dict[int, Lease]:
-    """The leases of the runs that are settled by one ack for each of their members, and by nothing else, by token."""
+def whole_runs(settlements: Sequence[Settlement], done: Sequence[Lease] = ()) -> dict[int, Lease]:
+    """The leases of runs that are done: by one ack for each of their members, and by nothing else. By token."""
     leases: dict[int, Lease] = {}
     acked: dict[int, set[int]] = defaultdict(set)
     split: set[int] = set()
@@ -129,8 +129,8 @@ def whole_runs(settlements: Sequence[Settlement]) -> dict[int, Lease]:
             leases[token] = one.lease
         else:
             split.add(token)
-    whole = sorted(token for token, lease in leases.items() if token not in split and len(acked[token]) == lease.size)
-    return {token: leases[token] for token in whole}
+    whole = [lease for token, lease in leases.items() if token not in split and len(acked[token]) == lease.size]
+    return {lease.token: lease for lease in sorted([*whole, *done], key=lambda lease: lease.token)}
 
 
 def settle(tx: PostgresTransaction, settlements: Sequence[Settlement]) -> list[bool]:
@@ -154,7 +154,7 @@ def settle(tx: PostgresTransaction, settlements: Sequence[Settlement]) -> list[b
         applied[index] = held
     if tx.again and not all(applied):
         now = tx.clock()
-        applied = [held or _ended_by_us(one, now) for held, one in zip(applied, settlements, strict=True)]
+        applied = [held or _ended_by_us(one.lease, now) for held, one in zip(applied, settlements, strict=True)]
     return applied
 
 
@@ -215,20 +215,21 @@ def _split(pairs: list[tuple[int, Settlement]]) -> Split:
     )
 
 
-def _closed_unheard(tx: PostgresTransaction, settlements: Sequence[Settlement], tokens: set[int]) -> set[int]:
+def _closed_unheard(tx: PostgresTransaction, whole: dict[int, Lease], closed: set[int]) -> set[int]:
     """Runs that are gone because an earlier try of the same work closed them and its answer got lost."""
-    if not tx.again or not tokens:
+    wanted = [lease for token, lease in whole.items() if token not in closed]
+    if not tx.again or not wanted:
         return set()
-    wanted = sorted(tokens)
-    open_runs = tx.each("runs.lock", [{"token": token} for token in wanted])
-    gone = {token for token, run in zip(wanted, open_runs, strict=True) if run is None}
+    open_runs = tx.each("runs.lock", [{"token": lease.token} for lease in wanted])
     now = tx.clock()
-    return {one.lease.token for one in settlements if one.lease.token in gone and _ended_by_us(one, now)}
+    return {
+        lease.token for lease, run in zip(wanted, open_runs, strict=True) if run is None and _ended_by_us(lease, now)
+    }
 
 
-def _ended_by_us(settlement: Settlement, now: int) -> bool:
+def _ended_by_us(lease: Lease, now: int) -> bool:
     """Before its end, nobody but its holder can end a lease: one that is gone early was ended by our earlier try."""
-    return settlement.lease.until > now
+    return lease.until > now
 
 
 def _wish(request: ClaimRequest) -> dict[str, object]:
@@ -246,13 +247,15 @@ def _wish(request: ClaimRequest) -> dict[str, object]:
 
 
 def _grants(found: list[Row], request: ClaimRequest) -> list[Grant]:
-    terms = {channel.group: request.term(channel) for channel in request.channels}
+    channels = {channel.group: channel for channel in request.channels}
     sizes = Counter(row[1] for row in found if row[4] is not None)
     leases: dict[int, Lease] = {}
-    grants = []
+    grants, grant = [], request.kind
     for group, token, until, attempt, member, lane, message_id, *content in found:
         lease = leases.get(token)
         if lease is None or member is None:
-            lease = leases[token] = Lease(token, group, until, sizes[token] or 1, request.worker, until - terms[group])
-        grants.append(Grant(lease, attempt, member, Message(message_id, lane, *content)))
+            channel = channels[group]
+            since = until - request.term(channel)
+            lease = leases[token] = Lease(token, group, until, sizes[token] or 1, request.worker, since)
+        grants.append(grant(Message(message_id, lane, *content), attempt, lease, member, channels[group]))
     return grants

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.message import Duplicate, NewMessage
-from holdfast.core.settlement import Settlement
+from holdfast.core.message import Duplicate, Lease, NewMessage
+from holdfast.core.settlement import Settlement, each_acked
 from holdfast.store import arriving, expiry, extending, history
 from holdfast.store.api import Channel, Claimed, ClaimRequest
 from holdfast.store.postgres import lanes
@@ -28,9 +28,9 @@ class PostgresMessages:
         return run(lambda tx: arriving.insert(tx, lanes.insert, new))
 
     def claim(self, request: ClaimRequest) -> Claimed:
-        if not request.ack:
-            return Claimed(self._database.single(lambda tx: lanes.claim(tx, request)), [])
-        whole = lanes.whole_runs(request.ack)
+        if not request.ack and not request.done:
+            return Claimed(self._database.single(lambda tx: lanes.claim(tx, request)), [], [])
+        whole = lanes.whole_runs(request.ack, request.done)
         split = [one for one in request.ack if one.lease.token not in whole]
         applied = iter(self._settle(split))
         closed, grants = self._database.single(lambda tx: lanes.close_and_claim(tx, request, whole))
@@ -42,13 +42,14 @@ class PostgresMessages:
                 acked.append(True)
             else:
                 acked.append(next(applied_late if one.lease.token in whole else applied))
-        return Claimed(grants, acked)
+        lost = [[] if lease.token in closed else self._finish(lease) for lease in request.done]
+        return Claimed(grants, acked, lost)
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         """Runs that are acked whole are closed by one statement; of the others one at a time is one statement too."""
         closed: set[int] = set()
         if whole := lanes.whole_runs(settlements):
-            closed = self._database.single(lambda tx: lanes.close_whole(tx, settlements, whole))
+            closed = self._database.single(lambda tx: lanes.close_whole(tx, whole))
         left = [settlement for settlement in settlements if settlement.lease.token not in closed]
         applied = iter(self._settle(left))
         return [settlement.lease.token in closed or next(applied) for settlement in settlements]
@@ -60,6 +61,10 @@ class PostgresMessages:
         if worker is None and not self._database.glance(lambda tx: history.is_due(tx, channel)):
             return 0
         return self._database.write(lambda tx: expiry.sweep(tx, lanes.insert, channel, limit, worker))
+
+    def _finish(self, lease: Lease) -> list[int]:
+        """A run that could not be closed whole; the places that were not its own any more."""
+        return [member for member, held in enumerate(self._settle(each_acked([lease]))) if not held]
 
     def _settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         if not settlements:

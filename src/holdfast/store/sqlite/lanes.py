@@ -11,7 +11,7 @@ from holdfast.core.message import Lease, Message, NewMessage
 from holdfast.store import limiting, rows, tally
 from holdfast.store.api import Channel, Claimed, ClaimRequest, Grant
 from holdfast.store.limiting import Limit
-from holdfast.store.settling import settle
+from holdfast.store.settling import finish, settle
 from holdfast.store.sqlite import limiting as limited
 from holdfast.store.sqlite.connection import SqliteTransaction
 from holdfast.store.transaction import Row
@@ -35,10 +35,11 @@ def insert(tx: SqliteTransaction, new: Sequence[NewMessage]) -> None:
 def claim(tx: SqliteTransaction, request: ClaimRequest) -> Claimed:
     """Acks what came along, then takes due rows and lane runs, priority by priority, until the limit is reached."""
     acked = settle(tx, insert, request.ack)
+    lost = [finish(tx, insert, lease) for lease in request.done]
     if request.alone_first and request.alone:
         for channel in request.channels:
             if alone := _take_alone(tx, request, channel):
-                return Claimed(alone, acked)
+                return Claimed(alone, acked, lost)
     grants: list[Grant] = []
     for channel in request.channels:
         before = len(grants)
@@ -46,7 +47,7 @@ def claim(tx: SqliteTransaction, request: ClaimRequest) -> Claimed:
         tally.add(tx, channel.group, claimed=len(grants) - before)
         if is_over or len(grants) >= request.limit:
             break
-    return Claimed(grants, acked)
+    return Claimed(grants, acked, lost)
 
 
 def _append(tx: SqliteTransaction, lane: int, messages: list[NewMessage]) -> None:
@@ -144,7 +145,7 @@ def _take_rows(tx: SqliteTransaction, request: ClaimRequest, channel: Channel, d
     taken = []
     for _, message_id, lane, attempts, _, *content in due:
         lease = Lease(token, channel.group, until, 1, request.worker, tx.clock())
-        taken.append(Grant(lease, attempts + 1, None, Message(message_id, lane, *content)))
+        taken.append(request.kind(Message(message_id, lane, *content), attempts + 1, lease, None, channel))
     return taken
 
 
@@ -175,8 +176,9 @@ def _take_run(
         worker=request.worker,
     )
     lease = Lease(token, channel.group, until, size, request.worker, tx.clock())
+    grant = request.kind
     return [
-        Grant(lease, 1, member, Message(message_id, lane, *content))
+        grant(Message(message_id, lane, *content), 1, lease, member, channel)
         for member, (_, message_id, *content) in enumerate(found)
     ]
 
