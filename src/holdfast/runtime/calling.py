@@ -43,7 +43,11 @@ def _plain(consumer: Consumer) -> Call:
     checked = _checked(consumer, lambda context: handler(context.claim.message))
 
     def call(context: Context) -> Any:
-        return handler(context.claim.message) if _is_bare(context) else checked(context)
+        claim = context.claim
+        message = claim.message
+        if message.raw_headers is None and context.begun is None and not claim.channel.spec.commitments:
+            return handler(message)  # There is nothing to look at before and after.
+        return checked(context)
 
     return call
 
@@ -57,12 +61,6 @@ def _checked(consumer: Consumer, handler: Call) -> Call:
         return result
 
     return call
-
-
-def _is_bare(context: Context) -> bool:
-    """Whether there is nothing to look at before and after."""
-    claim = context.claim
-    return claim.message.raw_headers is None and context.begun is None and not claim.channel.spec.commitments
 
 
 def _around(middleware: Middleware, call: Call) -> Call:

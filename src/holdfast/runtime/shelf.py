@@ -41,8 +41,10 @@ class Shelf:
     def take(self) -> Context | None:
         """The next one, as soon as there is one; None when the shelf is closed."""
         while True:
-            if (context := self.take_now()) is not None:
-                return context
+            try:
+                return self.waiting.popleft()
+            except IndexError:
+                pass
             with self._filled:
                 if self._closed:
                     return None

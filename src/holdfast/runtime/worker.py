@@ -41,6 +41,9 @@ log = logging.getLogger("holdfast")
 SAFETY_NAP = 60.0
 """Seconds after which a hibernating consumer looks, even if nobody woke it."""
 
+STEP_ASIDE = 0.001
+"""Seconds for which a worker lets hands begin that were idle: they need Python's lock, which it would hold on to."""
+
 HOARDED = 1.0
 """Seconds that all hands are busy with one message each, after which what lies ready is handed back for others."""
 
@@ -274,6 +277,8 @@ class Worker:
         if any(channel.spec.max_time is not None for channel in request.channels):
             self._note_time(contexts)
         self.shelf.put(contexts)
+        if 0 < len(contexts) <= self.consumer.concurrency:
+            self._wake.wait(STEP_ASIDE)
         return bool(contexts)
 
     def _to_settle(self, request: ClaimRequest) -> tuple[list[Held], list[Context]]:
