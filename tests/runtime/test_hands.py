@@ -2,15 +2,18 @@
 
 import sys
 import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import cast
 
 import pytest
 
-from holdfast import Holdfast
+from holdfast import Holdfast, Message, State
 from holdfast.runtime.context import Context
 from holdfast.runtime.hands import Hand
-from holdfast.runtime.worker import Worker
+from holdfast.runtime.worker import QUICK, Worker
+from tests.runtime.steps import PATIENCE, ended
 
 FEWEST, MOST = 2_000, 20_000
 
@@ -49,3 +52,63 @@ def test_what_is_given_up_has_not_ended_and_what_has_ended_is_not_given_up(hf: H
         assert given_up == [not ended]
         outcomes.add(ended)
     assert outcomes == {True, False}
+
+
+def test_one_slow_handler_holds_up_neither_the_settling_nor_the_others_leases(hf: Holdfast) -> None:
+    """The thread that claims runs quick handlers itself. When one takes its time, someone else settles meanwhile."""
+    go_on, slow = threading.Event(), threading.Event()
+
+    @hf.consumer("q")
+    def work(message: Message) -> None:
+        if message.body == "slow":
+            slow.set()
+            assert go_on.wait(PATIENCE)
+
+    quick = hf.enqueue_many("q", [f"quick-{number}" for number in range(60)])
+    with hf.running():
+        assert ended(hf, quick[-1].id) is State.SUCCEEDED
+        before = hf.enqueue_many("q", ["first", "second", "slow"])
+        assert slow.wait(PATIENCE)
+        assert ended(hf, before[1].id) is State.SUCCEEDED
+        go_on.set()
+        assert ended(hf, before[2].id) is State.SUCCEEDED
+
+
+def test_there_is_still_one_hand_when_the_claiming_was_taken_over(hf: Holdfast) -> None:
+    at_work, most = Counter[str](), list[int]()
+
+    @hf.consumer("q")
+    def work(message: Message) -> None:
+        at_work["now"] += 1
+        most.append(at_work["now"])
+        time.sleep(3 * QUICK)
+        at_work["now"] -= 1
+
+    sent = [hf.enqueue("q", number) for number in range(6)]
+    with hf.running() as runner:
+        for receipt in sent:
+            assert ended(hf, receipt.id) is State.SUCCEEDED
+        [worker] = runner.workers
+        assert not worker.works_alone
+    assert most == [1] * 6
+    assert threads_named("holdfast-work") == []
+
+
+def threads_named(start: str) -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith(start)]
+
+
+def test_handlers_that_wait_get_a_thread_each(hf: Holdfast) -> None:
+    """Several threads are no help to handlers of microseconds; those that wait for something wait together."""
+    together = threading.Barrier(4)
+
+    @hf.consumer("q", concurrency=4)
+    def work(message: Message) -> None:
+        if message.body == "wait":
+            together.wait(PATIENCE)
+
+    quick = hf.enqueue_many("q", [f"quick-{number}" for number in range(100)])
+    with hf.running():
+        assert ended(hf, quick[-1].id) is State.SUCCEEDED
+        for receipt in hf.enqueue_many("q", ["wait"] * 4):
+            assert ended(hf, receipt.id) is State.SUCCEEDED

@@ -71,8 +71,13 @@ class ThreadHand(Hand):
         super().__init__(worker)
         self._interrupted = False
         self._shield = Shield()
-        self._thread = threading.Thread(target=self._run, name=f"holdfast-{worker.consumer.name}", daemon=True)
-        self._thread.start()
+        self._thread = self._begin_thread()
+
+    def _begin_thread(self) -> threading.Thread:
+        name = f"holdfast-{self.worker.consumer.name}"
+        thread = threading.Thread(target=self.serve, name=name, daemon=True)
+        thread.start()
+        return thread
 
     def interrupt(self, context: Context) -> None:
         if not self.worker.consumer.interruptible:
@@ -90,14 +95,19 @@ class ThreadHand(Hand):
     def join(self, timeout: float) -> None:
         self._thread.join(timeout)
 
-    def _run(self) -> None:
+    def serve(self) -> None:
+        """Takes from the shelf until it is closed."""
         self._shield.wear()
         take = self.worker.shelf.take
         while not self.abandoned and (context := take()) is not None:
-            if context.stop is None:
-                self._work(context)
-            else:
-                self.worker.skip(context)
+            self.handle(context)
+
+    def handle(self, context: Context) -> None:
+        """Runs the handler, unless there is no time left for that."""
+        if context.stop is None:
+            self._work(context)
+        else:
+            self.worker.skip(context)
 
     def _work(self, context: Context) -> None:
         result: Any = None
@@ -125,3 +135,28 @@ class ThreadHand(Hand):
                 time.sleep(0)
         except Interrupted:
             pass
+
+
+class OwnHand(ThreadHand):
+    """The thread that claims, running handlers itself as long as they are quick.
+
+    So nothing passes from thread to thread, which costs more than such a handler does. When one is slow, someone else
+    takes over the claiming, and this is a hand like any other from then on.
+    """
+
+    def __init__(self, worker: Worker) -> None:
+        super().__init__(worker)
+        self.is_relieved = False
+
+    def _begin_thread(self) -> threading.Thread:
+        self._shield.wear()
+        return threading.current_thread()
+
+    def relieve(self, context: Context) -> bool:
+        """Takes the claiming away from it, while it is busy with this; False if it no longer is."""
+        with self.lock:
+            self.disturbed = True
+            if self.current is not context or self.is_relieved:
+                return False
+            self.is_relieved = True
+        return True

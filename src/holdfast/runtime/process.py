@@ -201,9 +201,9 @@ class ProcessHand(ThreadHand):
             if self.current is context:
                 process.kill()
 
-    def _run(self) -> None:
+    def serve(self) -> None:
         try:
-            super()._run()
+            super().serve()
         finally:
             if self._process is not None:
                 self._process.close()

@@ -126,6 +126,7 @@ class Watch(Rounds):
     def round(self, now: float) -> float:
         shortest = 10.0
         for worker in self._workers():
+            worker.relieve(now)
             for context in worker.running():
                 ends = context.ends
                 if ends is not None:

@@ -11,12 +11,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from holdfast import effort, endings
+from holdfast import endings
 from holdfast.claiming import LONGEST_NAP
-from holdfast.claims import Claim
-from holdfast.core.pace import Pace
 from holdfast.core.settlement import Settlement
-from holdfast.endings import Finished
 from holdfast.errors import HoldfastError
 from holdfast.events import ConsumerStarted, ConsumerStopped, HandlerStopped, MessageStarted, RuntimeEvent
 from holdfast.runtime import telling, verdict
@@ -24,9 +21,10 @@ from holdfast.runtime.attachments import Attachments
 from holdfast.runtime.calling import Call, how_to_call
 from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.context import Context
-from holdfast.runtime.hands import Hand
-from holdfast.runtime.ledger import Held, Ledger
-from holdfast.runtime.outbox import Outbox, settlements_of
+from holdfast.runtime.fetching import Fetching
+from holdfast.runtime.hands import Hand, OwnHand, ThreadHand
+from holdfast.runtime.ledger import SETTLE_WITHIN, Ledger
+from holdfast.runtime.outbox import Outbox
 from holdfast.runtime.shelf import Shelf
 from holdfast.runtime.stops import Interrupted, Stop
 from holdfast.store.api import Bell, ClaimRequest
@@ -47,8 +45,22 @@ STEP_ASIDE = 0.001
 HOARDED = 1.0
 """Seconds that all hands are busy with one message each, after which what lies ready is handed back for others."""
 
+QUICK = 0.05
+"""Seconds that a handler may take in the thread that claims; then another one takes that over."""
+
+THREADS_HELP = 0.0005
+"""Seconds that a handler takes if it waits for something: then it is good to have several threads."""
+
 LONGEST_REST = 5.0
 """Seconds between two tries while the database is away."""
+
+
+class Relieved(BaseException):
+    """Someone else claims now; the thread that did is a hand."""
+
+    def __init__(self, hand: OwnHand) -> None:
+        super().__init__()
+        self.hand = hand
 
 
 class Worker:
@@ -72,15 +84,12 @@ class Worker:
         self.ledger = Ledger()
         self.outbox = Outbox(self)
         self.hands: list[Hand] = []
+        self._fetching = Fetching(self, solitude)
         self._make_hand = make_hand
-        self._solitude = solitude
-        self._solitary: Context | None = None
         self._listeners = hf._listeners
-        self._pace = Pace()
         self._done: deque[Context] = deque()
         self._wake = threading.Event()
         self._bell: Bell | None = None
-        self._low = 0
         self._busy = 0.0
         self._hibernates = False
         self._rung = False
@@ -89,15 +98,20 @@ class Worker:
         self._troubles = 0
         self.failed = False
         self.ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"holdfast-{consumer.name}-claims", daemon=True)
         self.call = self._how_to_call()
+        self.works_alone = make_hand is ThreadHand
 
     # --- for the runner -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Begins to claim."""
-        self.hands = [self._make_hand(self) for _ in range(self.consumer.concurrency)]
-        self._thread.start()
+        self._tell(ConsumerStarted, queues=list(self.consumer.queues))
+        if not self.works_alone:
+            self.hands = [self._make_hand(self) for _ in range(self.consumer.concurrency)]
+        self._claim_in_thread()
+
+    def _claim_in_thread(self) -> None:
+        threading.Thread(target=self._run, name=f"holdfast-{self.consumer.name}-claims", daemon=True).start()
 
     def stop(self, grace: float) -> None:
         """No more claims; what is not begun goes back, what runs has `grace` seconds. Again: less of them."""
@@ -123,7 +137,7 @@ class Worker:
         if context.callbacks:
             context.callbacks = ()  # They may know the context, and nobody would ever clean up such a circle.
         self._done.append(context)
-        if len(self.shelf.waiting) <= self._low and not self._wake.is_set():
+        if len(self.shelf.waiting) <= self._fetching.low and not self._wake.is_set():
             self.wake()
 
     def _judged(self, context: Context, result: Any, problem: BaseException | None) -> Settlement:
@@ -145,6 +159,13 @@ class Worker:
         """The handler was ended by someone who ends everything."""
         context.stop = Stop.SHUTDOWN
         self.finished(context, None, Interrupted())
+
+    def relieve(self, now: float) -> None:
+        """A handler takes its time in the thread that should claim and settle: another thread does that from now on."""
+        for context in self.running():
+            hand = context.hand
+            if isinstance(hand, OwnHand) and now > context.started + QUICK and hand.relieve(context):
+                self._call_others()
 
     def give_up(self, context: Context) -> None:
         """The handler did not stop when told to: another hand takes over, and its outcome no longer counts."""
@@ -182,18 +203,21 @@ class Worker:
     # --- the loop -----------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        self._tell(ConsumerStarted, queues=list(self.consumer.queues))
+        if not self.hands and self.works_alone:
+            self.hands = [OwnHand(self)]
         try:
             with self.hf._bells.borrowed() as bell:
                 while self._turn_safely(bell):
                     pass
+        except Relieved as relieved:
+            relieved.hand.serve()
+            return
         except BaseException:
             self.failed = True
             log.exception("consumer %s has failed", self.consumer.name)
-        finally:
-            self.shelf.close()
-            self._tell(ConsumerStopped, reason="stopped" if self._stopping else "empty")
-            self.ended.set()
+        self.shelf.close()
+        self._tell(ConsumerStopped, reason="stopped" if self._stopping else "empty")
+        self.ended.set()
 
     def _turn_safely(self, bell: Bell) -> bool:
         """Whatever goes wrong, there are handlers that run and outcomes to store: it goes on."""
@@ -217,13 +241,15 @@ class Worker:
             return self._wind_down()
         if self.attachments.are_unknown:
             self.attachments.refresh()
-        room = self._room()
+        room = self._fetching.room()
         if room == 0:
             self.outbox.settle(self.ledger.ready(time.monotonic(), everything=False))
-            self._wait_for_hands()
+            if not self._work_off():
+                self._wait_for_hands()
             return True
-        request = self._request(room)
+        request = self._fetching.request(room)
         claimed = self._claim(request)
+        self._work_off()
         if self.attachments.refresh(now=self._rung and not claimed):
             return True
         return claimed or self._sleep(request, bell)
@@ -235,83 +261,40 @@ class Worker:
             return
         took = sum([context.took for context in ended])
         self._busy += took
-        self._pace.note(took, len(ended))
         self.ledger.end(ended, time.monotonic())
-        if self._solitary is not None and self._solitary in ended:
-            self._solitary = None
-            self._solitude.give_back()
-
-    def _room(self) -> int:
-        """How many to claim; 0 while there is enough."""
-        most = self.consumer.concurrency + self._ahead()
-        self._low = max(self.consumer.concurrency - 1, most // 2)
-        return most - self.ledger.unfinished if self.ledger.unfinished <= self._low else 0
-
-    def _request(self, room: int) -> ClaimRequest:
-        channels = self.attachments.channels()
-        lease = None if self.consumer.lease is None else round(self.consumer.lease * 1_000_000)
-        return ClaimRequest(channels, room, self.id, lease)
+        self._fetching.note_ended(ended, took)
 
     def _claim(self, request: ClaimRequest) -> bool:
-        """Settles what is ready and claims, in one transaction where that is possible."""
-        done, ready = self._to_settle(request)
-        finished = Finished([one.claim for one in ready], [[one.claim for one in held.contexts] for held in done])
-        request.done, request.ack = finished.leases, settlements_of(ready)
-        request.alone = self._solitary is None and self._solitude.take()
-        lost: list[Claim] = []
-        self.hf._claiming.begin(request)
-        started = time.monotonic()
-        try:
-            claims = self.hf._claiming.once(request, finished, lost)
-        except BaseException:
-            if request.alone:
-                self._solitude.give_back()
-            raise
-        self.outbox.settled(ready, lost)
-        for held in done:
-            self.outbox.closed(held, lost)
-        make = self._context_class()
-        contexts = [make(self, claim, started) for claim in claims]
-        self._keep_apart(contexts, request)
-        self.ledger.open(contexts, {one.group: request.term(one) / 1_000_000 for one in request.channels}, started)
-        if any(channel.spec.max_time is not None for channel in request.channels):
-            self._note_time(contexts)
+        contexts = self._fetching.fetch(request)
         self.shelf.put(contexts)
-        if 0 < len(contexts) <= self.consumer.concurrency:
+        if 0 < len(contexts) <= self.consumer.concurrency and not self.works_alone:
             self._wake.wait(STEP_ASIDE)
         return bool(contexts)
 
-    def _to_settle(self, request: ClaimRequest) -> tuple[list[Held], list[Context]]:
-        """What ends with this claim, whole runs first. What is left for later takes room: all together is bounded."""
-        done, now, room = self.ledger.done(), time.monotonic(), request.limit
-        ready = self.ledger.ready(now, everything=self.ledger.unfinished == 0, but=done)
-        left = self.ledger.ended - len(ready) - sum(len(held.ended) for held in done)
-        if left >= room:
-            ready, left = self.ledger.ready(now, everything=True, but=done), 0
-        request.limit = room - left
-        return done, self.outbox.settle_first(ready)
+    def _work_off(self) -> bool:
+        """Runs handlers in this thread, if it works alone, for as long as nothing has to be settled; whether it did."""
+        waiting, ends = self.shelf.waiting, time.monotonic() + SETTLE_WITHIN
+        if not self.works_alone or not waiting:
+            return False
+        hand = self.hands[0]
+        assert isinstance(hand, OwnHand), "who works alone has no other"
+        while waiting and not self._stopping:
+            context = waiting.popleft()
+            hand.handle(context)
+            if not hand.is_relieved and self.consumer.concurrency > 1 and context.took > THREADS_HELP:
+                hand.is_relieved = True
+                self._call_others()
+            if hand.is_relieved:
+                raise Relieved(hand)
+            if context.started > ends:
+                break
+        return True
 
-    def _note_time(self, contexts: list[Context]) -> None:
-        """Where a queue limits the time of all attempts together, each claim knows what is left of it."""
-        try:
-            self._note_begin(contexts)
-        except HoldfastError:
-            self.shelf.put(contexts)  # They are ours, whatever is known of their time.
-            raise
-
-    def _note_begin(self, contexts: list[Context]) -> None:
-        for context, begun in zip(contexts, effort.begin(self.hf, [one.claim for one in contexts]), strict=True):
-            if begun is not None:
-                context.begun = begun
-                context.time_left = effort.time_left(begun, context.claim.channel.spec, context.claim.lease.since)
-
-    def _keep_apart(self, contexts: list[Context], request: ClaimRequest) -> None:
-        """A process holds at most one message on its last attempt, so that a crash ends at most one of them."""
-        if not request.alone:
-            return
-        self._solitary = next((context for context in contexts if _is_last(context)), None)
-        if self._solitary is None:
-            self._solitude.give_back()
+    def _call_others(self) -> None:
+        """From here on every hand is a thread, and so is the claiming."""
+        self.works_alone = False
+        self.hands = [*self.hands, *(self._make_hand(self) for _ in range(self.consumer.concurrency - 1))]
+        self._claim_in_thread()
 
     def _wait_for_hands(self) -> None:
         due = self.ledger.due(time.monotonic())
@@ -325,7 +308,7 @@ class Worker:
             return
         slow_for = time.monotonic() - max(context.started for context in running)
         if slow_for > HOARDED:
-            self._pace.note(slow_for, 1)
+            self._fetching.note_slow(slow_for)
             self._hand_back(self.shelf.clear())
 
     def _hand_back(self, contexts: list[Context]) -> None:
@@ -373,14 +356,6 @@ class Worker:
         self._wake.wait(min(max(left, 0.1), LONGEST_NAP))
         return True
 
-    def _ahead(self) -> int:
-        """How much to claim beyond what can begin at once; nothing where others wait for the places."""
-        specs = [channel.spec for channel in self.hf._book.channels(self.attachments.queues)]
-        if any(spec.is_limited for spec in specs):
-            return 0
-        lease = self.consumer.lease or min((spec.lease for spec in specs), default=1.0)
-        return self._pace.ahead(self.consumer.concurrency, lease)
-
     def _tell(self, kind: type[RuntimeEvent], **more: Any) -> None:
         if self._listeners.want(kind):
             self._listeners.tell(kind(consumer=self.consumer.name, worker=self.id, **more))
@@ -397,15 +372,3 @@ class Worker:
             return call(context)
 
         return told
-
-    def _context_class(self) -> type[Context]:
-        if not self.consumer.is_async:
-            return Context
-        from holdfast.runtime.loop import AsyncContext
-
-        return AsyncContext
-
-
-def _is_last(context: Context) -> bool:
-    """Whether it is a message in trouble, on its last attempt."""
-    return context.claim.member is None and context.attempt > 1 and context.attempt >= context.max_attempts

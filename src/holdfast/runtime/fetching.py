@@ -1,0 +1,136 @@
+"""Claiming ahead for the hands: how much, and what is settled on the way."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from holdfast import effort
+from holdfast.claims import Claim
+from holdfast.core.pace import Pace
+from holdfast.endings import Finished
+from holdfast.errors import HoldfastError
+from holdfast.runtime.context import Context
+from holdfast.runtime.ledger import Held
+from holdfast.runtime.outbox import settlements_of
+from holdfast.store.api import ClaimRequest
+
+if TYPE_CHECKING:
+    from holdfast.runtime.solitude import Solitude
+    from holdfast.runtime.worker import Worker
+
+
+class Fetching:
+    """A worker's. When no more than `low` are left on the shelf, it is time for more."""
+
+    def __init__(self, worker: Worker, solitude: Solitude) -> None:
+        self._worker = worker
+        self._hf = worker.hf
+        self._consumer = worker.consumer
+        self._ledger = worker.ledger
+        self._outbox = worker.outbox
+        self._solitude = solitude
+        self._solitary: Context | None = None
+        self._pace = Pace()
+        self.low = 0
+
+    def note_ended(self, ended: list[Context], took: float) -> None:
+        """So long they took, in all."""
+        self._pace.note(took, len(ended))
+        if self._solitary is not None and self._solitary in ended:
+            self._solitary = None
+            self._solitude.give_back()
+
+    def note_slow(self, seconds: float) -> None:
+        """One is not through after such a time."""
+        self._pace.note(seconds, 1)
+
+    def room(self) -> int:
+        """How many to claim; 0 while there is enough."""
+        most = self._consumer.concurrency + self._ahead()
+        self.low = max(self._consumer.concurrency - 1, most // 2)
+        return most - self._ledger.unfinished if self._ledger.unfinished <= self.low else 0
+
+    def request(self, room: int) -> ClaimRequest:
+        """For so many, from the queues in the order of this turn."""
+        channels = self._worker.attachments.channels()
+        lease = None if self._consumer.lease is None else round(self._consumer.lease * 1_000_000)
+        return ClaimRequest(channels, room, self._worker.id, lease)
+
+    def fetch(self, request: ClaimRequest) -> list[Context]:
+        """Settles what is ready and claims, in one transaction where that is possible."""
+        done, ready = self._to_settle(request)
+        finished = Finished([one.claim for one in ready], [[one.claim for one in held.contexts] for held in done])
+        request.done, request.ack = finished.leases, settlements_of(ready)
+        request.alone = self._solitary is None and self._solitude.take()
+        lost: list[Claim] = []
+        self._hf._claiming.begin(request)
+        started = time.monotonic()
+        try:
+            claims = self._hf._claiming.once(request, finished, lost)
+        except BaseException:
+            if request.alone:
+                self._solitude.give_back()
+            raise
+        self._outbox.settled(ready, lost)
+        for held in done:
+            self._outbox.closed(held, lost)
+        make = self._context_class()
+        contexts = [make(self._worker, claim, started) for claim in claims]
+        self._keep_apart(contexts, request)
+        self._ledger.open(contexts, {one.group: request.term(one) / 1_000_000 for one in request.channels}, started)
+        if any(channel.spec.max_time is not None for channel in request.channels):
+            self._note_time(contexts)
+        return contexts
+
+    def _to_settle(self, request: ClaimRequest) -> tuple[list[Held], list[Context]]:
+        """What ends with this claim, whole runs first. What is left for later takes room: all together is bounded."""
+        done, now, room = self._ledger.done(), time.monotonic(), request.limit
+        ready = self._ledger.ready(now, everything=self._ledger.unfinished == 0, but=done)
+        left = self._ledger.ended - len(ready) - sum(len(held.ended) for held in done)
+        if left >= room:
+            ready, left = self._ledger.ready(now, everything=True, but=done), 0
+        request.limit = room - left
+        return done, self._outbox.settle_first(ready)
+
+    def _note_time(self, contexts: list[Context]) -> None:
+        """Where a queue limits the time of all attempts together, each claim knows what is left of it."""
+        try:
+            self._note_begin(contexts)
+        except HoldfastError:
+            self._worker.shelf.put(contexts)  # They are ours, whatever is known of their time.
+            raise
+
+    def _note_begin(self, contexts: list[Context]) -> None:
+        for context, begun in zip(contexts, effort.begin(self._hf, [one.claim for one in contexts]), strict=True):
+            if begun is not None:
+                context.begun = begun
+                context.time_left = effort.time_left(begun, context.claim.channel.spec, context.claim.lease.since)
+
+    def _keep_apart(self, contexts: list[Context], request: ClaimRequest) -> None:
+        """A process holds at most one message on its last attempt, so that a crash ends at most one of them."""
+        if not request.alone:
+            return
+        self._solitary = next((context for context in contexts if _is_last(context)), None)
+        if self._solitary is None:
+            self._solitude.give_back()
+
+    def _ahead(self) -> int:
+        """How much to claim beyond what can begin at once; nothing where others wait for the places."""
+        specs = [channel.spec for channel in self._hf._book.channels(self._worker.attachments.queues)]
+        if any(spec.is_limited for spec in specs):
+            return 0
+        lease = self._consumer.lease or min((spec.lease for spec in specs), default=1.0)
+        return self._pace.ahead(self._consumer.concurrency, lease)
+
+    def _context_class(self) -> type[Context]:
+        if not self._consumer.is_async:
+            return Context
+        from holdfast.runtime.loop import AsyncContext
+
+        return AsyncContext
+
+
+def _is_last(context: Context) -> bool:
+    """Whether it is a message in trouble, on its last attempt."""
+    return context.claim.member is None and context.attempt > 1 and context.attempt >= context.max_attempts
