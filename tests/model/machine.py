@@ -341,9 +341,10 @@ class QueueMachine(RuleBasedStateMachine):
                 for key, *_ in self.all_do("blocked", queue):
                     self.all_do("unblock", queue, key)
             hand = self.take(QUEUES, MANY)
-            if not isinstance(hand, tuple):
+            if isinstance(hand, tuple):
+                self.all_do("settle", "ack", hand)
+            elif not any(self.all_do("blocked", queue) for queue in QUEUES):  # A lease may have just ended in a death.
                 break
-            self.all_do("settle", "ack", hand)
         self.all_see_the_same()
         self.clock.advance(4000)
         for queue in QUEUES:
