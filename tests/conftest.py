@@ -1,6 +1,7 @@
 """Databases for the tests: one PostgreSQL serves a whole run, and every xdist worker has its own database in it."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -96,3 +97,12 @@ def url(request: pytest.FixtureRequest) -> str:
         return request.getfixturevalue("postgres_url")
     engine = request.param.removeprefix("sqlite-")
     return f"sqlite:///{request.getfixturevalue('sqlite_path')}?engine={engine}"
+
+
+@pytest.fixture
+def nervous() -> Iterator[None]:
+    """Threads change places as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)

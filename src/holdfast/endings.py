@@ -105,7 +105,7 @@ def _is_whole(run: list[Claim]) -> bool:
 def note_runs(runs: Sequence[Sequence[Claim]], lost: Sequence[Sequence[int]]) -> list[Claim]:
     """The same as `note` for runs that were acked whole; `lost` are the places that were settled before."""
     gone = []
-    for run, places in zip(runs, lost, strict=True):
+    for run, places in zip(runs, map(set, lost), strict=True):
         for claim in run:
             if claim.member not in places:
                 claim.ended = Event.ACKED

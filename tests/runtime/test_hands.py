@@ -1,10 +1,8 @@
 """A hand and those who disturb it: each piece of work ends once, for one of them."""
 
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from typing import cast
 
 import pytest
@@ -18,16 +16,7 @@ from tests.runtime.steps import PATIENCE, ended
 FEWEST, MOST = 2_000, 20_000
 
 
-@pytest.fixture
-def restless() -> Iterator[None]:
-    """Threads change places as often as they can."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
-
-
-@pytest.mark.usefixtures("restless")
+@pytest.mark.usefixtures("nervous")
 def test_what_is_given_up_has_not_ended_and_what_has_ended_is_not_given_up(hf: Holdfast) -> None:
     hf.enqueue("q", 1)
     worker, [claim] = cast(Worker, None), hf.claim("q")

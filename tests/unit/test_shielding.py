@@ -1,9 +1,7 @@
 """A thread is interrupted in other people's code, and never in a shielded call."""
 
 import ctypes
-import sys
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,15 +10,6 @@ from holdfast.store.shielding import Shield, shielded
 
 class Stop(BaseException):
     pass
-
-
-@pytest.fixture
-def nervous() -> Iterator[None]:
-    """Threads change places as often as they can."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
 
 
 def send(thread: threading.Thread) -> None:
