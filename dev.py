@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Everything a developer runs, on a machine with nothing but Python 3.11 or newer.
 
-    python3 dev.py demo  [args]   see Holdfast work, on one SQLite file
+    python3 dev.py demo  [n]      see Holdfast work: a flood of n webhooks (10,000), on one SQLite file
     python3 dev.py test  [args]   every test, with a real PostgreSQL; args go to pytest
     python3 dev.py check          format, lint, types, architecture and unit tests: under a minute
     python3 dev.py bench [args]   the benchmarks; --peers: beside other queues
@@ -16,6 +16,7 @@ import fcntl
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -52,13 +53,14 @@ SETUP_ENVIRONMENT = {
 
 
 def demo(args: list[str]) -> int:
-    prepare("core")
-    return run(BIN / "holdfast", "demo", *args)
+    prepare("server")
+    return run(PYTHON, ROOT / "examples" / "incidents" / "run.py", *args)
 
 
 def test(args: list[str]) -> int:
     prepare("dev")
-    return run(PYTHON, "-m", "pytest", "-n", "2", "--dist", "worksteal", *args)
+    fetch_pooler()
+    return run(PYTHON, "-m", "pytest", "-n", "3", "--dist", "worksteal", *args)
 
 
 def check(args: list[str]) -> int:
@@ -83,7 +85,7 @@ def lock(args: list[str]) -> int:
         if not has_uv():
             sys.exit("dev.py lock needs uv, and pip could not install it: see " + LOG.name)
         compile_lock("dev", "--all-extras", "--group", "dev", *args)
-        compile_lock("core", "--constraint", "requirements/dev.txt", *args)
+        compile_lock("server", "--extra", "server", "--constraint", "requirements/dev.txt", *args)
     return 0
 
 
@@ -116,7 +118,7 @@ def prepare(name: str) -> None:
 
 
 def is_ready(name: str) -> bool:
-    # dev holds all of core, so a demo after a test has nothing to do.
+    # dev holds all of server, so a demo after a test has nothing to do.
     return is_sound() and any(stamp(held).exists() for held in {name, "dev"})
 
 
@@ -161,6 +163,28 @@ def install_packages(requirements: Path) -> None:
     with step("installing holdfast from this folder"):
         if not (UV.exists() and attempt(UV, "pip", "install", "--no-deps", "-e", ROOT)):
             must(PYTHON, "-m", "pip", "install", "--no-deps", "-e", ROOT)
+
+
+def fetch_pooler() -> None:
+    """PgBouncer is in no wheel. Where Debian's packages can be had it is unpacked into .venv; its tests say if not."""
+    place = VENV / "pgbouncer"
+    installed = shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
+    if installed or (place / "usr/sbin/pgbouncer").exists() or not shutil.which("apt-get"):
+        return
+    with one_at_a_time(), step("fetching pgbouncer, for the tests behind a pooler"):
+        place.mkdir(exist_ok=True)
+        if not download_pooler(place):
+            attempt("apt-get", "update")
+            download_pooler(place)
+        for package in place.glob("*.deb"):
+            attempt("dpkg", "-x", package, place)
+
+
+def download_pooler(place: Path) -> bool:
+    """With its libraries, but for the C library, which there is one of."""
+    told = subprocess.run(["apt-cache", "depends", "pgbouncer"], capture_output=True, text=True).stdout
+    libraries = [name for name in re.findall(r"Depends: (lib\S+)", told) if name != "libc6"]
+    return attempt("apt-get", "download", "pgbouncer", *libraries, cwd=place)
 
 
 def has_uv() -> bool:
@@ -212,14 +236,14 @@ def must(*command: str | Path) -> None:
         sys.exit(f"\n{LOG.read_text(errors='replace')}\nset-up failed; the lines above are also in {LOG.name}")
 
 
-def attempt(*command: str | Path) -> bool:
+def attempt(*command: str | Path, cwd: Path = ROOT) -> bool:
     """Run a set-up command, its chatter going to the log only."""
     with LOG.open("a") as log:
         log.write(f"$ {' '.join(map(str, command))}\n")
         log.flush()
         environment = {**os.environ, **SETUP_ENVIRONMENT}
         try:
-            done = subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            done = subprocess.run(command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         except OSError as error:
             log.write(f"{error}\n")
             return False

@@ -5,6 +5,9 @@ from typing import Any
 
 _TEXT = "Your order has left the warehouse and will reach you within about two working days."
 
+STEPS = ("flight", "hotel", "car")
+"""Of a saga."""
+
 
 def body(number: int) -> dict[str, Any]:
     return {

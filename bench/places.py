@@ -40,6 +40,9 @@ class Place(Protocol):
     def settle(self, url: str) -> None:
         """After a bulk load: what the database's own upkeep would have done soon."""
 
+    def restart(self) -> None:
+        """As after a crash of the database's server, if it has one."""
+
 
 class SqlitePlace:
     store = "sqlite"
@@ -60,6 +63,9 @@ class SqlitePlace:
 
     def settle(self, url: str) -> None:
         """Nothing: closing the last connection has moved everything from the log into the file."""
+
+    def restart(self) -> None:
+        """Nothing: there is no server."""
 
 
 class PostgresPlace:
@@ -83,6 +89,9 @@ class PostgresPlace:
     def settle(self, url: str) -> None:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("VACUUM ANALYZE")
+
+    def restart(self) -> None:
+        self._server.restart("immediate")
 
     def _administer(self, statement: str) -> None:
         with psycopg.connect(self._server.url(), autocommit=True) as connection:

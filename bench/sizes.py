@@ -27,6 +27,18 @@ class Sizes:
     """A peer that enqueues slowly has the backlog it got by then."""
     churn_seconds: float = 60.0
     churn_windows: int = 12
+    fan_out: int = 20_000
+    groups: tuple[int, ...] = (1, 4, 16, 64)
+    late_seconds: float = 1.0
+    webhooks: int = 20_000
+    sagas: int = 1_000
+    saga_seconds: float = 4.0
+    """A peer starts no more of them after that."""
+    faulted: int = 500_000
+    faulted_seconds: float = 6.0
+    find_back_seconds: float = 6.0
+    worked_off_seconds: float = 45.0
+    """What killed workers had in their hands comes back message by message."""
     idle_seconds: float = 5.0
     imports: int = 5
 
@@ -48,6 +60,16 @@ QUICK = Sizes(
     load_seconds=0.5,
     churn_seconds=0.6,
     churn_windows=3,
+    fan_out=2_000,
+    groups=(1, 4),
+    late_seconds=0.2,
+    webhooks=500,
+    sagas=60,
+    saga_seconds=0.5,
+    faulted=30_000,
+    faulted_seconds=0.5,
+    find_back_seconds=0.3,
+    worked_off_seconds=0.3,
     idle_seconds=0.3,
     imports=1,
 )

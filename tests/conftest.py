@@ -1,7 +1,9 @@
 """Databases for the tests: one PostgreSQL serves a whole run, and every xdist worker has its own database in it."""
 
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,12 +12,19 @@ import psycopg
 import pytest
 from xdist.workermanage import WorkerController
 
+from holdfast import AsyncHoldfast, Holdfast
 from tests.mounts import Mount
+from tests.poolers import Pooler
+from tests.ready import MEMORY, PostgresDatabase, make_ready_file, use_memory
 from tests.servers import PostgresAddress, PostgresDesk, PostgresServer, ask_desk
+from tests.stores import STORES, further_stores
+
+__all__ = ["STORES"]
+
+if use_memory():
+    tempfile.tempdir = os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 DESK = pytest.StashKey[PostgresDesk]()
-
-STORES = ["sqlite-apsw", "sqlite-stdlib", "postgres"]
 
 
 def pytest_configure_node(node: WorkerController) -> None:
@@ -32,6 +41,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         desk.close()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Some files run on more stores than the others, unless a test says itself which it wants."""
+    module, _, test = metafunc.definition.nodeid.partition("::")
+    further = further_stores(module, test)
+    chosen = any("url" in str(mark.args[0]) for mark in metafunc.definition.iter_markers("parametrize"))
+    if further and "url" in metafunc.fixturenames and not chosen:
+        metafunc.definition.add_marker(pytest.mark.parametrize("url", [*STORES, *further], indirect=True))
+
+
 @pytest.fixture(scope="session")
 def postgres_server(request: pytest.FixtureRequest) -> Iterator[PostgresAddress]:
     """The shared server. It is never skipped: without it the run fails."""
@@ -44,24 +63,51 @@ def postgres_server(request: pytest.FixtureRequest) -> Iterator[PostgresAddress]
 
 
 @pytest.fixture(scope="session")
-def postgres_database(postgres_server: PostgresAddress) -> str:
+def postgres_database(postgres_server: PostgresAddress) -> PostgresDatabase:
     name = f"holdfast_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
     with psycopg.connect(postgres_server.url(), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
-    return postgres_server.url(name)
+    return PostgresDatabase(postgres_server.url(name))
 
 
 @pytest.fixture
-def postgres_url(postgres_database: str) -> str:
-    """The URL of a database that is empty when the test begins."""
-    with psycopg.connect(postgres_database, autocommit=True) as connection:
-        connection.execute("SET lock_timeout = '20s'; SET client_min_messages = warning")
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
-        connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
-    return postgres_database
+def postgres_url(postgres_database: PostgresDatabase) -> str:
+    """The URL of a database that has our tables, and nothing in them, when the test begins."""
+    postgres_database.make_ready()
+    return postgres_database.url
+
+
+@pytest.fixture
+def empty_postgres_url(postgres_database: PostgresDatabase) -> str:
+    """The URL of a database that has nothing in it when the test begins."""
+    postgres_database.make_empty()
+    return postgres_database.url
+
+
+@pytest.fixture(scope="session")
+def pooler(postgres_server: PostgresAddress) -> Iterator[Pooler]:
+    """Between the tests and the shared server. Where it cannot be had, its tests are skipped, and say so."""
+    with Pooler(postgres_server.port) as pooler:
+        yield pooler
+
+
+@pytest.fixture
+def pooled_url(pooler: Pooler, postgres_url: str) -> str:
+    """The empty database, behind a pooler in transaction mode."""
+    return pooler.url(postgres_url.rpartition("/")[2])
+
+
+@pytest.fixture
+def delivered_by_moto(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every client of this process delivers through an SQS that is empty when the test begins, unless it says how."""
+    from tests.delivery import emulator
+
+    emulator.reset()
+    for name, value in emulator.environment().items():
+        monkeypatch.setenv(name, value)
+    for client in (Holdfast, AsyncHoldfast):
+        for name, default in {"delivery": "sqs", "sqs_create": True}.items():
+            monkeypatch.setitem(client.__init__.__kwdefaults__, name, default)
 
 
 @pytest.fixture
@@ -90,13 +136,37 @@ def sqlite_path(tmp_path: Path) -> Path:
     return tmp_path / "work.db"
 
 
+@pytest.fixture(scope="session")
+def ready_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_ready_file(tmp_path_factory.mktemp("ready") / "ready.db")
+
+
 @pytest.fixture(params=STORES)
 def url(request: pytest.FixtureRequest) -> str:
-    """Every store in turn: a test that takes this runs on all of them."""
+    """Every store in turn: a test that takes this runs on all of them. They have our tables, and nothing in them."""
+    return url_of(request, request.param)
+
+
+def url_of(request: pytest.FixtureRequest, store: str) -> str:
+    """A database of one of `STORES`, or of those of `further_stores`, with our tables and nothing in them."""
+    if store == "postgres":
+        return str(request.getfixturevalue("postgres_url"))
+    if store == "postgres-pooled":
+        return str(request.getfixturevalue("pooled_url"))
+    if store.endswith("-sqs"):
+        request.getfixturevalue("delivered_by_moto")
+        return url_of(request, {"sqlite-sqs": "sqlite-apsw", "postgres-sqs": "postgres"}[store])
+    path = request.getfixturevalue("sqlite_path")
+    shutil.copy(request.getfixturevalue("ready_file"), path)
+    return f"sqlite:///{path}?engine={store.removeprefix('sqlite-')}"
+
+
+@pytest.fixture(params=STORES)
+def empty_url(request: pytest.FixtureRequest) -> str:
+    """Every store in turn, as somebody finds it who never used it."""
     if request.param == "postgres":
-        return request.getfixturevalue("postgres_url")
-    engine = request.param.removeprefix("sqlite-")
-    return f"sqlite:///{request.getfixturevalue('sqlite_path')}?engine={engine}"
+        return str(request.getfixturevalue("empty_postgres_url"))
+    return f"sqlite:///{request.getfixturevalue('sqlite_path')}?engine={request.param.removeprefix('sqlite-')}"
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from bench.peers.workloads import Measure
 from bench.places import Place
 from bench.queues import Contender, Target
 from bench.sizes import Sizes
-from bench.workloads import w1, w2, w3, w4, w5, w7, wr
+from bench.workloads import w1, w2, w3, w4, w5, w6, w7, wr, ws
 
 OWN = ("holdfast", RUNTIME, "ref")
 CLAIM = 1_000
@@ -38,12 +38,15 @@ class PeerGoal:
 ONE_PROCESS = "drain, 1 process"
 BULK = "in bulk, calls of 1,000"
 WAKE = "enqueue to handler, p50"
+EVERY_GROUP = f"consume, {w6.READERS} groups"
 
 GOALS = (
     PeerGoal(ONE_PROCESS, "huey", 20, ("sqlite",)),
     PeerGoal(ONE_PROCESS, "graphile-worker", 1.5, ("postgres",)),
     PeerGoal(ONE_PROCESS, "redis-streams", 1, ("sqlite", "postgres")),
     PeerGoal(BULK, "graphile-worker", 1.5, ("postgres",)),
+    PeerGoal(EVERY_GROUP, "redis-streams", 1, ("sqlite", "postgres")),
+    PeerGoal(ws.NAME, "dbos", 5, ("sqlite", "postgres")),
     PeerGoal(WAKE, "graphile-worker", 1, ("postgres",), below=True),
 )
 
@@ -98,6 +101,12 @@ def _backlog(sizes: Sizes, programs: Sequence[Program]) -> Iterator[Case]:
     yield _case("w5", rows, {"holdfast": own, "ref": own}, programs, sizes, workloads.backlog)
 
 
+def _fan_out(sizes: Sizes, programs: Sequence[Program]) -> Iterator[Case]:
+    own = partial(w6.measure, sizes.fan_out, w6.READERS)
+    rows = [Row(EVERY_GROUP.replace("consume", "publish"), "publish"), Row(EVERY_GROUP, "consume")]
+    yield _case("w6", rows, {"holdfast": own}, programs, sizes, workloads.fan_out)
+
+
 def _idle(sizes: Sizes, programs: Sequence[Program]) -> Iterator[Case]:
     own, consumer = (
         partial(w7.measure, sizes.idle_seconds, 1),
@@ -107,13 +116,20 @@ def _idle(sizes: Sizes, programs: Sequence[Program]) -> Iterator[Case]:
     yield _case("w7", rows, {"holdfast": own, RUNTIME: consumer, "ref": own}, programs, sizes, workloads.idle)
 
 
+def _sagas(sizes: Sizes, programs: Sequence[Program]) -> Iterator[Case]:
+    own, consumer = partial(ws.measure, sizes.sagas), partial(ws.measure_run, sizes.sagas)
+    yield _case("ws", [Row(ws.NAME)], {"holdfast": own, RUNTIME: consumer}, programs, sizes, workloads.sagas)
+
+
 WORKLOADS: dict[str, Callable[[Sizes, Sequence[Program]], Iterator[Case]]] = {
     "w1": _enqueue,
     "w2": _bulk,
     "w3": _drain,
     "w4": _wake,
     "w5": _backlog,
+    "w6": _fan_out,
     "w7": _idle,
+    "ws": _sagas,
 }
 
 
@@ -127,7 +143,11 @@ def _case(
 ) -> Case:
     measures: dict[Contender, Measure] = {
         **own,
-        **{program.peer.name: partial(theirs, program, sizes) for program in programs},
+        **{
+            program.peer.name: partial(theirs, program, sizes)
+            for program in programs
+            if program.peer.takes_part(workload)
+        },
     }
     return Case(workload, rows[0].name, partial(_take_turn, measures), rows, tuple(measures))
 

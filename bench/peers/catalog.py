@@ -5,24 +5,33 @@ from importlib.metadata import version as installed_version
 
 SQLITE_FULL = "WAL, synchronous FULL"
 POSTGRES_ON = "synchronous_commit on"
+AS_HOLDFAST = "as Holdfast"
 
 
 @dataclass(frozen=True)
 class Peer:
-    """`bulk`, `worker` and `wake` say how it enqueues many, how it drains, and how it waits for a message."""
+    """`bulk`, `worker` and `wake` say how it enqueues many, how it drains, and how it waits for a message; `fan_out`
+    how it gives every message to each of several groups, `sagas` how it does several steps one after the other; nothing
+    where it does not."""
 
     name: str
     driver: str
     stores: tuple[str, ...]
     durability: str
-    bulk: str
-    worker: str
-    wake: str
+    bulk: str = ""
+    worker: str = ""
+    wake: str = ""
+    fan_out: str = ""
+    sagas: str = ""
     own_server: bool = False
     """Stores nothing in the databases of the run, and is held against Holdfast on each of them."""
 
     def how(self, workload: str) -> str:
-        return {"w1": "", "w2": self.bulk, "w4": self.wake, "w7": self.wake}.get(workload, self.worker)
+        said = {"w1": "", "w2": self.bulk, "w4": self.wake, "w6": self.fan_out, "w7": self.wake, "ws": self.sagas}
+        return said.get(workload, self.worker)
+
+    def takes_part(self, workload: str) -> bool:
+        return bool({"w6": self.fan_out, "ws": self.sagas}.get(workload, self.worker))
 
 
 PEERS = {
@@ -63,6 +72,7 @@ PEERS = {
             bulk="send_batch",
             worker="reads and deletes 1,000 at a time",
             wake="read_with_poll, every 5 ms",
+            fan_out="no groups: send_batch_topic into a queue for each; reads and deletes 1,000 at a time",
         ),
         Peer(
             "procrastinate",
@@ -99,7 +109,15 @@ PEERS = {
             bulk="pipelined XADD",
             worker="XREADGROUP, XACK and XDEL of 1,000, hiredis",
             wake="XREADGROUP BLOCK",
+            fan_out="pipelined XADD; XREADGROUP and XACK of 1,000, hiredis",
             own_server=True,
+        ),
+        Peer(
+            "dbos",
+            "dbos.py",
+            ("sqlite", "postgres"),
+            AS_HOLDFAST,
+            sagas="workflows of three steps, called by 10 threads",
         ),
     )
 }
@@ -124,13 +142,18 @@ def terms(store: str, contender: str, workload: str, version: str = "") -> Terms
     """Of a peer, or of one of our own contenders: their names begin with holdfast or are ref."""
     if contender in PEERS:
         peer = PEERS[contender]
-        return Terms(version, peer.durability, peer.how(workload))
+        durability = OWN_DURABILITY[store] if peer.durability == AS_HOLDFAST else peer.durability
+        return Terms(version, durability, peer.how(workload))
     is_ref = contender == "ref"
+    if workload == "ws":
+        work = "one consumer" if contender == RUNTIME else "claim 100, ack"
+        return Terms(installed_version("holdfast"), OWN_DURABILITY[store], f"started by 20 threads; {work}")
     if contender == RUNTIME:
         how = "one consumer, 1 thread" if workload == "w3" else f"one consumer, {OWN_WAKE[store]}"
         return Terms(installed_version("holdfast"), OWN_DURABILITY[store], how)
     claim = "100" if workload == "w5" or contender.endswith("claim 100") else "1,000"
-    drain, wake = f"claim {claim}, {FUSED}", "polls every 1 ms" if is_ref else OWN_WAKE[store]
+    drain, wake = f"claim {claim}, {FUSED}", OWN_WAKE[store]
     bulk = "a transaction a call" if is_ref else "enqueue_many"
-    how = {"w2": bulk, "w3": drain, "w4": wake, "w5": drain, "w7": wake}.get(workload, "")
+    fan_out = f"publish_many; {drain}"
+    how = {"w2": bulk, "w3": drain, "w4": wake, "w5": drain, "w6": fan_out, "w7": wake}.get(workload, "")
     return Terms("" if is_ref else installed_version("holdfast"), OWN_DURABILITY[store], how)

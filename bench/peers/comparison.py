@@ -106,7 +106,7 @@ def _values(group: Sequence[Result], contender: str, row: Row) -> list[float]:
 
 def _absent(store: str, case: Case, row: Row, absent: Mapping[str, str]) -> Iterator[Standing]:
     for name, reason in absent.items():
-        if store in PEERS[name].stores:
+        if store in PEERS[name].stores and PEERS[name].takes_part(case.workload):
             yield Standing(store, case.workload, row, name, terms(store, name, case.workload), problem=reason)
 
 

@@ -14,6 +14,7 @@ from bench.places import Place
 from bench.processes import Failed
 from bench.queues import Target
 from bench.sizes import Sizes
+from bench.workloads import w6
 from bench.workloads.w4 import PATIENCE, percentiles
 
 DRAINING = {"patience": 5.0, "quiet": 0.5, "loaded": True}
@@ -24,6 +25,7 @@ SETTLE_SECONDS = 0.5
 """A worker has this long to get to its waiting before the first message is sent."""
 
 CALL = 1_000
+GROUPS = [f"group_{number}" for number in range(w6.READERS)]
 
 Measure = Callable[[Place, Target], Outcome]
 
@@ -83,6 +85,35 @@ def long_against_short(short: Measure, long: Measure, place: Place, target: Targ
         "kept": second["rate"] / first["rate"],
         "kept_messages": second["messages"],
     }
+
+
+def fan_out(program: Program, sizes: Sizes, place: Place, target: Target) -> Outcome:
+    """Everything is published, then one process reads it for one group after the other, to the end."""
+    with _created(program, target) as url:
+        with driver(program.command, url) as producer:
+            producer.ask("subscribe", groups=GROUPS)
+            published = producer.ask("publish_many", count=sizes.fan_out, call=CALL, seconds=sizes.load_seconds)
+        count = published["count"]
+        with driver(program.command, url) as consumer:
+            answer = consumer.ask("read_groups", groups=GROUPS, expected=count, **{**WAITING, "loaded": True})
+        with driver(program.command, url) as fresh:
+            left = fresh.ask("left_for", groups=GROUPS)["left"]
+    for numbers in answer["numbers"]:
+        if problem := payload.fault(numbers, count, left):
+            raise Failed(problem)
+    return w6.outcome(count, published["took"], answer["numbers"], answer["took"])
+
+
+def sagas(program: Program, sizes: Sizes, place: Place, target: Target) -> Outcome:
+    """As many as it brings to an end in its time; a process that was not there before finds none that is not."""
+    with _created(program, target) as url:
+        with driver(program.command, url) as worker:
+            answer = worker.ask("sagas", count=sizes.sagas, seconds=sizes.saga_seconds)
+        _check_left(program, url, 0)
+    numbers = answer["numbers"]
+    if not numbers or sorted(numbers) != list(range(len(numbers))):
+        raise Failed(f"{len(numbers)} came to an end, and not each of the first of them once")
+    return {"rate": len(numbers) / answer["took"], "messages": len(numbers)}
 
 
 def idle(program: Program, sizes: Sizes, place: Place, target: Target) -> Outcome:

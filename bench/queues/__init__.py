@@ -29,8 +29,11 @@ class Target:
     url: str
 
 
-def open_queue(target: Target) -> Queue:
-    """Opened, its structure created, its connection warm. Drivers are imported only where they are measured."""
+def open_queue(target: Target, *, rings: bool = False) -> Queue:
+    """Opened, its structure created, its connection warm. Drivers are imported only where they are measured.
+
+    Holdfast's enqueue always wakes who sleeps; that of `ref` does if it `rings`.
+    """
     if target.contender == "holdfast":
         from bench.queues.holdfast import HoldfastQueue
 
@@ -38,7 +41,7 @@ def open_queue(target: Target) -> Queue:
     if target.store == "sqlite":
         from bench.queues.ref_sqlite import RefSqlite
 
-        return RefSqlite(target.url)
+        return RefSqlite(target.url, rings)
     from bench.queues.ref_postgres import RefPostgres
 
-    return RefPostgres(target.url)
+    return RefPostgres(target.url, rings)

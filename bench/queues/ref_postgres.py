@@ -1,6 +1,7 @@
 """ref-pg: a bare table on psycopg, one row per message with a state and a lease. No retry, priority or dead letter.
 
-The acks of a round go before its claim, in a statement of their own: in one statement the two can deadlock.
+The acks of a round go before its claim, in a statement of their own: in one statement the two can deadlock. Who waits
+listens on a connection of its own, and an enqueue that rings notifies in its transaction.
 """
 
 import time
@@ -22,6 +23,7 @@ CREATE TABLE IF NOT EXISTS job (
 );
 CREATE INDEX IF NOT EXISTS job_ready ON job (id) WHERE state = 0"""
 _PUT = "INSERT INTO job (body) VALUES (%b)"
+_PUT_AND_RING = "WITH put AS (INSERT INTO job (body) VALUES (%b)) SELECT pg_notify('job', '')"
 _PUT_MANY = "INSERT INTO job (body) SELECT unnest(%b::bytea[])"
 _CLAIM = """
 WITH picked AS MATERIALIZED (
@@ -38,7 +40,10 @@ decode = msgspec.json.Decoder().decode
 
 
 class RefPostgres:
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, rings: bool = False) -> None:
+        self._url = url
+        self._put = _PUT_AND_RING if rings else _PUT
+        self._ear: psycopg.Connection[Any] | None = None
         self._connection = psycopg.connect(url, autocommit=True, prepare_threshold=0)
         self._cursor = self._connection.cursor(binary=True)
         self._execute = self._cursor.execute
@@ -48,7 +53,7 @@ class RefPostgres:
             self._connection.execute(_TABLE, prepare=False)
 
     def enqueue(self, body: Any) -> None:
-        self._execute(_PUT, (encode(body),))
+        self._execute(self._put, (encode(body),))
 
     def enqueue_many(self, bodies: Sequence[Any]) -> None:
         self._execute(_PUT_MANY, ([encode(body) for body in bodies],))
@@ -61,7 +66,7 @@ class RefPostgres:
                 return found
             ack = ()
             self._take_back_expired()
-            time.sleep(0.001)
+            self._sleep(deadline - time.monotonic())
 
     def ack(self, claims: Sequence[Row]) -> None:
         self._execute(_ACK, ([number for number, _ in claims],))
@@ -73,7 +78,18 @@ class RefPostgres:
         return int(self._execute("SELECT count(*) FROM job").fetchall()[0][0])
 
     def close(self) -> None:
+        if self._ear is not None:
+            self._ear.close()
         self._connection.close()
+
+    def _sleep(self, longest: float) -> None:
+        """Until someone rings; not the first time, since somebody may have just done so."""
+        if self._ear is None:
+            self._ear = psycopg.connect(self._url, autocommit=True)
+            self._ear.execute("LISTEN job")
+            return
+        for _ in self._ear.notifies(timeout=max(longest, 0), stop_after=1):
+            pass
 
     def _claim(self, n: int) -> list[Row]:
         return self._execute(_CLAIM, (n, LEASE)).fetchall()

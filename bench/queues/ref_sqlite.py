@@ -1,11 +1,15 @@
 """ref-sqlite: a bare table on apsw, one row per message with a state and a lease. No retry, priority or dead letter.
 
 There is no index beside the primary key: acked rows are gone and only the few leased ones are passed over, so the scan
-for ready rows starts where they are. A lease that ran out is taken back once nothing is ready.
+for ready rows starts where they are. A lease that ran out is taken back once nothing is ready. Who waits sleeps at a
+socket beside the file, and an enqueue that rings sends a datagram there.
 """
 
+import select
+import socket
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import apsw
@@ -34,8 +38,9 @@ decode = msgspec.json.Decoder().decode
 
 
 class RefSqlite:
-    def __init__(self, url: str) -> None:
-        self._connection = apsw.Connection(url.removeprefix("sqlite:///"))
+    def __init__(self, url: str, rings: bool = False) -> None:
+        path = url.removeprefix("sqlite:///")
+        self._connection = apsw.Connection(path)
         self._connection.set_busy_handler(_wait_for_the_lock)
         # Otherwise SQLite plans the claim anew for every value of its LIMIT.
         self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
@@ -44,9 +49,16 @@ class RefSqlite:
         for pragma in ("journal_mode = WAL", "synchronous = FULL"):
             self._execute(f"PRAGMA {pragma}")
         self._execute(_TABLE)
+        self._rings = rings
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+        self._bell, self._is_bound = path + "-bell", False
 
     def enqueue(self, body: Any) -> None:
         self._execute(_PUT, (encode(body),))
+        if self._rings:
+            with suppress(OSError):  # Nobody sleeps.
+                self._socket.sendto(b"!", self._bell)
 
     def enqueue_many(self, bodies: Sequence[Any]) -> None:
         self._execute("BEGIN IMMEDIATE")
@@ -60,7 +72,7 @@ class RefSqlite:
             if found or time.monotonic() >= deadline:
                 return found
             ack = ()
-            time.sleep(0.001)
+            self._sleep(deadline - time.monotonic())
 
     def ack(self, claims: Sequence[Row]) -> None:
         self._execute("BEGIN IMMEDIATE")
@@ -74,7 +86,19 @@ class RefSqlite:
         return int(self._execute("SELECT count(*) FROM job").fetchall()[0][0])  # type: ignore[arg-type]
 
     def close(self) -> None:
+        self._socket.close()
         self._connection.close()
+
+    def _sleep(self, longest: float) -> None:
+        """Until someone rings; not the first time, since somebody may have just done so."""
+        if not self._is_bound:
+            self._socket.bind(self._bell)
+            self._is_bound = True
+            return
+        select.select([self._socket], [], [], max(longest, 0))
+        with suppress(BlockingIOError):
+            while self._socket.recv(16):
+                pass
 
     def _claim(self, n: int, ack: Sequence[Row]) -> list[Row]:
         now = time.time()

@@ -1,6 +1,8 @@
 """W4: from the call of `enqueue` in one process to the claim in the hand of another that was asleep.
 
-Both processes read the host's monotonic clock. `ref` cannot be woken: it looks every millisecond.
+Both processes read the host's monotonic clock. `ref` does the least that there is to do: it inserts a row, sends one
+datagram or notification, and updates a row. What that takes depends on the machine, above all on how long a commit
+waits for the disk, so that is what Holdfast is held against.
 """
 
 import random
@@ -19,7 +21,9 @@ from bench.sizes import Sizes
 
 PATIENCE = 30.0
 
-MEDIAN = (Goal("value", 1.2, ("sqlite",), below=True), Goal("value", 2.4, ("postgres",), below=True))
+MEDIAN = (Goal("ref", 1.35, ("sqlite",), below=True), Goal("value", 2.4, ("postgres",), below=True))
+"""On SQLite 1.2 ms, where the least took 0.89: a commit waits 0.2 ms for the disk there, which differs by machine and
+hour. On PostgreSQL the bound is what graphile-worker took there; beside it, in one run, it is what it takes here."""
 
 
 def cases(sizes: Sizes) -> Iterator[Case]:
@@ -41,7 +45,7 @@ def percentiles(waits: Iterable[float]) -> Outcome:
 
 
 def produce(gate: Gate, target: Target, count: int, rate: float) -> None:
-    queue = open_queue(target)
+    queue = open_queue(target, rings=True)
     gate()
     for number in range(count):
         # A random moment of each slot, so that no poller can fall into step.

@@ -5,18 +5,26 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.claims import Claim
 from holdfast.client import Holdfast
+from holdfast.core.command import Command, CommandParameter
 from holdfast.core.commitments import Commitment, CommitmentResult
 from holdfast.core.crew import Attachment, ConsumerStatus, Work
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord
 from holdfast.core.lifecycle import State
 from holdfast.core.message import Failure, Lease, Message, MessageStatus
 from holdfast.core.notice import Notice, OwnerSpec
+from holdfast.core.picking import Expression
 from holdfast.core.retry import Backoff
+from holdfast.core.saga import SagaEvent, SagaStatus, Step, StepStatus, Wait
 from holdfast.core.schedule import Schedule
 from holdfast.core.stats import Stats
+from holdfast.core.topic import GroupStatus
 from holdfast.errors import (
     AlreadyReplayed,
+    CursorOutOfRange,
+    DeliveryFailed,
     EngineConflict,
+    ExpressionTooCostly,
+    GroupCanceled,
     HoldfastError,
     IdempotencyConflict,
     IllegalMove,
@@ -24,16 +32,21 @@ from holdfast.errors import (
     InvalidInput,
     LeaseLost,
     NetworkFileSystem,
+    NoAnswer,
+    NoSubscribers,
     NotFound,
     PreflightFailed,
     ProgramFailed,
     QueueFull,
+    RequestDied,
     SchemaTooNew,
     StoreCorrupt,
     StoreError,
     StoreFull,
     TooLarge,
     Unavailable,
+    UnknownCommand,
+    UnknownGroup,
     UnknownQueue,
 )
 from holdfast.outcomes import Cancel, DeadLetter, Retry, Snooze
@@ -55,15 +68,23 @@ __all__ = [
     "BlockedKey",
     "Cancel",
     "Claim",
+    "Command",
+    "CommandParameter",
     "Commitment",
     "CommitmentResult",
     "Consumer",
     "ConsumerStatus",
     "Context",
+    "CursorOutOfRange",
     "DeadLetter",
     "DeadLetterRecord",
+    "DeliveryFailed",
     "EngineConflict",
+    "Expression",
+    "ExpressionTooCostly",
     "Failure",
+    "GroupCanceled",
+    "GroupStatus",
     "Holdfast",
     "HoldfastError",
     "IdempotencyConflict",
@@ -75,6 +96,8 @@ __all__ = [
     "Message",
     "MessageStatus",
     "NetworkFileSystem",
+    "NoAnswer",
+    "NoSubscribers",
     "NotFound",
     "Notice",
     "Outgoing",
@@ -83,18 +106,26 @@ __all__ = [
     "ProgramFailed",
     "QueueFull",
     "Receipt",
+    "RequestDied",
     "Retry",
+    "SagaEvent",
+    "SagaStatus",
     "Schedule",
     "SchemaTooNew",
     "Snooze",
     "State",
     "Stats",
+    "Step",
+    "StepStatus",
     "StoreCorrupt",
     "StoreError",
     "StoreFull",
     "TooLarge",
     "Unavailable",
+    "UnknownCommand",
+    "UnknownGroup",
     "UnknownQueue",
+    "Wait",
     "Work",
     "exec_handler",
 ]

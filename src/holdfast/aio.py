@@ -9,33 +9,38 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 from holdfast import endings
 from holdfast.awaiting import AsyncOperating
+from holdfast.awaiting_answers import AsyncAsking
 from holdfast.awaiting_budgets import AsyncBudgeting
+from holdfast.awaiting_commands import AsyncCommanding
 from holdfast.awaiting_commitments import AsyncCommitting
 from holdfast.awaiting_consumers import AsyncConsuming
 from holdfast.awaiting_crew import AsyncCrewing
+from holdfast.awaiting_gather import AsyncGather
+from holdfast.awaiting_groups import AsyncGrouping
+from holdfast.awaiting_publishing import AsyncPublishing
+from holdfast.awaiting_sagas import AsyncOrchestrating
 from holdfast.awaiting_schedules import AsyncScheduling
+from holdfast.awaiting_seeking import AsyncSeeking
 from holdfast.claims import Claim
 from holdfast.client import Holdfast
 from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration
 from holdfast.core.message import Lease, Message
-from holdfast.core.queue import QueueSettings
+from holdfast.core.queue import QueueSettings, channel_name
 from holdfast.core.settlement import Settlement
+from holdfast.core.sqs_names import PREFIX
 from holdfast.drafting import Key, Options, listed
 from holdfast.errors import InvalidInput
-from holdfast.gather import Gather
 from holdfast.joining import async_driver_connection, is_awaited
-from holdfast.outgoing import AsyncSending, Outgoing, await_through
+from holdfast.outgoing import Outgoing, await_through
 from holdfast.receipts import Receipt, one_for_each, receipts
-from holdfast.store.api import OnLoop
+from holdfast.store.joining import OnLoop
 from holdfast.threads import Threads
 
-Item = TypeVar("Item")
-Answer = TypeVar("Answer")
 Result = TypeVar("Result")
 
 
@@ -102,7 +107,18 @@ AsyncClaims = AsyncClaim | Iterable[AsyncClaim]
 
 
 class AsyncHoldfast(
-    AsyncOperating, AsyncConsuming, AsyncCrewing, AsyncBudgeting, AsyncCommitting, AsyncScheduling, AsyncSending
+    AsyncOperating,
+    AsyncConsuming,
+    AsyncCrewing,
+    AsyncBudgeting,
+    AsyncCommitting,
+    AsyncScheduling,
+    AsyncOrchestrating,
+    AsyncPublishing,
+    AsyncGrouping,
+    AsyncSeeking,
+    AsyncAsking,
+    AsyncCommanding,
 ):
     """Holdfast for asyncio.
 
@@ -125,8 +141,11 @@ class AsyncHoldfast(
         sweep_every: float = 1.0,
         clock: Callable[[], int] | None = None,
         actor: str | None = None,
+        delivery: str = "database",
+        sqs_prefix: str = PREFIX,
+        sqs_create: bool = False,
     ) -> None:
-        self._hf: Holdfast = Holdfast(
+        sync = Holdfast(
             url,
             tenant=tenant,
             strict=strict,
@@ -136,11 +155,18 @@ class AsyncHoldfast(
             sweep_every=sweep_every,
             clock=clock,
             actor=actor,
+            delivery=delivery,
+            sqs_prefix=sqs_prefix,
+            sqs_create=sqs_create,
         )
-        self.settings = self._hf.settings
-        self._threads = Threads()
-        self._inserts = AsyncGather(self._hf._inserts, self._threads)
-        self._settlements = AsyncGather(self._hf._settlements, self._threads)
+        self._adopt(sync, Threads())
+
+    def _adopt(self, hf: Holdfast, threads: Threads) -> None:
+        self._hf: Holdfast = hf
+        self.settings = hf.settings
+        self._threads = threads
+        self._inserts = AsyncGather(hf._inserts, threads)
+        self._settlements = AsyncGather(hf._settlements, threads)
 
     @property
     def worker(self) -> str:
@@ -199,10 +225,16 @@ class AsyncHoldfast(
         return await self._put(queue, bodies, options, conn)
 
     async def claim(
-        self, *queues: str, n: int = 1, lease: Duration | None = None, wait: Duration = 0, ack: AsyncClaims = ()
+        self,
+        *queues: str,
+        group: str | None = None,
+        n: int = 1,
+        lease: Duration | None = None,
+        wait: Duration = 0,
+        ack: AsyncClaims = (),
     ) -> list[AsyncClaim]:
         """Takes up to `n` messages, waiting up to `wait` for the first one. See `Holdfast.claim`."""
-        call = partial(self._hf.claim, *queues, n=n, lease=lease, wait=wait, ack=_plain(ack))
+        call = partial(self._hf.claim, *queues, group=group, n=n, lease=lease, wait=wait, ack=_plain(ack))
         claims = await self._threads.sleep(call, undo=self._hf.release)
         return [AsyncClaim(self, claim) for claim in claims]
 
@@ -244,6 +276,12 @@ class AsyncHoldfast(
         """Renews leases for `duration` from now."""
         await self._run(self._hf.extend, _plain(claims), duration)
 
+    def acting_as(self, actor: str | None = None, *, tenant: str | None = None) -> AsyncHoldfast:
+        """A client over the same connections, in another name or for another tenant. See `Holdfast.acting_as`."""
+        other = AsyncHoldfast.__new__(AsyncHoldfast)
+        other._adopt(self._hf.acting_as(actor, tenant=tenant), self._threads)
+        return other
+
     async def close(self) -> None:
         """Closes every connection."""
         await self._run(self._hf.close)
@@ -262,14 +300,28 @@ class AsyncHoldfast(
             return await await_through(around, partial(self._insert, conn=conn), outgoing)
         return await self._insert(queue, bodies, options, conn)
 
-    async def _insert(self, queue: str, bodies: Iterable[Any], options: Options, conn: Any) -> list[Receipt]:
+    async def _insert(
+        self, queue: str, bodies: Iterable[Any], options: Options, conn: Any, topic: str | None = None
+    ) -> list[Receipt]:
         if conn is not None:
-            return await self._within(conn, partial(self._hf._insert, queue, bodies, options))
+            return await self._within(conn, partial(self._hf._insert, queue, bodies, options, topic=topic))
         book = self._hf._book
         known = book.knows(queue)
-        trial = partial(self._hf._draft, bodies=bodies if known else listed(bodies), options=options)
+        if not known:
+            channel_name(queue)
+        trial = partial(self._hf._draft, bodies=bodies if known else listed(bodies), options=options, topic=topic)
         new = trial(book.channel(queue) if known else await self._run(book.channel, queue, trial))
         return receipts(new, await self._inserts.call(new)) if new else []
+
+    def _hand_in(
+        self, queue: str, body: Any, options: Options, tell: Callable[[Receipt | BaseException], None]
+    ) -> bool:
+        """Hands one message over, if there is nothing to wait for but its commit, and tells of that; else False."""
+        if self._hf._awaited_around_enqueue or not self._hf._book.knows(queue):
+            return False
+        new = self._hf._draft(self._hf._book.channel(queue), [body], options)
+        self._inserts.put(new, lambda got: tell(got if isinstance(got, BaseException) else receipts(new, got)[0]))
+        return True
 
     async def _within(self, conn: Any, call: Callable[..., Result]) -> Result:
         """Runs a call in the caller's transaction. A connection that is not awaited stays on the caller's thread."""
@@ -280,54 +332,16 @@ class AsyncHoldfast(
         return await self._threads.finish(partial(call, conn=place), place.given_up.set)
 
     async def _settle(self, claims: list[Claim], settlements: list[Settlement]) -> None:
-        if settlements:
-            endings.refuse(endings.note(claims, settlements, await self._settlements.call(settlements)))
+        wanted = endings.open_ones(claims, settlements)
+        held = await self._settlements.call(wanted) if wanted else []
+        endings.refuse(endings.note(claims, settlements, endings.answers(claims, held)))
 
 
-class AsyncGather(Generic[Item, Answer]):
-    """Hands the calls that are awaited at the same time to a `Gather` together."""
-
-    def __init__(self, gather: Gather[Item, Answer], threads: Threads) -> None:
-        self._gather = gather
-        self._threads = threads
-        self._waiting: list[tuple[Sequence[Item], asyncio.Future[list[Answer]]]] = []
-        self._handing_over: asyncio.Task[None] | None = None
-
-    async def call(self, items: Sequence[Item]) -> list[Answer]:
-        """The answers for these items, once they are committed."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[list[Answer]] = loop.create_future()
-        self._waiting.append((items, answer))
-        if self._handing_over is None:
-            self._handing_over = loop.create_task(self._hand_over())
-        return await answer
-
-    async def _hand_over(self) -> None:
-        try:
-            while self._waiting:
-                calls, self._waiting = self._waiting, []
-                for answer, outcome in await self._outcomes(calls):
-                    _tell(answer, outcome)
-        finally:
-            self._handing_over = None
-
-    async def _outcomes(
-        self, calls: list[tuple[Sequence[Item], asyncio.Future[list[Answer]]]]
-    ) -> list[tuple[asyncio.Future[list[Answer]], list[Answer] | BaseException]]:
-        try:
-            outcomes = await self._threads.work(partial(self._gather.call_each, [items for items, _ in calls]))
-        except Exception as problem:
-            return [(answer, problem) for _, answer in calls]
-        return [(answer, outcome) for (_, answer), outcome in zip(calls, outcomes, strict=True)]
-
-
-def _tell(answer: asyncio.Future[list[Answer]], outcome: list[Answer] | BaseException) -> None:
-    if answer.cancelled():
-        return
-    if isinstance(outcome, BaseException):
-        answer.set_exception(outcome)
-    else:
-        answer.set_result(outcome)
+def awaited(hf: Holdfast) -> AsyncHoldfast:
+    """The same client for asyncio: one store, one set of consumers, message types and functions around."""
+    client = AsyncHoldfast.__new__(AsyncHoldfast)
+    client._adopt(hf, Threads())
+    return client
 
 
 def _plain(claims: AsyncClaims) -> list[Claim]:

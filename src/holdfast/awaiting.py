@@ -178,6 +178,10 @@ class AsyncOperating(AsyncEscalating):
         call = self._hf.dead_letters
         return await self._run(call, queue, n=n, after=after, error=error, key=key, since=since, before=before)
 
+    async def find_dead_letter(self, dead_id: str) -> DeadLetterRecord | None:
+        """The dead letter of this id; None if there is none."""
+        return await self._run(self._hf.find_dead_letter, dead_id)
+
     async def count_dead_letters(
         self,
         queue: str | None = None,
@@ -226,6 +230,10 @@ class AsyncOperating(AsyncEscalating):
         """Removes every chosen dead letter for good; how many."""
         call = self._hf.delete_dead_letters
         return await self._run(call, queue, error=error, key=key, since=since, before=before, progress=progress)
+
+    async def delete_dead_letter(self, dead_id: str) -> bool:
+        """Removes one dead letter for good; False if there is none of this id."""
+        return await self._run(self._hf.delete_dead_letter, dead_id)
 
     async def sweep(self, queue: str) -> int:
         """Takes back leases that ended in silence, and more. See `Holdfast.sweep`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Unpack
 
 from holdfast.consuming import GRACE, Consuming
@@ -25,6 +26,17 @@ class AsyncConsuming:
         """Makes a function the handler of these queues' messages. See `Holdfast.consumer`."""
         return self._hf.consumer(*queues, **options)
 
+    def subscriber(
+        self,
+        *patterns: str,
+        group: str,
+        topic: str | None = None,
+        start: str | float | datetime = "latest",
+        **options: Unpack[ConsumerOptions],
+    ) -> Callable[[Handler], Consumer]:
+        """Makes a function the handler of what a group of a topic gets. See `Holdfast.subscriber`."""
+        return self._hf.subscriber(*patterns, group=group, topic=topic, start=start, **options)
+
     def pool(self, consumer: Consumer | str, **options: Unpack[PoolOptions]) -> Pool:
         """Runs several of a consumer, as many as its queues need. See `Holdfast.pool`."""
         return self._hf.pool(consumer, **options)
@@ -41,13 +53,14 @@ class AsyncConsuming:
         """Works until SIGTERM, Ctrl-C or `stop()`. See `Holdfast.run`."""
         from holdfast.runtime.signals import Signals
 
-        async with self.running(*consumers, grace=grace) as running:
-            with Signals(running.runner.on_signal):
+        running = self.running(*consumers, grace=grace)
+        with Signals(running.prepare().on_signal):  # From before the first handler runs.
+            async with running:
                 await running.wait()
 
     def running(self, *consumers: Consumer | str, grace: Duration = GRACE) -> AsyncRunning:
         """Works until the end of an `async with` block. See `Holdfast.running`."""
-        return AsyncRunning(self._hf, self._hf._chosen(consumers), seconds(grace, "grace"))
+        return AsyncRunning(self._hf, self._hf._to_run(consumers), seconds(grace, "grace"))
 
     def stop(self) -> None:
         """Makes `run` stop."""
@@ -57,25 +70,30 @@ class AsyncConsuming:
 class AsyncRunning:
     """Consumers at work on the loop that entered it. Handlers that run when it is left have the grace to finish."""
 
-    runner: Runner
-
     def __init__(self, hf: Consuming, consumers: list[Consumer], grace: float) -> None:
         self._hf = hf
         self._consumers = consumers
         self._grace = grace
+        self.runner: Runner | None = None
+
+    def prepare(self) -> Runner:
+        """What runs them, not started yet."""
+        if self.runner is None:
+            from holdfast.runtime.runner import Runner
+
+            loop = asyncio.get_running_loop()
+            self.runner = Runner(self._hf._client(), self._consumers, self._grace, loop=loop)
+        return self.runner
 
     async def wait(self) -> None:
         """Until every consumer has ended."""
-        await asyncio.to_thread(self.runner.wait)
+        await asyncio.to_thread(self.prepare().wait)
 
     async def __aenter__(self) -> AsyncRunning:
-        from holdfast.runtime.runner import Runner
-
-        loop = asyncio.get_running_loop()
-        self.runner = self._hf._runner = Runner(self._hf._client(), self._consumers, self._grace, loop=loop)
-        await asyncio.to_thread(self.runner.start)
+        self._hf._runner = self.prepare()
+        await asyncio.to_thread(self.prepare().start)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._hf._runner = None
-        await asyncio.to_thread(self.runner.stop)
+        await asyncio.to_thread(self.prepare().stop)

@@ -6,13 +6,23 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from msgspec import structs
+
+from holdfast.core.command import command_of
 from holdfast.core.queue import QueueSpec, channel_name
-from holdfast.errors import InvalidInput, SchemaTooNew, StoreError, UnknownQueue
+from holdfast.core.replies import REPLIES, default_spec, is_reply_queue
+from holdfast.core.routing import names_above, topic_name
+from holdfast.core.sqs_names import made_name
+from holdfast.core.topic import GroupSpec, Start, TopicSpec, parts, reader_name
+from holdfast.errors import GroupCanceled, InvalidInput, NotFound, SchemaTooNew, StoreError, UnknownGroup, UnknownQueue
 from holdfast.settings import Settings
 from holdfast.store import forks
-from holdfast.store.api import Channel, Joined, Store
+from holdfast.store.api import Channel, Joined, Store, Topic
 
 Trial = Callable[[Channel], object]
+
+MOST_NAMES = 10_000
+"""Names below topics that are remembered."""
 
 FRESH = 1.0
 """Seconds for which a queue's settings are trusted; a change elsewhere is seen after that."""
@@ -25,6 +35,7 @@ class ChannelBook(forks.Guarded):
         self._store = store
         self._settings = settings
         self._known: dict[str, tuple[float, Channel]] = {}
+        self._topics: dict[str, tuple[float, Topic | str]] = {}
         self._opened = False
         self._opening = threading.Lock()
         forks.guard(self)
@@ -51,8 +62,9 @@ class ChannelBook(forks.Guarded):
         """Creates or changes a queue."""
         if spec.dead_letter == channel_name(name):
             raise InvalidInput(f"the queue {name!r} cannot be its own dead_letter queue: a death would never end")
-        self.open()
-        return self._remember(self._store.channels.declare(self._settings.tenant, name, spec))
+        if is_reply_queue(name):
+            raise InvalidInput(f"{name!r} cannot be declared: queues whose names begin with {REPLIES} are hf.ask's own")
+        return self._declare(name, self._addressed(name, spec))
 
     def channel(self, name: str, trial: Trial | None = None) -> Channel:
         """The queue of this name; one that was never declared comes to life with the defaults, unless strict.
@@ -62,35 +74,138 @@ class ChannelBook(forks.Guarded):
         found = self._known.get(name) if isinstance(name, str) else None
         if found is not None and time.monotonic() < found[0]:
             return found[1]
-        channel_name(name)
+        reader_name(name)
         self.open()
         channel = self._store.channels.find(self._settings.tenant, name)
         if channel is not None:
             return self._remember(channel)
+        self._refuse_unknown_group(name)
         self._try_out(name, trial)
-        return self.declare(name, QueueSpec())
+        return self._declare(name, self._default_spec(name))
 
     def channels(self, names: Sequence[str]) -> list[Channel]:
         """The queues of these names; if one cannot be a name, none comes to life."""
         for name in names:
             if not self.knows(name):
-                channel_name(name)
+                reader_name(name)
         return [self.channel(name) for name in names]
 
     def channel_within(self, joined: Joined, name: str, trial: Trial | None = None) -> Channel:
         """The same, seen from a caller's transaction: one that it brings to life is gone if it is rolled back."""
-        if self.knows(channel_name(name)):
+        if self.knows(reader_name(name)):
             return self._known[name][1]
+        self._refuse_unknown_group(name)
         found = joined.find(self._settings.tenant, name)
         if found is None:
             self._try_out(name, trial)
-        return found or joined.declare(self._settings.tenant, name, QueueSpec())
+        return found or joined.declare(self._settings.tenant, name, self._default_spec(name))
+
+    def _default_spec(self, name: str) -> QueueSpec:
+        """What a queue is like that nobody has declared. Holdfast's own are the database's to deliver."""
+        spec = default_spec(name)
+        if is_reply_queue(name) or self._settings.delivery == "database":
+            return spec
+        return self._addressed(name, structs.replace(spec, delivery=self._settings.delivery))
+
+    def _addressed(self, name: str, spec: QueueSpec) -> QueueSpec:
+        """The name of its SQS queue is part of a queue's settings, so that everyone uses the same."""
+        if spec.delivery == "database" or spec.sqs_queue is not None:
+            return spec
+        return structs.replace(spec, sqs_queue=made_name(self._settings.sqs_prefix, self._settings.tenant, name))
+
+    def _declare(self, name: str, spec: QueueSpec) -> Channel:
+        self.open()
+        return self._remember(self._store.channels.declare(self._settings.tenant, name, spec))
+
+    def readers(self) -> list[Channel]:
+        """Every queue and every group of this tenant. One that ends while we look is left out."""
+        self.open()
+        tenant, channels = self._settings.tenant, self._store.channels
+        found = (channels.find(tenant, name) for name in channels.readers(tenant))
+        return [self._remember(channel) for channel in found if channel is not None]
+
+    # --- topics -------------------------------------------------------------------------------------------------------
+
+    def declare_topic(self, name: str, spec: TopicSpec) -> Topic:
+        """Creates or changes a topic."""
+        self.open()
+        topic = self._store.topics.declare(self._settings.tenant, topic_name(name), spec)
+        self._topics.clear()
+        return topic
+
+    def declare_owning(self, name: str, spec: QueueSpec) -> Channel:
+        """Creates or changes a queue that owns all names below."""
+        self.open()
+        channel = self._store.topics.declare_queue(self._settings.tenant, topic_name(name), spec)
+        self._topics.clear()
+        return self._remember(channel)
+
+    def topic(self, name: str) -> Topic:
+        """The topic that this is the name of."""
+        found = self.destination(name)
+        if not isinstance(found, Topic) or found.name != name:
+            raise NotFound(f"there is no topic {name!r}: declare it with hf.topic({name!r})")
+        return found
+
+    def destination(self, name: str) -> Topic | str:
+        """Where something goes that is published under this name: to its topic, or to the queue of a name."""
+        found = self.known_destination(name)
+        if found is not None:
+            return found
+        self.open()
+        names = [*names_above(topic_name(name)), name]
+        owner = self._store.topics.find(self._settings.tenant, names)
+        if owner is None:
+            return name
+        if len(self._topics) >= MOST_NAMES:
+            self._topics.clear()
+        self._topics[name] = (time.monotonic() + FRESH, owner if isinstance(owner, Topic) else owner.name)
+        return self._topics[name][1]
+
+    def known_destination(self, name: str) -> Topic | str | None:
+        """The same, if it is known without a look at the database."""
+        found = self._topics.get(name) if isinstance(name, str) else None
+        if found is not None and time.monotonic() < found[0]:
+            return found[1]
+        return name if self.knows(name) else None
+
+    def subscribe(self, topic: Topic, group: str, spec: GroupSpec, start: Start) -> Channel:
+        """A new group, or an old one with new settings."""
+        return self._remember(self._store.topics.subscribe(topic, group, spec, start))
+
+    def unsubscribe(self, name: str, actor: str) -> bool:
+        """Ends a group, or removes one that was canceled; False if there is none of this address."""
+        self.open()
+        self._known.pop(name, None)
+        return self._store.topics.unsubscribe(self._settings.tenant, name, actor)
+
+    def cancel_group(self, name: str, actor: str) -> bool:
+        """Ends a group whose name is not free then; False if there is none of this address that goes on."""
+        self.open()
+        self._known.pop(name, None)
+        channel = self._store.channels.find(self._settings.tenant, name)
+        return channel is not None and self._store.places.cancel(channel, actor)
+
+    def has_ended(self, name: str) -> bool:
+        """Whether there is a queue or a group of this name no more. Asks the database."""
+        self._known.pop(name, None)
+        return self._store.channels.find(self._settings.tenant, name) is None
+
+    def _refuse_unknown_group(self, name: str) -> None:
+        found = parts(name)
+        if found is None:
+            return
+        if self._store.topics.is_canceled(self._settings.tenant, name):
+            raise GroupCanceled(f"the group {name!r} was canceled, which is final; hf.unsubscribe{found!r} removes it")
+        topic, group = found
+        raise UnknownGroup(f"nobody has subscribed to {topic!r} as {group!r}: hf.subscribe({topic!r}, {group!r})")
 
     def _try_out(self, name: str, trial: Trial | None) -> None:
-        if self._settings.strict:
+        is_ours = is_reply_queue(name) or command_of(name) is not None  # An answer that comes too late is no mistake.
+        if self._settings.strict and not is_ours:
             raise _undeclared(name)
         if trial is not None:
-            trial(Channel(0, 0, self._settings.tenant, name, QueueSpec()))
+            trial(Channel(0, 0, self._settings.tenant, name, self._default_spec(name)))
 
     def _remember(self, channel: Channel) -> Channel:
         self._known[channel.name] = (time.monotonic() + FRESH, channel)

@@ -7,10 +7,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
+from msgspec.structs import replace
+
 from holdfast import endings, limits
 from holdfast.claims import Claim
 from holdfast.core.settlement import Settlement
 from holdfast.endings import NOTHING, Finished
+from holdfast.errors import HoldfastError, UnknownGroup
+from holdfast.groups import out_of_range
 from holdfast.message_types import MessageTypes
 from holdfast.presence import Presence
 from holdfast.store.api import Bell, Channel, ClaimRequest
@@ -22,6 +26,9 @@ LONGEST_NAP = 5.0
 """A waiting claim looks at least this often, whether or not it was woken."""
 
 SHORTEST_NAP = 0.002
+
+SQS_NAP, SHORTEST_SQS_NAP = 1.0, 0.05
+"""The same where SQS delivers, which rings no bell, and may have what is due."""
 
 ALONE_EVERY = 4
 """One claim in so many begins with a message whose last holder went silent, whatever else is more urgent."""
@@ -90,10 +97,15 @@ class Claiming:
     def nap(self, request: ClaimRequest, bell: Bell, longest: float, *also: int) -> bool:
         """Sleeps until someone rings for these queues (or `also` for these numbers), or something is due there."""
         self.sweep([one for one in request.channels if self._presence.is_due(one.id)], request.worker)
-        due = self._store.reads.next_due(request.channels)
+        own = [one for one in request.channels if one.spec.has_lanes or request.courier is None]
+        due = self._store.reads.next_due(own)
         if due is not None and due <= 0:
-            self.sweep(request.channels, request.worker)
-        numbers = [*(channel.id for channel in request.channels), *also]
+            self.sweep(own, request.worker)
+        if any(not one.spec.has_lanes for one in own):
+            longest = min(longest, SQS_NAP)
+            due = None if due is None else max(due, SHORTEST_SQS_NAP)
+        sources = [channel.source for channel in request.channels if channel.source is not None]
+        numbers = [*(channel.id for channel in request.channels), *sources, *also]
         return bell.wait(numbers, longest if due is None else min(longest, max(due, SHORTEST_NAP)))
 
     def sweep(self, channels: Sequence[Channel], worker: str) -> None:
@@ -101,14 +113,17 @@ class Claiming:
         for channel in channels:
             self._swept[channel.id] = time.monotonic() + self._settings.sweep_every
             seen, deadline = self._presence.note(channel.id, worker), time.monotonic() + LONGEST_SWEEP
-            while self._store.messages.sweep(channel, limits.SWEEP_LIMIT, seen) >= limits.SWEEP_LIMIT:
+            while self._client.messages.sweep(channel, limits.SWEEP_LIMIT, seen) >= limits.SWEEP_LIMIT:
                 seen = None
                 if time.monotonic() > deadline:
                     break
 
     def _grasp(self, request: ClaimRequest, finished: Finished, lost: list[Claim] | None) -> list[Claim]:
         request.kind = Claim
-        claimed = self._store.messages.claim(request)
+        claimed = self._client.messages.claim(request)
+        refusal = None if claimed.grants else self._wake(claimed.silent)
+        if claimed.silent and not claimed.grants and refusal is None:
+            claimed.grants = self._client.messages.claim(replace(request, ack=(), done=())).grants
         claims = cast("list[Claim]", claimed.grants)
         for claim in claims:
             claim._client = self._client
@@ -117,11 +132,23 @@ class Claiming:
         gone += endings.note_runs(finished.runs, claimed.lost)
         if lost is not None:
             lost += gone
+        if refusal is not None:
+            raise refusal
+        if lost is not None:
             return claims
         if gone and claims:
             self._settle(endings.released(claims))
         endings.refuse(gone)
         return claims
+
+    def _wake(self, silent: Sequence[Channel]) -> HoldfastError | None:
+        """Who claims is alive. What a group says that has lost something while it was dead, until someone decides; or
+        that nobody wakes any more."""
+        try:
+            lost = {channel.name: self._client._beat(channel) for channel in silent}
+        except UnknownGroup as problem:
+            return problem
+        return next((out_of_range(name, missing) for name, missing in lost.items() if missing), None)
 
     def _take_back_what_is_due(self, request: ClaimRequest) -> bool:
         """Nothing to claim, but a lease may have just run out: whether it is worth another look."""

@@ -8,34 +8,45 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Unpack
 
+from msgspec.structs import replace
+
 from holdfast import endings
+from holdfast.asking import Asking
 from holdfast.bells import Bells
 from holdfast.channels import ChannelBook
 from holdfast.claiming import Claiming
 from holdfast.claims import Claim, Claims, as_list
+from holdfast.commands import Commanding
 from holdfast.commitments import Committing
 from holdfast.consuming import Consuming
 from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration, seconds
 from holdfast.core.message import Duplicate, NewMessage
-from holdfast.core.queue import QueueSettings, queue_spec
+from holdfast.core.queue import QueueSettings, channel_name, queue_spec
 from holdfast.core.settlement import Settlement
+from holdfast.core.sqs_names import PREFIX
+from holdfast.core.topic import address, group_name
 from holdfast.crew import Crewing
+from holdfast.delivery.messages import DeliveredMessages
+from holdfast.desk import Desk
 from holdfast.drafting import Key, Options, draft, listed
-from holdfast.errors import InvalidInput
+from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.gather import Gather
 from holdfast.joining import driver_connection
 from holdfast.limits import checked_count, checked_term
 from holdfast.message_types import MessageTypes
 from holdfast.operating import Operating
-from holdfast.outgoing import Outgoing, Sending, put_through
+from holdfast.outgoing import Outgoing, put_through
+from holdfast.publishing import Publishing
 from holdfast.receipts import Receipt, one_for_each, receipts
+from holdfast.seeking import Seeking
 from holdfast.settings import Settings
-from holdfast.store.api import Channel, ClaimRequest, Store
+from holdfast.store.api import Channel, ClaimRequest, Joined, Store
 from holdfast.store.opening import open_store
+from holdfast.store.saga_api import NewSaga
 
 
-class Holdfast(Operating, Consuming, Crewing, Committing, Sending):
+class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, Asking, Commanding):
     """Reliable queues in the database you already have.
 
     >>> hf = Holdfast("sqlite:///work.db")
@@ -59,19 +70,37 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Sending):
         sweep_every: float = 1.0,
         clock: Callable[[], int] | None = None,
         actor: str | None = None,
+        delivery: str = "database",
+        sqs_prefix: str = PREFIX,
+        sqs_create: bool = False,
+    ) -> None:
+        given = (url, tenant, strict, worker, migrate, patience, sweep_every, clock, actor)
+        settings = Settings(*given, delivery, sqs_prefix, sqs_create)
+        self._assemble(settings, open_store(settings))
+
+    def _assemble(
+        self,
+        settings: Settings,
+        store: Store,
+        book: ChannelBook | None = None,
+        messages: DeliveredMessages | None = None,
     ) -> None:
         Operating.__init__(self)
         Consuming.__init__(self)
-        Sending.__init__(self)
-        self.settings = Settings(url, tenant, strict, worker, migrate, patience, sweep_every, clock, actor)
-        self.store: Store = open_store(self.settings)
-        self._book = ChannelBook(self.store, self.settings)
-        self._inserts: Gather[NewMessage, Duplicate | None] = Gather(self.store.messages.insert)
-        self._settlements: Gather[Settlement, bool] = Gather(self.store.messages.settle)
+        Publishing.__init__(self)
+        Commanding.__init__(self)
+        self.settings = settings
+        self.store = store
+        self._book = ChannelBook(store, settings) if book is None else book
+        self.messages = messages or DeliveredMessages(store, settings, self._listeners, lambda: self.worker)
+        self._inserts: Gather[NewMessage, Duplicate | None] = Gather(self.messages.insert)
+        self._settlements: Gather[Settlement, bool] = Gather(self.messages.settle)
+        self._starts: Gather[NewSaga, HoldfastError | None] = Gather(self.store.sagas.start)
         self._bells = Bells(self.store.wakeup)
         self._worker: tuple[int, str] = (0, "")
         self._types = MessageTypes()
         self._claiming = Claiming(self, self._types, self._settlements.call)
+        self._desk = Desk(self)
 
     # --- queues -------------------------------------------------------------------------------------------------------
 
@@ -101,6 +130,7 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Sending):
         >>> hf.queue("emails", lease="2m", max_attempts=3, backoff=[60, 300], owner="mailer")
         """
         reader = self._types.reader(message_type)
+        settings.setdefault("delivery", self.settings.delivery)
         self._book.declare(name, queue_spec(settings))
         self._types.set(name, reader)
 
@@ -166,10 +196,17 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Sending):
     # --- out ----------------------------------------------------------------------------------------------------------
 
     def claim(
-        self, *queues: str, n: int = 1, lease: Duration | None = None, wait: Duration = 0, ack: Claims = ()
+        self,
+        *queues: str,
+        group: str | None = None,
+        n: int = 1,
+        lease: Duration | None = None,
+        wait: Duration = 0,
+        ack: Claims = (),
     ) -> list[Claim]:
         """Takes up to `n` messages, looking at the queues in the order given. Waits up to `wait` for the first one.
 
+        With `group`, they are topics, and this is a member of that group of each.
         `ack` settles earlier claims on the same trip to the database, which saves a commit per round; if one of them
         was lost, `LeaseLost` is raised and what was claimed is handed back.
         """
@@ -180,7 +217,8 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Sending):
         term = None if lease is None else checked_term(lease, "lease")
         finished = endings.finished(as_list(ack))
         acks = endings.acked(finished.claims)
-        request = ClaimRequest(self._book.channels(queues), n, self.worker, term, acks, finished.leases)
+        readers = queues if group is None else [address(topic, group_name(group)) for topic in queues]
+        request = ClaimRequest(self._book.channels(readers), n, self.worker, term, acks, finished.leases)
         self._claiming.begin(request)
         self._escalate_now_and_then()
         claims = self._claiming.look(request, finished)
@@ -233,10 +271,24 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Sending):
         held = as_list(claims)
         if held:
             term = max(claim.channel.spec.lease for claim in held) if duration is None else duration
-            ends = self.store.messages.extend(endings.acked(held), checked_term(term, "duration"))
+            ends = self.messages.extend(endings.acked(held), checked_term(term, "duration"))
             endings.refuse(endings.renew(held, ends))
 
     # --- operating ----------------------------------------------------------------------------------------------------
+
+    def acting_as(self, actor: str | None = None, *, tenant: str | None = None) -> Holdfast:
+        """A client over the same connections that acts in another person's name, which then stands in the audit, or for
+        another tenant. It costs nothing; consumers, callbacks and message types are not its own, and closing either
+        closes the connections of both.
+
+        >>> hf.acting_as("anna").pause("emails")
+        """
+        named = {"actor": actor, "tenant": tenant}
+        settings = replace(self.settings, **{name: value for name, value in named.items() if value is not None})
+        other = Holdfast.__new__(Holdfast)
+        book = self._book if settings.tenant == self.settings.tenant else None
+        other._assemble(settings, self.store, book, self.messages)
+        return other
 
     def close(self) -> None:
         """Closes every connection. The client may be used again; it then reopens them."""
@@ -266,9 +318,13 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Sending):
             return put_through(self._around_enqueue, partial(self._insert, conn=conn), outgoing)
         return self._insert(queue, bodies, options, conn)
 
-    def _insert(self, queue: str, bodies: Iterable[Any], options: Options, conn: Any) -> list[Receipt]:
-        bodies = listed(bodies) if not self._book.knows(queue) else bodies
-        trial = partial(self._draft, bodies=bodies, options=options)
+    def _insert(
+        self, queue: str, bodies: Iterable[Any], options: Options, conn: Any, topic: str | None = None
+    ) -> list[Receipt]:
+        if not self._book.knows(queue):
+            channel_name(queue)
+            bodies = listed(bodies)
+        trial = partial(self._draft, bodies=bodies, options=options, topic=topic)
         if conn is None:
             new = trial(self._book.channel(queue, trial))
             return receipts(new, self._inserts.call(new)) if new else []
@@ -276,16 +332,26 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Sending):
         new = trial(self._book.channel_within(joined, queue, trial))
         return receipts(new, joined.insert(new)) if new else []
 
-    def _drafted(self, queue: str, bodies: list[Any], options: Options) -> list[NewMessage]:
-        """Messages that are stored later, with something else."""
+    def _drafted(
+        self, queue: str, bodies: list[Any], options: Options, joined: Joined | None = None
+    ) -> list[NewMessage]:
+        """Messages that are stored later, with something else; seen from its transaction if that is open already."""
+        channel_name(queue)
         trial = partial(self._draft, bodies=bodies, options=options)
-        return trial(self._book.channel(queue, trial))
+        if joined is None:
+            return trial(self._book.channel(queue, trial))
+        return trial(self._book.channel_within(joined, queue, trial))
 
-    def _draft(self, channel: Channel, bodies: Iterable[Any], options: Options) -> list[NewMessage]:
-        new = draft(channel, bodies, *options)
+    def _draft(
+        self, channel: Channel, bodies: Iterable[Any], options: Options, topic: str | None = None
+    ) -> list[NewMessage]:
+        if channel.source is not None:
+            raise InvalidInput(f"{channel.name!r} is a group, which gets what is published to its topic: hf.publish(…)")
+        new = partial(draft, topic=topic)(channel, bodies, *options)
         self._types.check(channel.name, new)
         return new
 
     def _settle(self, claims: list[Claim], settlements: list[Settlement]) -> None:
-        if settlements:
-            endings.refuse(endings.note(claims, settlements, self._settlements.call(settlements)))
+        wanted = endings.open_ones(claims, settlements)
+        held = self._settlements.call(wanted) if wanted else []
+        endings.refuse(endings.note(claims, settlements, endings.answers(claims, held)))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Unpack
 
+from holdfast.core import routing
 from holdfast.core.duration import Duration, seconds
+from holdfast.core.topic import Subscription, address, group_name, start_of
 from holdfast.errors import InvalidInput, shown
 from holdfast.events import Happened, Listeners, RuntimeEvent
 
@@ -55,6 +58,34 @@ class Consuming:
 
         return decorate
 
+    def subscriber(
+        self,
+        *patterns: str,
+        group: str,
+        topic: str | None = None,
+        start: str | float | datetime = "latest",
+        **options: Unpack[ConsumerOptions],
+    ) -> Callable[[Handler], Consumer]:
+        """Makes a function the handler of what a group of a topic gets; everything else is as with `consumer`.
+
+        The group is subscribed with these patterns when it first runs, and begins at `start`; the settings of one that
+        is there already stay as they are. The topic is the first segment of the patterns, unless it is given.
+
+        >>> hf.topic("orders")
+        >>> @hf.subscriber("orders.*.created", group="email")
+        ... def confirm(message):
+        ...     print(message.topic, message.body)
+        """
+        owner = routing.topic_name(topic, "topic") if topic is not None else routing.first_segment(patterns)
+        wanted, begin = routing.patterns_of(owner, patterns or None), start_of(start)
+
+        def decorate(handler: Handler) -> Consumer:
+            consumer = self.consumer(address(owner, group_name(group)), **options)(handler)
+            consumer.subscription = Subscription(owner, group, wanted, begin)
+            return consumer
+
+        return decorate
+
     def pool(self, consumer: Consumer | str, **options: Unpack[PoolOptions]) -> Pool:
         """Runs several of a consumer, as many as its queues need: `min` to `max`, over all processes and machines.
 
@@ -78,7 +109,7 @@ class Consuming:
         return pool
 
     def run(self, *consumers: Consumer | str, grace: Duration = GRACE) -> None:
-        """Works until SIGTERM, Ctrl-C or `stop()`: all declared consumers, or those given.
+        """Works until SIGTERM, Ctrl-C or `stop()`: all declared consumers, and commands for sagas; or those given.
 
         Then nothing new is claimed, what was not begun is handed back, and handlers have `grace` to finish; a second
         signal stops at once. Returns earlier if all consumers end by themselves (`empty="terminate"`).
@@ -98,7 +129,7 @@ class Consuming:
         """
         from holdfast.runtime.runner import Runner
 
-        return Runner(self._client(), self._chosen(consumers), seconds(grace, "grace"))
+        return Runner(self._client(), self._to_run(consumers), seconds(grace, "grace"))
 
     def stop(self) -> None:
         """Makes `run` stop, from another thread or from a handler."""
@@ -138,6 +169,13 @@ class Consuming:
 
     def _client(self) -> Holdfast:
         return self  # type: ignore[return-value]
+
+    def _to_run(self, consumers: Sequence[Consumer | str]) -> list[Consumer]:
+        """Those given; or all that are declared, and with them whatever runs our commands for the steps of sagas."""
+        from holdfast.runtime.commands import step_consumers
+
+        beside = [] if consumers or not self._client()._declared else step_consumers(self._client())
+        return [*self._chosen(consumers), *beside] if self._consumers or not beside else beside
 
     def _chosen(self, consumers: Sequence[Consumer | str]) -> list[Consumer]:
         from holdfast.runtime.consumer import Consumer

@@ -7,6 +7,7 @@ from holdfast.channels import ChannelBook
 from holdfast.core import crew
 from holdfast.core.crew import Attachment, ConsumerStatus, checked_empty, checked_share, checked_weight
 from holdfast.core.queue import channel_name
+from holdfast.core.topic import reader_name
 from holdfast.settings import Settings
 from holdfast.store.api import Store
 
@@ -38,7 +39,7 @@ class Crewing:
         """
         channel_name(consumer, "consumer")
         weight, empty = checked_weight(weight), checked_empty(empty)
-        self._book.channel(channel_name(queue, "queue"))
+        self._book.channel(reader_name(queue, "queue"))
         self.store.crew.attach(self.settings.tenant, consumer, queue, weight, empty)
 
     def detach(self, consumer: str, queue: str) -> None:
@@ -47,7 +48,7 @@ class Crewing:
         What it has in hand it finishes.
         """
         channel_name(consumer, "consumer")
-        channel_name(queue, "queue")
+        reader_name(queue, "queue")
         self._book.open()
         self.store.crew.detach(self.settings.tenant, consumer, queue)
 

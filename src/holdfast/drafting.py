@@ -13,7 +13,7 @@ from holdfast.core.commitments import read_commitments
 from holdfast.core.duration import Duration, micros
 from holdfast.core.effort import BUDGET_HEADER
 from holdfast.core.lifecycle import must_be_alone
-from holdfast.core.message import NewMessage, Once, encode_json, plain_text
+from holdfast.core.message import DeliveryKey, NewMessage, Once, encode_json, plain_text
 from holdfast.core.queue import amount
 from holdfast.errors import InvalidInput, TooLarge, shown
 from holdfast.store.api import Channel
@@ -37,8 +37,13 @@ def draft(
     idempotency_key: Key,
     budget: float | None = None,
     commitments: Sequence[Any] | None = None,
+    topic: str | None = None,
+    for_groups: bool = False,
 ) -> list[NewMessage]:
-    """New messages for a queue. A plain one goes to a lane: due at once, and no order or limit of its key to keep."""
+    """New messages for a channel. A plain one goes to a lane: due at once, and no order or limit of its key to keep.
+
+    What is published `for_groups` is plain, whatever they make of it. `topic` is the name that it is published under.
+    """
     lane = priorities.lane(channel.id, priorities.priority(priority))
     wait = micros(delay, "delay")
     headers = _complete(headers, budget, commitments)
@@ -46,17 +51,13 @@ def draft(
     correlation_id = plain_text(correlation_id, "correlation_id")
     reply_to = plain_text(reply_to, "reply_to")
     life = None if ttl is None else _life(micros(ttl, "ttl"), wait)
-    plain, alone = wait == 0 and life is None and not channel.spec.ordered, must_be_alone(channel.spec, 0)
+    plain = for_groups or (wait == 0 and life is None and channel.spec.has_lanes and not channel.spec.ordered)
+    alone = must_be_alone(channel.spec, 0)
     by_key = channel.spec.limited_by_key
-    keys: Iterable[str | None] = repeat(None)
     if callable(key) or idempotency_key is not None or not isinstance(bodies, Iterable):
         bodies = listed(bodies)
-    if callable(key):
-        keys = [plain_text(key(body), "key") for body in bodies]
-    elif key is not None:
-        keys = repeat(plain_text(key, "key"))
     order_key, limited = channel.spec.order_key, channel.spec.max_depth is not None
-    content = zip(bodies, keys, strict=False)
+    content = zip(bodies, _keys(key, bodies), strict=False)
     new = [
         NewMessage(
             new_id(),
@@ -67,6 +68,7 @@ def draft(
             own,
             correlation_id,
             reply_to,
+            topic,
             life,
             plain and (own is None or not by_key),
             order_key(own),
@@ -82,8 +84,15 @@ def draft(
     return new
 
 
+def _keys(key: Key, bodies: Iterable[Any]) -> Iterable[str | None]:
+    """One for each body, or the same for all."""
+    if callable(key):
+        return [plain_text(key(body), "key") for body in bodies]
+    return repeat(plain_text(key, "key"))
+
+
 def _refuse_large(channel: Channel, new: list[NewMessage], headers: int) -> None:
-    largest = max((len(message.body) for message in new), default=0) + headers
+    largest = max([len(message.body) for message in new], default=0) + headers
     if largest > channel.spec.max_size and new:
         raise TooLarge(
             f"a message of {largest} bytes (body and headers as JSON) is more than the {channel.spec.max_size} that "
@@ -105,7 +114,8 @@ def _make_unique(channel: Channel, new: list[NewMessage], bodies: Iterable[Any],
     for message, body in zip(new, bodies, strict=True):
         own = plain_text(key(body) if callable(key) else key, "idempotency_key")
         if own is not None:
-            message.once = Once(own, blake2b(message.body, digest_size=16).digest(), window)
+            seen = b"" if isinstance(own, DeliveryKey) else message.body
+            message.once = Once(str.__str__(own), blake2b(seen, digest_size=16).digest(), window)
 
 
 def _life(life: int, wait: int) -> int:

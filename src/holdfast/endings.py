@@ -73,6 +73,17 @@ def note(claims: Sequence[Claim], settlements: Sequence[Settlement], applied: Se
     return lost
 
 
+def open_ones(claims: Sequence[Claim], settlements: Sequence[Settlement]) -> list[Settlement]:
+    """Those that can still end a claim: of one that is known to have ended, the database need not be asked."""
+    return [settlement for claim, settlement in zip(claims, settlements, strict=True) if claim.ended is None]
+
+
+def answers(claims: Sequence[Claim], held: Sequence[bool]) -> list[bool]:
+    """What the database said about the open ones; the others have lost."""
+    said = iter(held)
+    return [claim.ended is None and next(said) for claim in claims]
+
+
 class Finished(msgspec.Struct):
     """Claims whose work is done: one by one, and whole runs."""
 

@@ -7,11 +7,20 @@ HoldfastError
 ├── QueueFull             the queue has as many messages waiting as it may have; nothing was stored
 ├── IdempotencyConflict   the key was used before for another body; nothing was stored
 ├── UnknownQueue          strict mode: the queue was never declared
+├── UnknownCommand        no command has this name
+├── UnknownGroup          nobody has subscribed under this name
+│   └── GroupCanceled     it was canceled, which is final
+├── NoSubscribers         the topic wants a subscriber before it takes anything; nothing was stored
+├── CursorOutOfRange      retention took messages from a group while it was dead; someone has to decide
 ├── LeaseLost             the claim is no longer yours; nothing was changed
+├── DeliveryFailed        SQS refused or is out of reach; the messages are safe in the database
 ├── NotFound              no dead letter with this id, no schedule of this name
 ├── AlreadyReplayed       this dead letter has had its one replay
 ├── ProgramFailed         a program that was run for a message did not do its work
+├── NoAnswer              nobody answered in time what was asked (also a TimeoutError)
+├── RequestDied           what was asked became a dead letter
 ├── PreflightFailed       what has to be there before the first claim is not
+├── ExpressionTooCostly   an expression of a spec would take too many steps, or make too much, for this message
 ├── IllegalMove           a message cannot go from this state to that one (a bug in Holdfast)
 └── StoreError            the database refused or is out of reach
     ├── Unavailable       it did not come back within the client's patience
@@ -69,8 +78,32 @@ class UnknownQueue(HoldfastError):
     """The queue was never declared, and this client is strict: declare it first with hf.queue(name)."""
 
 
+class UnknownCommand(HoldfastError):
+    """No command has this name."""
+
+
+class UnknownGroup(HoldfastError):
+    """Nobody has subscribed under this name."""
+
+
+class GroupCanceled(UnknownGroup):
+    """The group was canceled, which is final: remove it with hf.unsubscribe(), or subscribe under another name."""
+
+
+class NoSubscribers(HoldfastError):
+    """Nobody has subscribed to this topic, and it refuses what nobody would get."""
+
+
+class CursorOutOfRange(HoldfastError):
+    """Messages that a group has not claimed were removed by the topic's retention while it was dead."""
+
+
 class LeaseLost(HoldfastError):
     """The lease is over and the message belongs to someone else, or is finished; nothing was changed."""
+
+
+class DeliveryFailed(HoldfastError):
+    """SQS refused, or is out of reach. The messages are safe in the database, and delivered when it is back."""
 
 
 class NotFound(HoldfastError):
@@ -85,8 +118,20 @@ class ProgramFailed(HoldfastError):
     """A program that was run for a message did not do its work."""
 
 
+class NoAnswer(HoldfastError, TimeoutError):
+    """Nobody has answered in time."""
+
+
+class RequestDied(HoldfastError):
+    """What was asked is a dead letter; nobody will answer it."""
+
+
 class PreflightFailed(HoldfastError):
     """What a consumer needs is not there; it claims nothing."""
+
+
+class ExpressionTooCostly(HoldfastError):
+    """The expression would take too many steps, or make too much, for this message; no retry will change it."""
 
 
 class IllegalMove(HoldfastError):

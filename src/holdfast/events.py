@@ -109,6 +109,43 @@ class PoolGaveUp(RuntimeEvent, frozen=True, kw_only=True):
     error: str
 
 
+class DeadTaskEvent(RuntimeEvent, frozen=True, kw_only=True):
+    """A death in a queue with `dead_events`, told after it is stored. `worker` tells of it, `worker_id` failed."""
+
+    consumer: str = ""
+    queue: str
+    task_id: str
+    worker_id: str
+    attempt_count: int
+    max_attempts: int
+    error: str
+    timestamp: str
+
+
+class GroupEvent(RuntimeEvent, frozen=True, kw_only=True):
+    """Something that happened to a group of a topic. `worker` is the client that found out; there is no consumer."""
+
+    consumer: str = ""
+    topic: str
+    group: str
+
+
+class GroupDied(GroupEvent, frozen=True, kw_only=True):
+    """Nothing was heard of the group for its timeout: nothing is kept for it any more."""
+
+
+class GroupRevived(GroupEvent, frozen=True, kw_only=True):
+    """The group was dead and is alive again. Until someone decides about `missing` messages it claims nothing."""
+
+    missing: int
+
+
+class GroupOutOfRange(GroupEvent, frozen=True, kw_only=True):
+    """The topic's retention removed `lost` messages that the group had not claimed."""
+
+    lost: int
+
+
 Happened = TypeVar("Happened", bound=RuntimeEvent)
 Listener = Callable[[Any], object]
 

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.core.deadletter import Selection
-from holdfast.core.message import plain_text
-from holdfast.core.queue import channel_name
+from holdfast.core.message import MessageId, plain_text
+from holdfast.core.topic import reader_name
 from holdfast.errors import InvalidInput, shown
 from holdfast.store.api import Letters
 
@@ -29,7 +29,7 @@ def selection(
 ) -> Selection:
     """Checks what a user asked for."""
     return Selection(
-        queue=None if queue is None else channel_name(queue, "queue"),
+        queue=None if queue is None else reader_name(queue, "queue"),
         error=plain_text(error, "error"),
         key=plain_text(key, "key"),
         since=moment(since, "since"),
@@ -54,6 +54,12 @@ def record(value: int | None, what: str) -> int | None:
     if value is not None and (type(value) is not int or not 0 <= value < 2**62):
         raise InvalidInput(f"{what} must be the id of a record, as hf.audit() lists them, not {shown(value)}")
     return value
+
+
+def just_before(dead_id: MessageId) -> MessageId | None:
+    """The id before this one. Letters are listed by id: the first one after it is this one, if it is there."""
+    number = int.from_bytes(dead_id)
+    return MessageId((number - 1).to_bytes(16)) if number else None
 
 
 def act_on_many(

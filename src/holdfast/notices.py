@@ -13,6 +13,7 @@ from holdfast.core.duration import Duration
 from holdfast.core.message import id_bytes, id_text, plain_text
 from holdfast.core.notice import Notice, OwnerSpec, owner_spec, reported_error, reported_kind
 from holdfast.core.queue import channel_name
+from holdfast.core.topic import reader_name
 from holdfast.errors import InvalidInput
 from holdfast.limits import checked_count
 from holdfast.settings import Settings
@@ -87,7 +88,7 @@ class Escalating:
         kind, about, error = reported_kind(kind), channel_name(about, "about"), reported_error(error)
         owner = None if owner is None else channel_name(owner, "owner")
         if queue is not None:
-            channel_name(queue, "queue")
+            reader_name(queue, "queue")
             self._book.channel(queue)
         self._book.open()
         return id_text(self.store.notices.post(self.settings.tenant, kind, about, error, owner, queue))
@@ -109,7 +110,7 @@ class Escalating:
         return self.store.notices.find(
             self.settings.tenant,
             plain_text(owner, "owner"),
-            None if queue is None else channel_name(queue, "queue"),
+            None if queue is None else reader_name(queue, "queue"),
             not acknowledged,
             checked_count(n),
             None if after is None else id_bytes(after),

@@ -7,15 +7,18 @@ from typing import Any
 from holdfast import letters, limits
 from holdfast.budgets import Budgeting
 from holdfast.channels import ChannelBook
-from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord
-from holdfast.core.message import Message, MessageStatus, encode_json, id_bytes, plain_text
+from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord, Selection
+from holdfast.core.message import Message, MessageStatus, encode_json, id_bytes, id_text, plain_text
 from holdfast.core.queue import blocked_order_key
 from holdfast.core.search import wanted
 from holdfast.core.stats import Stats
+from holdfast.delivery.messages import DeliveredMessages
+from holdfast.groups import Grouping
 from holdfast.letters import Moment, Progress
 from holdfast.limits import checked_count
 from holdfast.message_types import MessageTypes
 from holdfast.receipts import Receipt
+from holdfast.sagas import Orchestrating
 from holdfast.schedules import Scheduling
 from holdfast.settings import Settings
 from holdfast.store.api import Store
@@ -25,28 +28,32 @@ KEPT: Any = object()
 """A body that stays as it was."""
 
 
-class Operating(Budgeting, Scheduling):
+class Operating(Budgeting, Scheduling, Grouping, Orchestrating):
     """The part of a client that needs no claim."""
 
     settings: Settings
     store: Store
+    messages: DeliveredMessages
     _book: ChannelBook
     _types: MessageTypes
 
     def pause(self, queue: str) -> None:
         """No claim gets anything from this queue any more, anywhere, until `resume`. Enqueueing goes on."""
-        self.store.channels.pause(self._book.channel(queue), True)
+        self.store.channels.pause(self._book.channel(queue), True, self.actor)
 
     def resume(self, queue: str) -> None:
         """Ends a pause; sleeping consumers wake up."""
-        self.store.channels.pause(self._book.channel(queue), False)
+        self.store.channels.pause(self._book.channel(queue), False, self.actor)
 
     def is_paused(self, queue: str) -> bool:
         """Whether the queue is paused."""
         return self.store.channels.is_paused(self._book.channel(queue))
 
     def cancel(self, message_id: str) -> bool:
-        """Ends a message that is pending or being worked on; False if it had ended before (or never was)."""
+        """Ends a message that is pending or being worked on; False if it had ended before (or never was).
+
+        What was published to a topic cannot be taken back.
+        """
         self._book.open()
         return self.store.acts.cancel(self.settings.tenant, id_bytes(message_id))
 
@@ -85,8 +92,11 @@ class Operating(Budgeting, Scheduling):
         return self.store.reads.stats(self._book.channel(queue))
 
     def purge(self, queue: str) -> int:
-        """Removes every pending message of a queue; how many. Claims in progress are left alone."""
-        return self.store.acts.purge(self._book.channel(queue))
+        """Removes every pending message of a queue; how many. Claims in progress are left alone.
+
+        A group passes by what it has not claimed yet; its topic keeps it for the others.
+        """
+        return self.store.acts.purge(self._book.channel(queue), self.actor)
 
     def blocked_keys(self, queue: str, n: int = 100) -> list[BlockedKey]:
         """The keys of an `on_dead="block"` queue that wait for a decision, longest first."""
@@ -118,6 +128,13 @@ class Operating(Budgeting, Scheduling):
         return self.store.letters.find(
             self.settings.tenant, chosen, checked_count(n), None if after is None else id_bytes(after)
         )
+
+    def find_dead_letter(self, dead_id: str) -> DeadLetterRecord | None:
+        """The dead letter of this id; None if there is none."""
+        wanted = id_bytes(dead_id)
+        self._book.open()
+        found = self.store.letters.find(self.settings.tenant, Selection(), 1, letters.just_before(wanted))
+        return found[0] if found and found[0].id == id_text(wanted) else None
 
     def count_dead_letters(
         self,
@@ -176,6 +193,12 @@ class Operating(Budgeting, Scheduling):
             self.store.letters, self.settings.tenant, self.actor, "delete", chosen, None, progress
         )
 
+    def delete_dead_letter(self, dead_id: str) -> bool:
+        """Removes one dead letter for good; False if there is none of this id."""
+        wanted = id_bytes(dead_id)
+        self._book.open()
+        return self.store.letters.delete(self.settings.tenant, self.actor, wanted)
+
     def sweep(self, queue: str) -> int:
         """Takes back leases that ended in silence, ends messages past their time, and removes what was kept long enough
         (history, results, idempotency keys, dead letters); how much it did. One call does a bounded part of it.
@@ -185,18 +208,22 @@ class Operating(Budgeting, Scheduling):
         return self.store.messages.sweep(self._book.channel(queue), limits.SWEEP_LIMIT)
 
     def maintain(self) -> int:
-        """Sweeps all queues of this tenant once, looks after notices, fires schedules, forgets dead consumers.
+        """Sweeps all queues and groups once, removes what topics need not keep, looks whether groups are alive, looks
+        after notices, fires schedules, advances sagas, forgets dead consumers and old receipts of commands.
 
-        How much it found to do.
+        How much it found to do, of this tenant.
 
         For queues that nobody claims from, and for those who like to do it by hand: `while hf.maintain(): pass`.
         """
         self._book.open()
-        queues = self.store.channels.names(self.settings.tenant)
+        swept = sum(self.store.messages.sweep(channel, limits.SWEEP_LIMIT) for channel in self._book.readers())
         forgotten = self.store.crew.forget(self.settings.tenant, limits.SWEEP_LIMIT)
-        return sum(self.sweep(queue) for queue in queues) + self.escalate() + self.fire_schedules() + forgotten
+        forgotten += self.store.replies.forget(self.settings.tenant, limits.SWEEP_LIMIT)
+        forgotten += self.store.commands.forget(self.settings.tenant, limits.SWEEP_LIMIT)
+        topics = self._watch_groups() + self._retain() + self.messages.reconcile(self._book.readers())
+        return swept + topics + self.escalate() + self.fire_schedules() + self.advance_sagas() + forgotten
 
     def audit(self, n: int = 100, *, before: int | None = None) -> list[AuditRecord]:
-        """Who replayed or deleted dead letters, newest first; the next page is `before` the last id of this one."""
+        """What operators did, and to how many, newest first; the next page is `before` the last id of this one."""
         self._book.open()
         return self.store.letters.audit(self.settings.tenant, checked_count(n), letters.record(before, "before"))

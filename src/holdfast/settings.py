@@ -10,7 +10,8 @@ import msgspec
 from holdfast.core.discretion import without_password
 from holdfast.core.duration import seconds
 from holdfast.core.message import plain_text
-from holdfast.core.queue import channel_name
+from holdfast.core.queue import DELIVERIES, channel_name, one_of
+from holdfast.core.sqs_names import PREFIX, sqs_prefix
 from holdfast.errors import InvalidInput, shown
 
 
@@ -20,6 +21,8 @@ class Settings(msgspec.Struct, frozen=True):
     `patience` is how many seconds a call waits for a database that is locked or away before it raises `Unavailable`.
     `sweep_every` is how often, in seconds, a client that claims looks for leases that ended in silence.
     `clock` replaces the database's clock in tests: a function that returns microseconds since 1970.
+    `delivery` is how queues are delivered that say nothing of it: by the "database", or through "sqs". Then the SQS
+    queue of each is called `sqs_prefix` and its own name; `sqs_create` creates those that are missing.
     `actor` is who stands in the audit when dead letters are replayed or deleted.
     """
 
@@ -32,6 +35,9 @@ class Settings(msgspec.Struct, frozen=True):
     sweep_every: float = 1.0
     clock: Callable[[], int] | None = None
     actor: str | None = None
+    delivery: str = "database"
+    sqs_prefix: str = PREFIX
+    sqs_create: bool = False
 
     def __post_init__(self) -> None:
         channel_name(self.tenant, "tenant")
@@ -40,6 +46,8 @@ class Settings(msgspec.Struct, frozen=True):
         if _number(self.patience, "patience") == 0:
             raise InvalidInput("patience must be longer than 0 seconds")
         _number(self.sweep_every, "sweep_every")
+        one_of(DELIVERIES)("delivery", self.delivery)
+        sqs_prefix(self.sqs_prefix)
         if self.clock is not None and not callable(self.clock):
             raise InvalidInput("clock must be a function that returns microseconds since 1970")
 

@@ -42,6 +42,11 @@ OUTCOMES: dict[type[events.MessageEvent], str] = {
     events.MessageReleased: "released",
     events.MessageLost: "lost",
 }
+GROUPS: dict[type[events.GroupEvent], str] = {
+    events.GroupDied: "died",
+    events.GroupRevived: "revived",
+    events.GroupOutOfRange: "out_of_range",
+}
 SECONDS = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10]
 """The bounds that the semantic conventions advise for durations."""
 
@@ -233,4 +238,28 @@ def _measure(client: Holdfast, meter: metrics.Meter) -> None:
             duration.record(event.seconds, {"messaging.operation.name": "process", **about})
 
     for kind in OUTCOMES:
+        client.on(kind, note)
+    _measure_groups(client, meter)
+
+
+def _measure_groups(client: Holdfast, meter: metrics.Meter) -> None:
+    changes = meter.create_counter(
+        "messaging.holdfast.group.changes", unit="{change}", description="Groups that died, came back or lost messages."
+    )
+    lost = meter.create_counter(
+        "messaging.holdfast.group.lost", unit="{message}", description="Messages that went before a group got them."
+    )
+
+    def note(event: events.GroupEvent) -> None:
+        about = {
+            "messaging.system": "holdfast",
+            "messaging.destination.name": event.topic,
+            "messaging.consumer.group.name": event.group,
+            "messaging.holdfast.outcome": GROUPS[type(event)],
+        }
+        changes.add(1, about)
+        if isinstance(event, events.GroupOutOfRange):
+            lost.add(event.lost, about)
+
+    for kind in GROUPS:
         client.on(kind, note)

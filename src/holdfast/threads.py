@@ -32,9 +32,9 @@ class Threads:
             running.add_done_callback(lambda done: None if done.exception() else undo(done.result()))
             raise
 
-    async def finish(self, call: Callable[[], Result], give_up: Callable[[], None]) -> Result:
+    async def finish(self, call: Callable[[], Result], give_up: Callable[[], None], size: int = WORKERS) -> Result:
         """Runs a call that uses something of the caller's: even when cancelled, it is over when this returns."""
-        running = asyncio.ensure_future(self.work(call))
+        running = asyncio.wrap_future(self._submit(size, call))
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:

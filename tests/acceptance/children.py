@@ -93,6 +93,9 @@ def end_with(parent: int) -> None:
         os._exit(1)
 
 
+SENDERS = ("produce", "stream", "late_publisher", "late_writer")
+
+
 class Family:
     """All processes of a test."""
 
@@ -108,12 +111,14 @@ class Family:
         return child
 
     def finish(self) -> None:
-        """Lets all end together, and waits for the last."""
-        running = [child for child in self.children if child.is_running]
-        for child in running:
-            child.let_go()
-        for child in running:
-            child.finish()
+        """Lets all end, those who send before those who end when nothing is left, and waits for the last."""
+        senders = [child for child in self.children if child.role in SENDERS]
+        for some in (senders, self.children):
+            running = [child for child in some if child.is_running]
+            for child in running:
+                child.let_go()
+            for child in running:
+                child.finish()
 
     def history(self) -> History:
         return history.read(self._folder.glob("*.log"))

@@ -7,6 +7,7 @@ import psycopg
 
 from holdfast import Holdfast
 from tests.acceptance.children import eventually
+from tests.ready import KEEPER
 
 
 def effort(url: str, hf: Holdfast, call: Callable[[], Any]) -> int:
@@ -46,14 +47,19 @@ def _postgres_reads(url: str, hf: Holdfast, call: Callable[[], Any]) -> int:
 def _reads(url: str) -> int:
     """A session's counts are complete when it has ended."""
     with psycopg.connect(url, autocommit=True) as connection:
-        others = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'"
-        eventually(
-            lambda: not connection.execute(f"{others} AND pid <> pg_backend_pid()").fetchall(),
-            "all sessions have ended",
-        )
+        wait_for_the_end_of_others(connection)
         found = connection.execute(
             "SELECT (SELECT sum(seq_tup_read) FROM pg_stat_user_tables)"
             " + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes)"
         ).fetchone()
     assert found is not None, "a sum is always there"
     return int(found[0])
+
+
+def wait_for_the_end_of_others(connection: psycopg.Connection[Any]) -> None:
+    """Of all sessions but the one that is there between tests too."""
+    others = (
+        "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'"
+        " AND pid <> pg_backend_pid() AND application_name <> %s"
+    )
+    eventually(lambda: not connection.execute(others, [KEEPER]).fetchall(), "all sessions have ended")

@@ -170,7 +170,7 @@ class Watching:
             self.seen.append(self._look())
 
 
-def soon(true: Callable[[], object], what: str, seconds: float = 30.0) -> None:
+def soon(true: Callable[[], object], what: str, seconds: float = GUARD) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, f"still not so after {seconds:g} s: {what}"

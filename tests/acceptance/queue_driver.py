@@ -28,14 +28,38 @@ class TableQueue:
         self.file.executemany("INSERT INTO job (body) VALUES (?)", [(json.dumps(body),) for body in bodies])
         self.file.execute("COMMIT")
 
+    async def subscribe(self, groups: list[str]) -> None:
+        for group in groups:
+            self.file.execute(f"CREATE TABLE {group} (id INTEGER PRIMARY KEY, body TEXT NOT NULL)")
+            copy = f"INSERT INTO {group} VALUES (NEW.id, NEW.body)"
+            self.file.execute(f"CREATE TRIGGER to_{group} AFTER INSERT ON job BEGIN {copy}; END")
+
+    async def publish_many(self, bodies: list[dict[str, Any]]) -> None:
+        await self.enqueue_many(bodies)
+
     async def work(self, meter: Meter) -> None:
+        await self.read("job", meter)
+
+    async def sagas(self, count: int, seconds: float) -> tuple[list[int], float]:
+        """Each is a message that is there and gone; one that misbehaves is not done, or done twice."""
+        numbers = list(range(count))
+        if self.fault == "loses":
+            numbers.remove(count // 2)
+        if self.fault == "doubles":
+            numbers.append(0)
+        if self.fault == "keeps":
+            await self.enqueue({})
+        return numbers, 0.1
+
+    async def read(self, group: str, meter: Meter) -> None:
         if self.fault == "dies":
             sys.exit("cannot go on")
         if self.fault == "raises":
             raise ValueError("no work today")
         meter.start()
         while not meter.is_done():
-            taken = self.file.execute(f"DELETE FROM job WHERE id IN (SELECT id FROM job LIMIT {BATCH}) RETURNING body")
+            some = f"SELECT id FROM {group} LIMIT {BATCH}"
+            taken = self.file.execute(f"DELETE FROM {group} WHERE id IN ({some}) RETURNING body")
             bodies = [json.loads(body) for (body,) in taken.fetchall()]
             if self.fault == "loses":
                 bodies = bodies[1:]
@@ -43,11 +67,16 @@ class TableQueue:
                 bodies += bodies[:1]
             for body in bodies:
                 meter.handle(body)
+            if self.fault == "keeps" and meter.is_done():
+                self.file.execute(f"INSERT INTO {group} (body) VALUES ('{{}}')")
             if not bodies:
                 time.sleep(0.002)
 
     async def left(self) -> int:
-        return int(self.file.execute("SELECT count(*) FROM job").fetchone()[0])
+        return await self.left_for("job")
+
+    async def left_for(self, group: str) -> int:
+        return int(self.file.execute(f"SELECT count(*) FROM {group}").fetchone()[0])
 
     async def close(self) -> None:
         self.file.close()

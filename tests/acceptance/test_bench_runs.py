@@ -17,12 +17,12 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 def test_every_workload_runs_and_loses_nothing(store: str, tmp_path: Path) -> None:
     numbers = tmp_path / "numbers.json"
-    options = ["--quick", "--stores", store, "--workloads", "w1,w2,w3,w3s,w4,w5,wr", "--json", numbers]
+    options = ["--quick", "--stores", store, "--workloads", "w1,w2,w3,w3s,w4,w5,w6,wr,ws", "--json", numbers]
     done = subprocess.run([sys.executable, "-m", "bench", *options], cwd=ROOT, capture_output=True, text=True)
     assert "FAILED" not in done.stdout
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads(numbers.read_text())["rows"]
-    assert {row["workload"] for row in rows} == {"w1", "w2", "w3", "w3s", "w4", "w5", "wr"}
+    assert {row["workload"] for row in rows} == {"w1", "w2", "w3", "w3s", "w4", "w5", "w6", "wr", "ws"}
     assert all(row["holdfast"] > 0 for row in rows)
 
 

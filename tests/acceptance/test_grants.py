@@ -9,7 +9,18 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast import CommitmentResult, Context, Holdfast, Message, QueueFull, StoreError, effort
+from holdfast import (
+    CommitmentResult,
+    Context,
+    Holdfast,
+    Message,
+    NoAnswer,
+    QueueFull,
+    Step,
+    StoreError,
+    Wait,
+    effort,
+)
 from holdfast.events import RuntimeEvent
 from tests.acceptance.children import eventually
 from tests.conformance.steps import beat, drain
@@ -70,6 +81,7 @@ def use_everything(hf: Watched, url: str) -> set[str]:
     end_everything(hf)
     check_everything(hf)
     operate(hf)
+    ask(hf, url)
     public = {name for name, _ in inspect.getmembers(Holdfast, inspect.isfunction) if not name.startswith("_")}
     return public - hf.called
 
@@ -93,9 +105,37 @@ def put_everything(hf: Watched, url: str) -> None:
         hf.enqueue("small", 3)
     assert hf.claim("small") == []
     assert drain(hf, "small") == []
+    tell_everyone(hf)
     with psycopg.connect(url) as conn:
         hf.enqueue("joined", "work", conn=conn)
         hf.enqueue("q", "work", delay=0.001, idempotency_key="joined", conn=conn)
+
+
+def tell_everyone(hf: Watched) -> None:
+    """A topic, in both forms; groups that read it, fail, look and leave."""
+    hf.topic("t", no_subscribers="refuse")
+    hf.topic("jobs", mode="queue")
+    assert hf.topics() == ["jobs", "t"]
+    hf.subscribe("t", "all", backoff=None)
+    hf.subscribe("t", "some", patterns="t.x", start=0)
+    told = hf.publish("t.x", 1)
+    hf.publish_many("t.y", [2, 3])
+    hf.subscribe("t", "since", start=told.id)
+    hf.subscribe("t", "history", start="earliest")
+    hf.nack(hf.claim("t", group="all", n=3), "no")
+    assert [hf.stats(f"t/{group}").pending for group in ("all", "some", "since", "history")] == [3, 1, 3, 3]
+    assert len(hf.peek("t/some")) == len(hf.claim("t", group="some", n=5)) == 1
+    assert hf.purge("t/since") == 3
+    hf.subscribe("t", "history", ordering="per_key")
+    hf.seek("history", "earliest")
+    assert hf.skip("t", "history", told.id)
+    hf.claim("t", group="history", n=10)
+    assert hf.cancel_group("t", "history")
+    assert hf.unsubscribe("t", "history")
+    hf.heartbeat("t", "some")
+    assert hf.accept_loss("t", "some") == 0
+    assert [one.group for one in hf.groups("t")] == ["all", "since", "some"]
+    hf.subscriber("t.x", group="some", name="some", empty="terminate")(lambda message: None)
 
 
 def end_everything(hf: Watched) -> None:
@@ -157,7 +197,10 @@ def operate(hf: Watched) -> None:
     hf.replay(letters[0].id, body="mended")
     assert hf.replay_many("q", key=None, error="no")
     assert hf.cancel(hf.enqueue("q", "cancel me").id)
+    assert hf.find_dead_letter(letters[-1].id) is not None
+    assert hf.delete_dead_letter(letters[-1].id)
     assert hf.delete_dead_letters("q")
+    assert hf.acting_as("anna").stats("q").dead == 0
     assert {record.act for record in hf.audit()} >= {"replay", "delete", "acknowledge"}
     assert hf.spent("q") == hf.reset_budget("q") == 5
     hf.pause("q")
@@ -167,6 +210,8 @@ def operate(hf: Watched) -> None:
     assert hf.purge("q") > 0
     assert hf.search(correlation_id="c")
     schedule(hf)
+    command(hf)
+    undertake(hf)
     consume(hf)
     for queue in hf.queues():
         hf.sweep(queue)
@@ -177,6 +222,16 @@ def operate(hf: Watched) -> None:
     assert hf.store.leaders.lead("default", "duty", "anna", 60_000_000)
     hf.store.leaders.step_down("default", "duty", "anna")
     assert {finding.check: finding.state for finding in hf.store.health.look()}["schema"] == "ok"
+
+
+def ask(hf: Watched, url: str) -> None:
+    """Somebody asks, and is gone for two hours."""
+    with pytest.raises(NoAnswer):
+        hf.ask("nobody", 1, timeout=0.01)
+    for _ in range(2):
+        with psycopg.connect(url) as conn:
+            conn.execute("UPDATE holdfast_channel SET declared_at = 0 WHERE name LIKE 'holdfast.replies.%'")
+        assert hf.store.replies.forget("default", 10) == 1
 
 
 def consume(hf: Watched) -> None:
@@ -217,6 +272,34 @@ def schedule(hf: Watched) -> None:
     hf.run_schedule("s")
     assert [one.name for one in hf.schedules()] == ["s"]
     assert hf.unschedule("s")
+
+
+def command(hf: Watched) -> None:
+    """Commands, with their transaction and without."""
+    hf.command("Thing.Write")(lambda conn: 1)
+    hf.command("Thing.Do")(lambda: 2)
+    assert [one.name for one in hf.commands()] == ["Thing.Do", "Thing.Write"]
+    assert [hf.run_command(one.name, {}, idempotency_key="k") for one in hf.commands() * 2] == [2, 1, 2, 1]
+    assert hf.store.commands.forget("default", 10) == 0
+
+
+def undertake(hf: Watched) -> None:
+    """Sagas, forwards and backwards."""
+    hf.saga("trip", steps=[Step("a", "does", undo="undoes", timeout=0.01), Wait("b", signal="go"), Step("c", "does")])
+    hf.start_saga("trip", id="late")
+    eventually(hf.advance_sagas, "the first step has timed out")
+    for saga_id in ("one", "two"):
+        hf.start_saga("trip", id=saga_id)
+        hf.mark_saga_step_done(saga_id, "a")
+    assert hf.signal("one", "go")
+    assert hf.skip_saga_step("one", "c", "why not")
+    assert hf.cancel_saga("two")
+    [undo] = hf.claim("undoes")
+    undo.dead_letter("no")
+    assert hf.retry_saga("two", "a")
+    hf.ack(hf.claim("undoes"))
+    assert [saga.status for saga in hf.sagas()] == ["failed", "completed", "canceled"]
+    assert hf.saga_status("two").timeline
 
 
 def test_with_the_documented_grants_a_role_can_do_everything(

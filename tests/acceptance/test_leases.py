@@ -199,20 +199,20 @@ def test_a_poison_message_kills_its_workers_and_nothing_else(family: Family, url
 # --- many -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_claim_costs_the_same_whatever_the_backlog(family: Family, url: str, connect: Connect) -> None:
+def test_a_claim_costs_the_same_whatever_the_backlog(family: Family, empty_url: str, connect: Connect) -> None:
     """L16: 200,000 messages against 1,000, and after as many claims, in what the database reads; no process grows."""
-    hf = connect(url)
+    hf = connect(empty_url)
     hf.queue("q", history=0)
-    worker = family.start("puppet", url=url, queue="q")
+    worker = family.start("puppet", url=empty_url, queue="q")
     hf.enqueue_many("q", range(1_000))
     worker.ask("take", count=300)
     memory = resident_kilobytes(worker.pid)
     worker.ask("close")
-    small = effort(url, hf, lambda: claim_some(hf))
+    small = effort(empty_url, hf, lambda: claim_some(hf))
 
     for start in range(0, 200_000, 20_000):
         hf.enqueue_many("q", range(start, start + 20_000))
-    large = effort(url, hf, lambda: claim_some(hf))
+    large = effort(empty_url, hf, lambda: claim_some(hf))
     worker.ask("take", count=300)
     worker.ask("close")
     assert hf.stats("q").pending == 200_000 + 1_000 - 800
@@ -221,7 +221,7 @@ def test_a_claim_costs_the_same_whatever_the_backlog(family: Family, url: str, c
     while done:
         claimed, done = claimed + len(done), hf.claim("q", n=1_000, ack=done)
     hf.enqueue_many("q", range(1_000))
-    late = effort(url, hf, lambda: claim_some(hf))
+    late = effort(empty_url, hf, lambda: claim_some(hf))
 
     assert claimed == 201_000
     assert large < 2 * small, "a long queue makes a claim dearer"

@@ -94,29 +94,29 @@ def most_held(grants: Iterable[Grant]) -> int:
 # --- what it costs ----------------------------------------------------------------------------------------------------
 
 
-def test_a_claim_past_a_full_key_costs_the_same_however_much_that_has(url: str) -> None:
+def test_a_claim_past_a_full_key_costs_the_same_however_much_that_has(empty_url: str) -> None:
     """L16, O2: the messages of full keys are not gone through."""
-    with Holdfast(url) as hf:
+    with Holdfast(empty_url) as hf:
         hf.queue("q", key_concurrency=1, lease=600)
         hf.enqueue_many("q", range(500), key="full")
         hf.enqueue_many("q", range(100), key=lambda body: f"other-{body}")
         assert len(hf.claim("q")) == 1
-        few = effort(url, hf, partial(hf.claim, "q"))
+        few = effort(empty_url, hf, partial(hf.claim, "q"))
         hf.enqueue_many("q", range(5_000), key="full", priority="high")
         assert len(hf.claim("q", n=2)) == 2
-        many = effort(url, hf, partial(hf.claim, "q"))
+        many = effort(empty_url, hf, partial(hf.claim, "q"))
 
     assert many < 3 * few
 
 
-def test_a_claim_costs_the_same_however_many_keys_there_are(url: str) -> None:
-    with Holdfast(url) as hf:
+def test_a_claim_costs_the_same_however_many_keys_there_are(empty_url: str) -> None:
+    with Holdfast(empty_url) as hf:
         hf.queue("q", key_concurrency=1, lease=600)
         hf.enqueue_many("q", range(300), key="full")
         hf.enqueue_many("q", range(100), key=lambda body: f"other-{body}")
         assert len(hf.claim("q")) == 1
-        few = effort(url, hf, partial(hf.claim, "q"))
+        few = effort(empty_url, hf, partial(hf.claim, "q"))
         hf.enqueue_many("q", range(100, 5_000), key=lambda body: f"other-{body}")
-        many = effort(url, hf, partial(hf.claim, "q"))
+        many = effort(empty_url, hf, partial(hf.claim, "q"))
 
     assert many < 2 * few

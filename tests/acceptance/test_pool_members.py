@@ -13,7 +13,7 @@ def test_members_may_be_threads(hf: Holdfast, programs: Programs) -> None:
         f"""
 @hf.consumer("jobs")
 def job(message):
-    slowly(message, 2.5 if message.body >= 20 else 0.1)
+    slowly(message, 5 if message.body >= 20 else 0.3)
 
 hf.pool(job, name="crew", members="thread", {QUICK})
 """

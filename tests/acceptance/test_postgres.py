@@ -1,5 +1,6 @@
 """PostgreSQL: bad plans, late commits, restarts and dead listeners, with real processes."""
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -178,6 +179,28 @@ def test_parent_and_children_of_a_fork_have_connections_of_their_own(
     family.start("forker", url=postgres_url, queue="q", count=4_000, way="os", busy=True).finish()
 
     assert faults(family.history()) == []
+
+
+def test_a_client_closes_while_a_forked_child_lives_on(postgres_url: str, connect: Connect) -> None:
+    """The child has a copy of everything that was open, and none of the threads."""
+    hf = connect(postgres_url)
+    assert hf.claim("q", wait=0.01) == []
+    assert "holdfast-listen" in thread_names()
+    holding, released = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(released)
+        os.read(holding, 1)
+        os._exit(0)
+    hf.close()
+    os.close(released)
+    os.close(holding)
+    os.waitpid(child, 0)
+    assert "holdfast-listen" not in thread_names()
+
+
+def thread_names() -> set[str]:
+    return {thread.name for thread in threading.enumerate()}
 
 
 # --- a server that goes away ------------------------------------------------------------------------------------------

@@ -2,11 +2,12 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from copy import copy
 
 import psycopg
 import pytest
 
-from holdfast import Claim, Holdfast, State
+from holdfast import Claim, Holdfast, LeaseLost, State
 from tests.acceptance.children import eventually
 from tests.acceptance.proxy import LossyProxy
 from tests.servers import HOST, PostgresAddress
@@ -127,6 +128,45 @@ def test_a_settlement_whose_answer_is_lost_counts_and_is_not_called_lost(
     rest = [State.PROCESSING] if case == "part of a run" else []
     assert states == [ended] * len(chosen) + rest
     assert near.stats("q").dead == (len(chosen) if op == "dead_letter" else 0)
+
+
+@pytest.mark.parametrize("op", ["ack", "nack", "release", "dead_letter"])
+@pytest.mark.parametrize("case", ["whole run", "rows"])
+def test_a_settlement_of_a_canceled_message_is_refused_also_if_an_answer_is_lost(
+    far: Holdfast, near: Holdfast, lossy: LossyProxy, case: str, op: str
+) -> None:
+    """P13: a lease that is gone early need not have been ended by the first try."""
+    id = near.enqueue("q", "a", delay=0.001 if case == "rows" else 0).id
+    [claim] = far.claim("q", wait=10)
+    assert near.cancel(id)
+    far.close()
+    lossy.lose(statement_of(case, op))
+
+    with pytest.raises(LeaseLost):
+        getattr(far, op)(claim, *(["because"] if op in ("nack", "dead_letter") else []))
+
+    assert lossy.losses == 1
+    status = near.status(id)
+    assert status is not None
+    assert status.state is State.CANCELED
+
+
+@pytest.mark.parametrize(("first", "second"), [("ack", "dead_letter"), ("dead_letter", "ack"), ("release", "ack")])
+def test_a_second_ending_of_a_claim_is_refused_also_if_an_answer_is_lost(
+    far: Holdfast, near: Holdfast, lossy: LossyProxy, first: str, second: str
+) -> None:
+    """P13: nor is it the second of two that has ended it."""
+    near.enqueue("q", "a", delay=0.001)
+    [claim] = far.claim("q", wait=10)
+    again = copy(claim)  # As if nobody knew how the first one went.
+    getattr(far, first)(claim, *(["because"] if first == "dead_letter" else []))
+    far.close()
+    lossy.lose(COMMIT)
+
+    with pytest.raises(LeaseLost):
+        getattr(far, second)(again, *(["because"] if second == "dead_letter" else []))
+
+    assert lossy.losses == 1
 
 
 def test_an_ack_with_a_claim_whose_answer_is_lost_counts_too(far: Holdfast, near: Holdfast, lossy: LossyProxy) -> None:

@@ -14,8 +14,7 @@ from holdfast import Claim, Holdfast
 from holdfast import effort as reports
 from holdfast.endings import acked
 from holdfast.store.sqlfile import load_queries
-from tests.acceptance.children import eventually
-from tests.acceptance.effort import effort
+from tests.acceptance.effort import effort, wait_for_the_end_of_others
 from tests.servers import PostgresAddress
 
 ROWS = 100_000
@@ -25,11 +24,15 @@ SCANS_BY_NATURE = {
     "lanes.search": "by headers alone it reads all; by key or correlation id see below",
     "rows.search": "…",
     "rows.purge": "removes all rows of a queue, on an operator's order",
+    "topics.forget_rows": "removes all rows of a group that ends",
+    "topics.forget_runs": "removes all runs of a group that ends",
     "dead.purge_replays": "looks at all rows of a queue, on an operator's order",
+    "topics.end_replays": "looks at all rows of a group, when it ends",
     "schema.stop_everything": "has no plan, it only locks",
     "schema.finished_runs": "moves a restored dump to its new server, once",
     "schema.end_leases": "moves a restored dump to its new server, once",
     "schema.renumber_messages": "moves a restored dump to its new server, once",
+    "schema.place_groups": "moves a restored dump to its new server, once",
 }
 """Queries that may read a big table from end to end, and why."""
 
@@ -108,11 +111,23 @@ def test_postgres_plans_no_sequential_scan(filled: str) -> None:
     assert scans == {}
 
 
+def test_postgres_sorts_no_lane_to_find_its_front(filled: str) -> None:
+    with psycopg.connect(filled, autocommit=True) as connection:
+        plan = postgres_plan(connection, load_queries("holdfast.store.postgres")["retention.front"])
+
+    assert not [line for line in plan if "Sort" in line]
+    assert any("Index Scan using holdfast_message_pkey" in line for line in plan)
+
+
 def postgres_scans(connection: psycopg.Connection[Any], sql: str) -> list[str]:
+    return [line for line in postgres_plan(connection, sql) if re.search(rf"Seq Scan on ({'|'.join(BIG)})", line)]
+
+
+def postgres_plan(connection: psycopg.Connection[Any], sql: str) -> list[str]:
     names = list(dict.fromkeys(PARAMETER.findall(sql)))
     numbered = PARAMETER.sub(lambda found: f"${names.index(found[1]) + 1}", sql)
     plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {numbered}".encode()).fetchall()
-    return [line.strip() for (line,) in plan if re.search(rf"Seq Scan on ({'|'.join(BIG)})", line)]
+    return [line.strip() for (line,) in plan]
 
 
 OPERATIONS: dict[str, Callable[[Holdfast, int], Any]] = {
@@ -168,11 +183,7 @@ def test_postgres_runs_no_sequential_scan(filled: str) -> None:
 def counted(url: str) -> dict[str, int]:
     """How often each table was read from end to end; a session's counts are complete when it has ended."""
     with psycopg.connect(url, autocommit=True) as connection:
-        others = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'"
-        eventually(
-            lambda: not connection.execute(f"{others} AND pid <> pg_backend_pid()").fetchall(),
-            "all sessions have ended",
-        )
+        wait_for_the_end_of_others(connection)
         connection.execute("SELECT pg_stat_clear_snapshot()")
         return dict(connection.execute("SELECT relname, seq_scan FROM pg_stat_user_tables").fetchall())
 
@@ -252,40 +263,40 @@ def fill(hf: Holdfast) -> None:
 
 
 @pytest.mark.parametrize("wanted", [{"key": "ada"}, {"correlation_id": "order-42"}], ids=str)
-def test_a_search_costs_the_same_whatever_is_there(url: str, wanted: dict[str, str]) -> None:
+def test_a_search_costs_the_same_whatever_is_there(empty_url: str, wanted: dict[str, str]) -> None:
     """L16: by key and by correlation id; among the lanes, the rows and the dead."""
     carried = {"key": "ada", "correlation_id": "order-42"}
-    with Holdfast(url) as hf:
+    with Holdfast(empty_url) as hf:
         for delay in (0, 1000):
             hf.enqueue_many("q", range(3), delay=delay, **carried)
         hf.dead_letter(hf.claim("q"), "boom")
-        few = effort(url, hf, partial(hf.search, **wanted))
+        few = effort(empty_url, hf, partial(hf.search, **wanted))
         for delay in (0, 1000):
             hf.enqueue_many("q", range(5_000), key="bob", correlation_id="order-43", delay=delay)
         assert len(hf.search(**wanted)) == 6  # type: ignore[arg-type]
-        many = effort(url, hf, partial(hf.search, **wanted))
+        many = effort(empty_url, hf, partial(hf.search, **wanted))
 
     assert many < 2 * few
 
 
-def test_stats_and_a_sweep_without_work_cost_the_same_whatever_is_there(url: str) -> None:
+def test_stats_and_a_sweep_without_work_cost_the_same_whatever_is_there(empty_url: str) -> None:
     """L16: both are asked for all the time."""
-    with Holdfast(url) as hf:
+    with Holdfast(empty_url) as hf:
         hf.queue("q")
         hf.enqueue_many("q", range(100))
-        few = [effort(url, hf, partial(call, "q")) for call in (hf.stats, hf.sweep)]
+        few = [effort(empty_url, hf, partial(call, "q")) for call in (hf.stats, hf.sweep)]
         for start in range(0, 50_000, 10_000):
             hf.enqueue_many("q", range(start, start + 10_000))
-        many = [effort(url, hf, partial(call, "q")) for call in (hf.stats, hf.sweep)]
+        many = [effort(empty_url, hf, partial(call, "q")) for call in (hf.stats, hf.sweep)]
 
     assert all(late < 2 * early + 20 for early, late in zip(few, many, strict=True)), (few, many)
 
 
-def test_an_ordered_enqueue_costs_the_same_whatever_is_there(url: str) -> None:
+def test_an_ordered_enqueue_costs_the_same_whatever_is_there(empty_url: str) -> None:
     """L16: the unfinished messages of a key are looked up, also by a session that planned it when there were none."""
-    with Holdfast(url) as hf:
+    with Holdfast(empty_url) as hf:
         hf.queue("q", ordering="per_key")
-        first, *_, last = [effort(url, hf, partial(send, hf, f"{turn}-")) for turn in range(20)]
+        first, *_, last = [effort(empty_url, hf, partial(send, hf, f"{turn}-")) for turn in range(20)]
 
     assert last < 2 * first
 

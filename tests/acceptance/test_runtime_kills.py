@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import Holdfast, State
 from holdfast.core.pace import MOST_AHEAD
-from tests.acceptance.children import Child, Family, eventually
+from tests.acceptance.children import GUARD, Child, Family, eventually
 from tests.acceptance.consumers import POISON
 from tests.acceptance.history import CLOCK_STEP, faults
 from tests.runtime.faults import held_up
@@ -20,7 +20,7 @@ Connect = Callable[..., Holdfast]
 on_both = pytest.mark.parametrize("url", ["sqlite-apsw", "postgres"], indirect=True)
 
 LEASE = 1.0
-SOON = 20_000_000
+SOON = 60_000_000
 """Microseconds: a lease, a sweep, and what is left to do on a busy machine."""
 
 
@@ -159,7 +159,7 @@ def test_a_rolling_restart_under_one_name(family: Family, url: str, connect: Con
     eventually(lambda: len({one.id for one in hf.consumers()} - ids) == 1, "the new one has an id of its own")
     old[0].send(signal.SIGTERM)
     old[1].kill()
-    assert old[0].process.wait(30) == 0
+    assert old[0].process.wait(GUARD) == 0
     new.finish()
 
     history = family.history()
@@ -188,4 +188,4 @@ def test_workers_with_wrong_clocks(family: Family, url: str, connect: Connect) -
     assert {history.grants[one.id][0].who for one in long} == {"consumer-0", "consumer-1"}, "each had one"
     begun = [history.grants[one.id][0].at - sent for one in delayed]
     assert min(begun) >= 3_000_000 - CLOCK_STEP
-    assert max(begun) < 10_000_000
+    assert max(begun) < 60_000_000

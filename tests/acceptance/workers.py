@@ -11,15 +11,12 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from holdfast import Claim, Holdfast, HoldfastError, LeaseLost
-from tests.acceptance.consumers import consumer
-from tests.acceptance.forking import fork_in_threads, fork_while_opening, forker
 from tests.acceptance.history import Log
-from tests.acceptance.rivals import duelist, firer, late_writer, racer, sweeper
-from tests.acceptance.sitting import sitter
 from tests.acceptance.working import Orders, is_drained, send, settle, take
 
 POISON = "poison"
@@ -195,22 +192,35 @@ def look_around(log: Log, url: str, queue: str, orders: Orders) -> None:
 # --- running ----------------------------------------------------------------------------------------------------------
 
 
-ROLES: dict[str, Role] = {
-    role.__name__: role
-    for role in (
-        *(produce, stream, consume, puppet, racer, sweeper, onlooker),
-        *(forker, fork_while_opening, fork_in_threads),
-        *(late_writer, duelist, sitter, firer, consumer),
-    )
+ROLES: dict[str, Role] = {role.__name__: role for role in (produce, stream, consume, puppet, onlooker)}
+
+ELSEWHERE = {
+    "asking": ("asker", "answerer"),
+    "commanders": ("commander",),
+    "consumers": ("consumer",),
+    "forking": ("forker", "fork_while_opening", "fork_in_threads"),
+    "members": ("member",),
+    "publishers": ("late_publisher",),
+    "rivals": ("racer", "sweeper", "late_writer", "duelist", "firer"),
+    "sitting": ("sitter",),
 }
+"""Module → its roles. A process loads what its own role needs: there are very many of them."""
+
+
+def role_called(name: str) -> Role:
+    for module, roles in ELSEWHERE.items():
+        if name in roles:
+            found: Role = getattr(import_module(f"tests.acceptance.{module}"), name)
+            return found
+    return ROLES[name]
 
 
 def main(arguments: Sequence[str]) -> int:
     role, path, settings = arguments
-    faulthandler.dump_traceback_later(150, exit=True)
+    faulthandler.dump_traceback_later(240, exit=True)
     log = Log(Path(path))
     try:
-        ROLES[role](log, **json.loads(settings))
+        role_called(role)(log, **json.loads(settings))
     except BaseException as problem:
         log.write("error", "fail", error=repr(problem))
         raise

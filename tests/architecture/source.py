@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -13,14 +14,21 @@ def modules(folder: str = ".") -> list[Path]:
     return sorted(path.relative_to(PACKAGE) for path in (PACKAGE / folder).rglob("*.py"))
 
 
+@cache
 def read(module: Path) -> str:
     return (PACKAGE / module).read_text()
+
+
+@cache
+def nodes(text: str) -> tuple[ast.AST, ...]:
+    """Everything in the syntax tree of a module; many tests look at the same one."""
+    return tuple(ast.walk(ast.parse(text)))
 
 
 def imports(text: str, module: Path) -> Iterator[str]:
     """Dotted names that a module imports, relative ones resolved: `from ..store import api` → `holdfast.store.api`."""
     package = ("holdfast", *module.parent.parts)
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -36,8 +44,7 @@ def called(node: ast.AST) -> str:
 
 def literals(text: str) -> Iterator[tuple[int, str]]:
     """String literals and the fixed parts of f-strings, with their lines; docstrings are prose and left out."""
-    tree = ast.parse(text)
-    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    prose = {id(node.value) for node in nodes(text) if isinstance(node, ast.Expr)}
+    for node in nodes(text):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
             yield node.lineno, node.value

@@ -1,11 +1,10 @@
 """Things that must not be in the package, each for a reason given beside it."""
 
-import ast
 from pathlib import Path
 
 import pytest
 
-from tests.architecture.source import called, imports, modules, read
+from tests.architecture.source import called, imports, modules, nodes, read
 
 UNSAFE_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
 """A message body may come from anybody: reading it must not be able to run code."""
@@ -42,7 +41,7 @@ def vague_names(module: Path) -> list[str]:
 
 
 def calls(text: str) -> set[str]:
-    return {called(node) for node in ast.walk(ast.parse(text))}
+    return {called(node) for node in nodes(text)}
 
 
 @pytest.mark.parametrize("module", modules(), ids=str)

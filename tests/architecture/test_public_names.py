@@ -10,13 +10,16 @@ PINNED = Path(__file__).with_name("public_names.txt")
 
 NEVER_AWAITED = {
     "consumer": "a decorator",
+    "subscriber": "a decorator",
     "command": "a decorator",
+    "commands": "only lists what was declared",
     "around_enqueue": "a decorator",
     "around_execute": "a decorator",
     "pool": "only declares",
     "on": "only notes a callback",
     "running": "gives something to enter",
     "stop": "only asks",
+    "acting_as": "gives another client",
 }
 """Plain in both clients → why."""
 

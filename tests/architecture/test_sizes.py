@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.source import modules, read
+from tests.architecture.source import modules, nodes, read
 
 MOST_FILE_LINES = 400
 MOST_FUNCTION_LINES = 60
@@ -23,7 +23,7 @@ def long_file(text: str, module: Path) -> Iterator[str]:
 
 
 def long_functions(text: str, module: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and length(node) > MOST_FUNCTION_LINES:
             yield f"{module}:{node.lineno}: {node.name} has {length(node)} lines"
 

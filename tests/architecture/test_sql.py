@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.store.postgres.statements import QUERIES, TOGETHER
 from tests.architecture.source import PACKAGE, literals, modules, read
 
 STATEMENT = (
@@ -16,10 +17,15 @@ LEADING = re.compile(rf"\s*(WITH\s.*)?({STATEMENT})", re.IGNORECASE | re.DOTALL)
 CONTROL = re.compile(r"\s*(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|PRAGMA|SET|LISTEN|UNLISTEN|NOTIFY)\b")
 """Not statements about data: allowed as literals, but only in the store."""
 
+PARAMETERS = re.compile(rb"%\((\w+)\)b")
+
 ONE_SIDED_FILES: dict[str, str] = {
     "engines.py": "SQLite has two libraries",
     "filesystem.py": "SQLite's file may be in the wrong place",
     "limiting.py": "PostgreSQL has functions for it, in 003_claims.sql",
+    "feeding.py": "…",
+    "address.py": "only a server can be behind a pooler",
+    "queries/faults.sql": "SQLite has no sessions that could be ended",
     "arrays.py": "PostgreSQL takes many messages as arrays, SQLite one by one",
 }
 """File that only one store has, such as `queries/ticks.sql` → why."""
@@ -48,12 +54,15 @@ ONE_SIDED_STATEMENTS: dict[tuple[str, str], str] = {
     ("limits.sql", "front_alone"): "…",
     ("limits.sql", "next_turn"): "…",
     ("limits.sql", "row"): "…",
+    ("lanes.sql", "append_bare"): "PostgreSQL's append leaves columns out by itself",
     ("lanes.sql", "append_limited"): "PostgreSQL saves round trips",
+    ("lanes.sql", "append_once"): "…",
     ("lanes.sql", "claim"): "PostgreSQL by a function in one round trip",
     ("lanes.sql", "close_and_claim"): "PostgreSQL saves a round trip",
     ("runs.sql", "close_whole"): "PostgreSQL saves round trips",
     ("runs.sql", "split_off"): "…",
     ("schema.sql", "hold"): "SQLite's write lock keeps a second migration out",
+    ("rows.sql", "ended_as"): "a commit to a file has happened or has not; no answer gets lost",
     ("schema.sql", "is_ahead"): "only PostgreSQL has transaction numbers that a restore can leave behind",
     ("schema.sql", "stop_everything"): "…",
     ("schema.sql", "end_leases"): "…",
@@ -62,6 +71,7 @@ ONE_SIDED_STATEMENTS: dict[tuple[str, str], str] = {
     ("schema.sql", "renumber_messages"): "…",
     ("schema.sql", "forget_cursors"): "…",
     ("schema.sql", "restart_cursors"): "…",
+    ("schema.sql", "place_groups"): "…",
     ("health.sql", "server"): "SQLite has no server that could be crowded, far away or held up by others",
     ("health.sql", "clock"): "…",
     ("health.sql", "connections"): "…",
@@ -117,8 +127,18 @@ def test_both_stores_have_the_same_files() -> None:
 def test_both_stores_have_the_same_statements() -> None:
     sqlite, postgres = store_statements("sqlite"), store_statements("postgres")
     assert sqlite
+    together = {(file, name) for file, name in postgres if name.endswith("_together")}
+    assert {(file, name.removesuffix("_together")) for file, name in together} <= sqlite & postgres
+    postgres -= together
     differing = {(file, name) for file, name in sqlite ^ postgres if f"queries/{file}" not in ONE_SIDED_FILES}
     assert differing == ONE_SIDED_STATEMENTS.keys()
+
+
+def test_what_postgresql_does_for_many_together_it_takes_the_same_parameters_for() -> None:
+    for name, together in TOGETHER.items():
+        assert set(PARAMETERS.findall(QUERIES[name])) - {b"now"} == {one.encode() for one in together.columns}, name
+        assert together.keys, name
+        assert set(together.keys) <= set(together.columns), name
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.cli.prepared import Prepared
+
+PREPARED = Prepared()
 PROGRAM = "import sys; from holdfast.cli.main import main; sys.exit(main())"
 
 
@@ -21,15 +24,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def holdfast(*args: str, folder: Path, **extra: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*args),
-        cwd=folder,
-        env={**environment(folder), **extra},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return PREPARED.run(args, folder, {**environment(folder), **extra})
 
 
 def values(lines: list[str]) -> list[Any]:

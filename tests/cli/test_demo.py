@@ -66,7 +66,7 @@ def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, number: signa
     demo = start(tmp_path)
     workers = wait_for_workers(demo.pid)
     demo.send_signal(number)
-    _, errors = demo.communicate(timeout=30)
+    _, errors = demo.communicate(timeout=60)
     assert demo.returncode == 128 + number
     assert b"Traceback" not in errors
     assert [pid for pid in workers if pid in parents()] == []
@@ -77,8 +77,8 @@ def test_workers_do_not_outlive_a_killed_demo(tmp_path: Path) -> None:
     demo = start(tmp_path)
     workers = wait_for_workers(demo.pid)
     demo.kill()
-    demo.communicate(timeout=30)
-    deadline = time.monotonic() + 20
+    demo.communicate(timeout=60)
+    deadline = time.monotonic() + 60
     while any(pid in parents() for pid in workers):
         assert time.monotonic() < deadline, "a worker went on without its demo"
         time.sleep(0.1)
@@ -113,7 +113,7 @@ def start(folder: Path) -> "subprocess.Popen[bytes]":
 
 def wait_for_workers(demo: int) -> list[int]:
     """The processes of a demo, once all of them run."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         workers = [pid for pid, parent in parents().items() if parent == demo]
         if len(workers) == 6:

@@ -30,7 +30,7 @@ def run_by_hand(url: str, sql: str) -> None:
 @pytest.fixture(params=["sqlite", "postgres"])
 def empty(request: pytest.FixtureRequest, sqlite_path: Path) -> str:
     """The URL of an empty database."""
-    return request.getfixturevalue("postgres_url") if request.param == "postgres" else f"sqlite:///{sqlite_path}"
+    return request.getfixturevalue("empty_postgres_url") if request.param == "postgres" else f"sqlite:///{sqlite_path}"
 
 
 def test_it_creates_everything_and_says_so(empty: str, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
+from holdfast import Holdfast, Step
 from holdfast.core.stats import METRICS
 from tests.cli.commands import command, environment, holdfast, values
 
@@ -184,6 +184,34 @@ def test_maintenance_by_hand(run: Any, db: str) -> None:
         hf.enqueue_many("old", range(250))
     assert run("maintain") == ["250 thing(s) done."]
     assert run("maintain") == ["Nothing to do."]
+
+
+def test_sagas_are_listed_shown_and_decided_about(run: Any, db: str) -> None:
+    assert run("sagas", "list") == ["No sagas."]
+    with Holdfast(db) as hf:
+        hf.saga("trip", steps=[Step("flight", "flights", undo="cancels"), Step("hotel", "hotels")])
+        for saga_id in ("rome", "oslo"):
+            hf.start_saga("trip", id=saga_id)
+            [claim] = hf.claim("flights")
+            claim.ack("12A")
+        [claim] = hf.claim("hotels")
+        claim.dead_letter("full")
+        [claim] = hf.claim("cancels")
+        claim.dead_letter("gone")
+
+        [stuck] = values(run("sagas", "list", "--status", "compensation_failed", "--json"))
+        assert (stuck["id"], stuck["error"]) == ("rome", "flight could not be undone: gone")
+        assert any("oslo" in line and "in_progress" in line and "hotel" in line for line in run("sagas", "list"))
+        shown = run("sagas", "show", "rome")
+        assert shown[0] == "rome: trip, version 1, compensation_failed"
+        assert any("undo failed" in line for line in shown)
+        assert any("completed" in line and "12A" in line for line in shown)
+        assert run("sagas", "retry", "rome", "flight") == ["flight of rome is tried again."]
+        assert run("sagas", "retry", "rome", "flight") == ["There is nothing to decide about it."]
+        assert run("sagas", "skip", "rome", "flight", "--reason", "we pay") == ["rome goes on without flight."]
+        assert run("sagas", "done", "oslo", "hotel") == ["hotel of oslo is done."]
+        assert run("sagas", "cancel", "oslo") == ["oslo had turned round, or ended, before."]
+        assert [saga.status for saga in hf.sagas()] == ["failed", "completed"]
 
 
 def test_schedules_are_listed_stopped_run_and_removed(run: Any, db: str, tmp_path: Path) -> None:

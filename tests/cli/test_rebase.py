@@ -74,6 +74,6 @@ def test_a_database_that_does_not_need_it_is_left_alone(url: str, tmp_path: Path
         hf.ack(claims)
 
 
-def test_an_empty_database_is_refused(postgres_url: str, tmp_path: Path) -> None:
-    answer = holdfast("rebase", "--db", postgres_url, folder=tmp_path)
+def test_an_empty_database_is_refused(empty_postgres_url: str, tmp_path: Path) -> None:
+    answer = holdfast("rebase", "--db", empty_postgres_url, folder=tmp_path)
     assert (answer.returncode, answer.stderr) == (1, "holdfast: there is nothing of Holdfast in this database\n")

@@ -192,10 +192,10 @@ def test_a_signal_lets_handlers_finish(
     db: str, hf: Holdfast, tmp_path: Path, program: str, number: signal.Signals
 ) -> None:
     (tmp_path / "app.py").write_text(program)
-    first, second = hf.enqueue("emails", 1).id, hf.enqueue("emails", 1).id
+    first, second = hf.enqueue("emails", 4).id, hf.enqueue("emails", 4).id  # Seconds: time for the signal to arrive.
     process = start(db, tmp_path, "app")
     process.send_signal(number)
-    out, errors = process.communicate(timeout=30)
+    out, errors = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, ""), errors
     assert "Traceback" not in errors
     assert result(hf, first) == "sent"
@@ -213,8 +213,8 @@ def test_a_second_one_ends_it_at_once(db: str, hf: Holdfast, tmp_path: Path, pro
     process.send_signal(signal.SIGINT)
     time.sleep(0.5)
     assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=15)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     assert "Traceback" not in errors
     found = hf.status(sent)
@@ -227,7 +227,7 @@ def test_the_grace_may_be_short(db: str, hf: Holdfast, tmp_path: Path) -> None:
     hf.enqueue("emails", 100)
     process = start(db, tmp_path, "app", "--grace", "200ms")
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=15)
+    process.communicate(timeout=60)
     assert process.returncode == 0
     assert hf.stats("emails").processing == 0
 
@@ -237,7 +237,7 @@ def test_pools_are_run_too(db: str, hf: Holdfast, tmp_path: Path) -> None:
     sent = hf.enqueue("emails", 0.5).id
     process = start(db, tmp_path, "app:hf")
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     assert result(hf, sent) == "sent"
 
@@ -383,6 +383,6 @@ def test_ctrl_c_lets_the_program_finish(db: str, hf: Holdfast, tmp_path: Path) -
         assert time.monotonic() < deadline
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
     assert result(hf, sent) == 5

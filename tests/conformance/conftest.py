@@ -51,3 +51,12 @@ def owned(hf: Holdfast) -> Holdfast:
     hf.owner("mia", owner="boss", escalate_after="10m")
     hf.queue("q", owner="mia")
     return hf
+
+
+@pytest.fixture
+def two(hf: Holdfast) -> Holdfast:
+    """A topic with two groups, both of which want everything."""
+    hf.topic("t")
+    for group in ("a", "b"):
+        hf.subscribe("t", group)
+    return hf

@@ -97,7 +97,7 @@ class NoticedBell:
 
     def __init__(self, bell: Bell, asleep: threading.Semaphore) -> None:
         self._bell, self._asleep = bell, asleep
-        self.close = bell.close
+        self.close, self.poke = bell.close, bell.poke
 
     def wait(self, channels: Sequence[int], timeout: float) -> bool:
         self._asleep.release()

@@ -225,10 +225,10 @@ def test_a_waiting_claim_is_woken_by_another_task(run: Run) -> None:
 def test_many_waiting_claims_do_not_hold_up_an_enqueue(run: Run) -> None:
     async def work(hf: AsyncHoldfast) -> None:
         asleep = sleepers(hf._hf)
-        waiting = [asyncio.create_task(hf.claim("q", wait=15)) for _ in range(40)]
+        waiting = [asyncio.create_task(hf.claim("q", wait=60)) for _ in range(40)]
         for _ in waiting:
-            assert await asyncio.to_thread(asleep.acquire, timeout=5)
-        await asyncio.wait_for(hf.enqueue_many("q", range(40)), 5)
+            assert await asyncio.to_thread(asleep.acquire, timeout=30)
+        await asyncio.wait_for(hf.enqueue_many("q", range(40)), 30)
         found = [body for claims in await asyncio.gather(*waiting) for body in bodies(claims)]
         assert sorted(found) == list(range(40))
 

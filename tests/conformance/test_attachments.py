@@ -102,7 +102,7 @@ def test_a_change_wakes_the_crew_elsewhere_and_no_one_else(hf: Holdfast, rival: 
     sleeper = threading.Thread(target=lambda: heard.append(crew.wait([queue.id, CREW], 30)))
     sleeper.start()
     getattr(hf, verb)("mailer", "q")
-    sleeper.join(10)
+    sleeper.join(30)
     assert heard == [True]
     assert not claimer.wait([queue.id], 0.3)
     for bell in (crew, claimer):

@@ -214,7 +214,7 @@ def test_a_waiting_claim_gets_what_a_transaction_brought(hf: Holdfast, conn: Any
         begin(conn)
         hf.enqueue("q", "work", conn=conn)
         commit(conn)
-        assert [claim.message.body for claim in waiting.result(timeout=3)] == ["work"]
+        assert [claim.message.body for claim in waiting.result(timeout=30)] == ["work"]
 
 
 def test_a_row_factory_of_the_callers_is_left_alone(hf: Holdfast, conn: Any) -> None:
@@ -259,10 +259,10 @@ def test_another_database_is_refused(hf: Holdfast, url: str, tmp_path: Path) -> 
         hf.enqueue("q", "work", conn=connection)
 
 
-def test_without_our_tables_it_says_what_to_do_and_leaves_the_transaction_usable(client: OpenClient, url: str) -> None:
-    with of_the_driver(url) as connection:
+def test_without_our_tables_it_says_what_to_do_and_leaves_the_transaction_usable(empty_url: str) -> None:
+    with of_the_driver(empty_url) as connection, Holdfast(empty_url) as hf:
         with pytest.raises(StoreError, match="holdfast migrate"):
-            client().enqueue("q", "work", conn=connection)
+            hf.enqueue("q", "work", conn=connection)
         assert connection.execute("SELECT 1").fetchall() == [(1,)]
 
 

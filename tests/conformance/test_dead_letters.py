@@ -87,6 +87,7 @@ def test_the_envelope_arrives_in_the_queue_for_dead_letters(hf: Holdfast, clock:
             "key": "k",
             "correlation_id": "c",
             "reply_to": None,
+            "topic": None,
             "enqueued_at": enqueued_at,
         },
         "failed_at": clock(),

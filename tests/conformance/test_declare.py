@@ -115,7 +115,7 @@ def test_a_queue_may_have_any_printable_name(hf: Holdfast) -> None:
 
 
 def test_a_name_that_cannot_be_carried_is_refused_and_nothing_is_declared(hf: Holdfast) -> None:
-    for name in ("", " a", "a/b", "a\x00", "x" * 201, "\ud800", None, 5, ["a"]):
+    for name in ("", " a", "a/b/c", "a/", "a\x00", "x" * 201, "\ud800", None, 5, ["a"]):
         for use in (hf.queue, hf.claim, hf.stats, lambda bad: hf.enqueue(bad, 1)):
             with pytest.raises(InvalidInput):
                 use(name)

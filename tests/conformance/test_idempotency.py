@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from holdfast import Holdfast, IdempotencyConflict, InvalidInput, State
+from holdfast.core.message import DeliveryKey
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain
 
@@ -187,3 +188,27 @@ def test_a_try_whose_answer_got_lost_is_not_stored_again(hf: Holdfast) -> None:
     assert drain(hf) == ["work"]
     assert hf.store.messages.insert(new) == [None]
     assert drain(hf) == []
+
+
+def test_the_key_of_a_delivery_does_not_look_at_the_body(hf: Holdfast) -> None:
+    first = hf.enqueue("q", {"received_at": 1}, idempotency_key=DeliveryKey("hook:1"))
+    second = hf.enqueue("q", {"received_at": 2}, idempotency_key=DeliveryKey("hook:1"))
+    assert (second.duplicate, second.id) == (True, first.id)
+    with pytest.raises(IdempotencyConflict):
+        hf.enqueue("q", {"received_at": 1}, idempotency_key="hook:1")
+
+
+def test_a_key_can_be_looked_up_as_long_as_it_is_remembered(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", idempotency_window=60)
+    channel = hf._book.channel("q")
+    assert hf.store.reads.known(channel, "a") is None
+    receipt = hf.enqueue("q", 1, idempotency_key="a")
+    known = hf.store.reads.known(channel, "a")
+    assert known is not None
+    assert (known.id, known.result) == (receipt.raw_id, None)
+    claim_one(hf, "q").ack({"done": 1})
+    known = hf.store.reads.known(channel, "a")
+    assert known is not None
+    assert known.result == b'{"done":1}'
+    clock.advance(60)
+    assert hf.store.reads.known(channel, "a") is None

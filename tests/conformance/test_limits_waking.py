@@ -13,14 +13,16 @@ from tests.conformance.steps import OpenClient, sleepers
 
 @pytest.mark.parametrize("engine", ["lane", "row"])
 @pytest.mark.parametrize("end", ["ack", "ack in part", "nack", "cancel", "raise"])
-def test_a_sleeper_wakes_up_when_there_is_room(client: OpenClient, engine: str, end: str) -> None:
+def test_a_sleeper_wakes_up_when_there_is_room(
+    client: OpenClient, engine: str, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3600.0)  # Only a ring wakes it.
     hf = client(clock=None)
     hf.queue("q", concurrency=2, key_concurrency=2)
     hf.enqueue_many("q", range(4), key="k" if engine == "row" else None)
     held = hf.claim("q", n=2)
     asleep = sleepers(hf)
     with ThreadPoolExecutor() as pool:
-        began = time.monotonic()
         found = pool.submit(hf.claim, "q", wait=60)
         assert asleep.acquire(timeout=20)
         if end == "ack":
@@ -33,12 +35,14 @@ def test_a_sleeper_wakes_up_when_there_is_room(client: OpenClient, engine: str, 
             hf.cancel(held[0].message.id)
         else:
             hf.queue("q", concurrency=3, key_concurrency=3)
-        assert len(found.result(timeout=20)) == 1
-        assert time.monotonic() - began < 4  # Without a ring it would look after five seconds.
+        assert len(found.result(timeout=50)) == 1
 
 
 @pytest.mark.parametrize("limits", [{"rate": "1/300ms"}, {"key_rate": "1/300ms"}], ids=str)
-def test_a_sleeper_wakes_up_when_the_rate_allows_it(client: OpenClient, limits: dict[str, Any]) -> None:
+def test_a_sleeper_wakes_up_when_the_rate_allows_it(
+    client: OpenClient, limits: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3600.0)
     hf = client(clock=None)
     hf.queue("q", **limits)
     hf.enqueue_many("q", range(3), key="k")
@@ -46,7 +50,7 @@ def test_a_sleeper_wakes_up_when_the_rate_allows_it(client: OpenClient, limits: 
     for number in range(3):
         [claim] = hf.claim("q", wait=60)
         assert claim.message.body == number
-    assert 0.6 <= time.monotonic() - began < 4
+    assert 0.6 <= time.monotonic() - began < 50
 
 
 @pytest.mark.parametrize(

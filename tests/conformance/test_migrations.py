@@ -22,6 +22,11 @@ hf.close()
 
 
 @pytest.fixture
+def url(empty_url: str) -> str:
+    return empty_url
+
+
+@pytest.fixture
 def start() -> Iterator[Callable[[str, str], "subprocess.Popen[str]"]]:
     """Starts a process that opens the database and enqueues when it reads a line."""
     processes: list[subprocess.Popen[str]] = []

@@ -46,6 +46,33 @@ def test_a_restored_database_is_refused_until_it_is_rebased_and_then_delivers_ev
     assert sorted(map(str, found)) == sorted(map(str, [2, 3, 4, 5, 6, 7, 8, 9, "new"]))
 
 
+def test_groups_go_on_in_a_restored_database(postgres_url: str) -> None:
+    with Holdfast(postgres_url) as before:
+        before.topic("t")
+        for group in ("new", "half", "done", "ended"):
+            before.subscribe("t", group)
+        before.publish_many("t", range(10))
+        before.ack(before.claim("t/half", n=4))
+        before.claim("t/half", n=2)
+        before.ack(before.claim("t/done", n=10))
+        before.unsubscribe("t", "ended")
+    pretend_restored(postgres_url)
+
+    with Holdfast(postgres_url) as after:
+        after.store.schema.rebase()
+        after.store.schema.rebase()
+        after.subscribe("t", "ended")
+        after.publish("t", "new")
+        found = {}
+        for group in ("new", "half", "done", "ended"):
+            found[group] = []
+            while claims := after.claim("t", group=group, n=100):
+                found[group] += [claim.message.body for claim in claims]
+                after.ack(claims)
+    assert sorted(map(str, found.pop("half"))) == sorted(map(str, [4, 5, 6, 7, 8, 9, "new"]))
+    assert found == {"new": [*range(10), "new"], "done": ["new"], "ended": ["new"]}
+
+
 def test_rebasing_a_healthy_database_loses_nothing(url: str) -> None:
     with Holdfast(url) as hf:
         hf.enqueue_many("q", range(5))

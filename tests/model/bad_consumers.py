@@ -8,14 +8,16 @@ from typing import Any
 
 from holdfast import Holdfast, InvalidInput
 from holdfast.events import MessageFailed
+from tests.model.bad_commands import BAD_COMMANDS
+from tests.model.bad_topics import BAD_SUBSCRIBERS
 from tests.model.mistakes import (
     COUNTS,
     LABELS,
     LENGTHS_OR_NONE,
     NAME_SAYS,
-    NAMES,
     NAMES_OR_NONE,
     NAN,
+    READERS,
     WORDS,
     Argument,
     length,
@@ -30,7 +32,7 @@ def _of_consumers() -> Iterator[Argument]:
     def declare(name: str, **others: Any) -> Callable[[Holdfast, Any], object]:
         return lambda hf, bad: hf.consumer("plain", **{**others, name: bad})(_nothing)
 
-    yield Argument("consumer(queue)", lambda hf, bad: hf.consumer(bad)(_nothing), NAMES, NAME_SAYS)
+    yield Argument("consumer(queue)", lambda hf, bad: hf.consumer(bad)(_nothing), READERS, NAME_SAYS)
     yield Argument("consumer()", lambda hf, bad: hf.consumer(*bad)(_nothing), {"no queue": ()}, "needs the name of a")
     yield Argument("consumer(name=)", declare("name"), NAMES_OR_NONE, NAME_SAYS)
     yield Argument(
@@ -96,5 +98,5 @@ def _with_consumer(hf: Any) -> Any:
     return hf
 
 
-CONSUMERS = [*_of_consumers()]
+CONSUMERS = [*_of_consumers(), *BAD_SUBSCRIBERS, *BAD_COMMANDS]
 """Declaring is not awaited, and asks nothing of the database."""

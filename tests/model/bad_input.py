@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from holdfast import Backoff, Holdfast, NotFound
+from tests.model.bad_commands import BAD_RUNS
+from tests.model.bad_sagas import BAD_SAGAS
+from tests.model.bad_topics import BAD_TOPICS
 from tests.model.mistakes import (
     AMOUNTS,
     CLAIMS,
@@ -33,6 +36,8 @@ from tests.model.mistakes import (
     ODD,
     PROMISE,
     RATES,
+    READERS,
+    READERS_OR_NONE,
     TEXT_SAYS,
     TEXTS,
     VALUES,
@@ -129,6 +134,22 @@ def _bodies() -> Iterator[Argument]:
     )
 
 
+def _of_ask() -> Iterator[Argument]:
+    def ask(queue: Any = "plain", body: Any = 1, **options: Any) -> Callable[[Holdfast], object]:
+        return lambda hf: hf.ask(queue, body, **{"timeout": 0.01, **options})
+
+    yield Argument("ask(queue)", lambda hf, bad: ask(bad)(hf), NAMES, NAME_SAYS)
+    yield Argument("ask(body)", lambda hf, bad: ask(body=bad)(hf), VALUES, named("body", JSON_SAYS))
+    yield length("ask", "timeout", lambda hf, bad: ask(timeout=bad)(hf), {**LENGTHS, "no time": 0})
+    levels = {"4": 4, "a word": "soon", "None": None}
+    yield Argument("ask(priority=)", lambda hf, bad: ask(priority=bad)(hf), levels, "^priority must")
+    yield Argument("ask(key=)", lambda hf, bad: ask("keyed", key=bad)(hf), TEXTS, named("key", TEXT_SAYS))
+    hand = lambda hf, bad: ask(headers=bad)(hf)  # noqa: E731
+    yield Argument("ask(headers=)", hand, HEADERS, named("headers", JSON_SAYS + "|must be"))
+    words = {"None": None, "a number": 1, "text": "no"}
+    yield Argument("ask(expires=)", lambda hf, bad: ask(expires=bad)(hf), words, "^expires must be True or False")
+
+
 def _of_queue() -> Iterator[Argument]:
     def declare(name: str) -> Callable[[Holdfast, Any], object]:
         return lambda hf, bad: hf.queue("plain", message_type=int, **{name: bad})
@@ -152,8 +173,15 @@ def _of_queue() -> Iterator[Argument]:
     promises = {"text": "x", "no check": [{"name": "a"}], "twice": [PROMISE] * 2, "a number": [{**PROMISE, "check": 7}]}
     yield Argument("queue(commitments=)", declare("commitments"), promises, "^commitments")
     yield Argument("queue(requires=)", declare("requires"), LABELS, "^requires must ")
-    for name in ("ordering", "on_dead", "empty"):
+    for name in ("ordering", "on_dead", "empty", "delivery"):
         yield Argument(f"queue({name}=)", declare(name), WORDS, f"^{name} must be one of")
+    through_sqs = lambda name: lambda hf, bad: hf.queue("plain", delivery="sqs", **{name: bad})  # noqa: E731
+    names = {"a number": 7, "nothing": "", "spaces": "a b", "dots": "a.b", "too long": "x" * 81, "a list": ["q"]}
+    urls = {"another scheme": "ftp://host/q", "no host": "https:///q", "a password": "https://user:secret@host/1/q"}
+    for name in ("sqs_queue", "dead_events"):
+        yield Argument(f"queue({name}=)", through_sqs(name), {**names, **urls}, f"^{name} must be the name of an SQS")
+    yield length("queue", "sqs_fallback", through_sqs("sqs_fallback"), {**LENGTHS_OR_NONE, "no time": 0})
+    yield Argument("queue(sqs_queue=)", declare("sqs_queue"), {"of the database": "q"}, 'with delivery="sqs"')
     for name in ("dead_letter", "owner"):
         yield Argument(f"queue({name}=)", declare(name), NAMES_OR_NONE, f"^{name} ")
     yield Argument("queue(owner=)", declare("owner"), {"too long for an inbox": "x" * 195}, "^owner .* at most 194")
@@ -176,7 +204,7 @@ def _of_queue() -> Iterator[Argument]:
 
 
 def _of_claims() -> Iterator[Argument]:
-    yield Argument("claim(queue)", lambda hf, bad: hf.claim("plain", bad), NAMES, NAME_SAYS)
+    yield Argument("claim(queue)", lambda hf, bad: hf.claim("plain", bad), READERS, NAME_SAYS)
     yield Argument("claim(n=)", lambda hf, bad: hf.claim("plain", n=bad), COUNTS, COUNT_SAYS)
     yield length("claim", "lease", lambda hf, bad: hf.claim("plain", lease=bad), {**LENGTHS_OR_NONE, "no time": 0})
     yield length("claim", "wait", lambda hf, bad: hf.claim("plain", wait=bad))
@@ -204,8 +232,8 @@ def _of_operating() -> Iterator[Argument]:
         "reset_budget",
     ):
         hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad)  # noqa: E731
-        yield Argument(f"{verb}(queue)", hand, NAMES, NAME_SAYS)
-    for verb in ("status", "cancel", "replay", "commitments"):
+        yield Argument(f"{verb}(queue)", hand, READERS, NAME_SAYS)
+    for verb in ("status", "cancel", "replay", "commitments", "find_dead_letter", "delete_dead_letter"):
         hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad)  # noqa: E731
         yield Argument(f"{verb}(id)", hand, {**IDS, "None": None}, ID_SAYS)
     for verb in ("peek", "blocked_keys"):
@@ -226,6 +254,10 @@ def _of_operating() -> Iterator[Argument]:
     yield Argument("search()", lambda hf, bad: hf.search(**bad), {"nothing": {}}, "needs a key")
     yield Argument("unblock(key)", lambda hf, bad: hf.unblock("keyed", bad), TEXTS, named("key", TEXT_SAYS))
     yield Argument("replay(body=)", lambda hf, bad: hf.replay(NOBODY, body=bad), VALUES, named("body", JSON_SAYS))
+    yield Argument("acting_as(actor)", lambda hf, bad: hf.acting_as(bad), TEXTS, named("actor", TEXT_SAYS))
+    yield Argument(
+        "acting_as(tenant=)", lambda hf, bad: hf.acting_as(tenant=bad), NAMES_OR_NONE, named("tenant", NAME_SAYS)
+    )
     yield Argument("audit(n)", lambda hf, bad: hf.audit(bad), COUNTS, COUNT_SAYS)
     yield Argument("audit(before=)", lambda hf, bad: hf.audit(before=bad), MOMENTS_OR_NONE, "^before must be the id")
 
@@ -236,7 +268,7 @@ def _of_dead_letters() -> Iterator[Argument]:
         def find(name: str, verb: str = verb) -> Callable[[Holdfast, Any], object]:
             return lambda hf, bad: getattr(hf, verb)(**{name: bad})
 
-        yield Argument(f"{verb}(queue)", find("queue"), NAMES_OR_NONE, "^queue ")
+        yield Argument(f"{verb}(queue)", find("queue"), READERS_OR_NONE, "^queue ")
         for name in ("error", "key"):
             yield Argument(f"{verb}({name}=)", find(name), TEXTS, named(name, TEXT_SAYS))
         for name in ("since", "before"):
@@ -274,11 +306,11 @@ def _of_owners() -> Iterator[Argument]:
     yield Argument("report(kind)", lambda hf, bad: hf.report(bad, "pool", "boom"), kinds, "^kind ")
     yield Argument("report(about)", lambda hf, bad: hf.report("crash_loop", bad, "boom"), NAMES, "^about ")
     yield Argument("report(error)", lambda hf, bad: hf.report("crash_loop", "pool", bad), errors, "error must be")
-    for name in ("owner", "queue"):
+    for name, names in (("owner", NAMES_OR_NONE), ("queue", READERS_OR_NONE)):
         hand = lambda hf, bad, name=name: hf.report("crash_loop", "pool", "boom", **{name: bad})  # noqa: E731
-        yield Argument(f"report({name}=)", hand, NAMES_OR_NONE, f"^{name} ")
+        yield Argument(f"report({name}=)", hand, names, f"^{name} ")
     yield Argument("notices(owner)", lambda hf, bad: hf.notices(bad), TEXTS, named("owner", TEXT_SAYS))
-    yield Argument("notices(queue=)", lambda hf, bad: hf.notices(queue=bad), NAMES_OR_NONE, "^queue ")
+    yield Argument("notices(queue=)", lambda hf, bad: hf.notices(queue=bad), READERS_OR_NONE, "^queue ")
     yield Argument("notices(n=)", lambda hf, bad: hf.notices(n=bad), COUNTS, COUNT_SAYS)
     yield Argument("notices(after=)", lambda hf, bad: hf.notices(after=bad), IDS, ID_SAYS)
     yield Argument("acknowledge(id)", lambda hf, bad: hf.acknowledge(NOBODY, bad), {**IDS, "None": None}, ID_SAYS)
@@ -324,7 +356,7 @@ def _of_crew() -> Iterator[Argument]:
         hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad, "plain")  # noqa: E731
         yield Argument(f"{verb}(consumer)", hand, NAMES, "^consumer ")
         hand = lambda hf, bad, verb=verb: getattr(hf, verb)("mailer", bad)  # noqa: E731
-        yield Argument(f"{verb}(queue)", hand, NAMES, "^queue ")
+        yield Argument(f"{verb}(queue)", hand, READERS, "^queue ")
     shares = {
         "negative": -0.1,
         "above 1": 1.1,
@@ -347,6 +379,7 @@ def _of_crew() -> Iterator[Argument]:
 ARGUMENTS = [
     *_of_enqueue(),
     *_bodies(),
+    *_of_ask(),
     *_of_queue(),
     *_of_claims(),
     *_of_operating(),
@@ -354,6 +387,9 @@ ARGUMENTS = [
     *_of_owners(),
     *_of_crew(),
     *_of_schedules(),
+    *BAD_SAGAS,
+    *BAD_TOPICS,
+    *BAD_RUNS,
 ]
 """Of a client. All but `conn` can be refused before anything is asked of the database."""
 
@@ -381,6 +417,13 @@ ENDINGS = [
 
 OPENING = [
     Argument("Holdfast(tenant=)", lambda url, bad: Holdfast(url, tenant=bad), NAMES, "^tenant "),
+    Argument("Holdfast(delivery=)", lambda url, bad: Holdfast(url, delivery=bad), WORDS, "^delivery must be one of"),
+    Argument(
+        "Holdfast(sqs_prefix=)",
+        lambda url, bad: Holdfast(url, sqs_prefix=bad),
+        {"a number": 7, "dots": "a.b", "too long": "x" * 31, "nothing": None},
+        "^sqs_prefix must be",
+    ),
     Argument("Holdfast(worker=)", lambda url, bad: Holdfast(url, worker=bad), {**TEXTS, "nothing": ""}, "^worker "),
     Argument("Holdfast(actor=)", lambda url, bad: Holdfast(url, actor=bad), {**TEXTS, "nothing": ""}, "^actor "),
     length("Holdfast", "patience", lambda url, bad: Holdfast(url, patience=bad), {**LENGTHS, "no time": 0, "5s": "5s"}),

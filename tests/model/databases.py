@@ -13,8 +13,9 @@ from typing import Any, Protocol
 import apsw
 import psycopg
 
+from tests.ready import CLEAR
+
 Tables = dict[str, list[str]]
-MEMORY = Path("/dev/shm")
 
 
 class Database(Protocol):
@@ -29,6 +30,9 @@ class Database(Protocol):
     def tables(self) -> Tables:
         """Every row of every table, as text."""
 
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """What a query finds."""
+
     def transaction(self, commits: bool) -> AbstractContextManager[Any]:
         """A connection of a user's own, whose transaction is committed or rolled back at the end."""
 
@@ -36,13 +40,13 @@ class Database(Protocol):
 
 
 class SqliteFile:
-    """A new file per example, in memory where the machine allows."""
+    """A new file per example."""
 
     windows = False
 
     def __init__(self, engine: str) -> None:
         self._engine = engine
-        self._folder = tempfile.TemporaryDirectory(prefix="holdfast-model-", dir=MEMORY if MEMORY.is_dir() else None)
+        self._folder = tempfile.TemporaryDirectory(prefix="holdfast-model-")
         self._crashes = 0
         self._reader: Any = None
 
@@ -64,11 +68,8 @@ class SqliteFile:
                 shutil.copy(f"{left_behind}{ending}", f"{self.path}{ending}")
 
     def tables(self) -> Tables:
-        if self._reader is None:
-            connect = sqlite3.connect if self._engine == "stdlib" else apsw.Connection
-            self._reader = connect(str(self.path))
-        names = self._rows("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'holdfast%'")
-        return {name: sorted(map(repr, self._rows(f"SELECT * FROM {name}"))) for (name,) in names}
+        names = self.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'holdfast%'")
+        return {name: sorted(map(repr, self.rows(f"SELECT * FROM {name}"))) for (name,) in names}
 
     @contextmanager
     def transaction(self, commits: bool) -> Iterator[Any]:
@@ -83,11 +84,14 @@ class SqliteFile:
     def close(self) -> None:
         if self.path.exists():
             self.tables()
-            assert self._rows("PRAGMA integrity_check") == [("ok",)]
+            assert self.rows("PRAGMA integrity_check") == [("ok",)]
         self._close_reader()
         self._folder.cleanup()
 
-    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        if self._reader is None:
+            connect = sqlite3.connect if self._engine == "stdlib" else apsw.Connection
+            self._reader = connect(str(self.path))
         return list(self._reader.execute(sql).fetchall())
 
     def _close_reader(self) -> None:
@@ -104,9 +108,9 @@ class PostgresDatabase:
     def __init__(self, url: str) -> None:
         self.url = url
         self._connection = psycopg.connect(url, autocommit=True)
-        names = ", ".join(name for name in self._names() if name != "holdfast_migration")
-        if names:
-            self._connection.execute(f"TRUNCATE {names} RESTART IDENTITY CASCADE")  # type: ignore[call-overload]
+        self._all = ""
+        self._none: Tables = {}
+        self._connection.execute(CLEAR)
 
     def crash(self) -> None:
         """Every other session is cut off, as the server does with those of a dead process."""
@@ -116,7 +120,15 @@ class PostgresDatabase:
         )
 
     def tables(self) -> Tables:
-        return {name: sorted(map(repr, self._rows(f"SELECT * FROM {name}"))) for name in self._names()}
+        """All in one query: this is asked before and after nearly everything."""
+        if not self._all:
+            names = [name for (name,) in self.rows("SELECT tablename FROM pg_tables WHERE tablename LIKE 'holdfast%'")]
+            self._all = " UNION ALL ".join(f"SELECT '{name}', one::text FROM {name} one" for name in names)
+            self._none = {name: [] for name in names}
+        found = {name: list(rows) for name, rows in self._none.items()}
+        for name, row in self.rows(self._all):
+            found[name].append(row)
+        return {name: sorted(rows) for name, rows in found.items()}
 
     @contextmanager
     def transaction(self, commits: bool) -> Iterator[Any]:
@@ -128,11 +140,7 @@ class PostgresDatabase:
     def close(self) -> None:
         self._connection.close()
 
-    def _names(self) -> list[str]:
-        found = self._rows("SELECT tablename FROM pg_tables WHERE tablename LIKE 'holdfast%' ORDER BY tablename")
-        return [name for (name,) in found]
-
-    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
         return self._connection.execute(sql).fetchall()  # type: ignore[call-overload,no-any-return]
 
 

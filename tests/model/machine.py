@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
+from hypothesis.stateful import Bundle, consumes, initialize, invariant, multiple, rule
 
 from holdfast.errors import (
     AlreadyReplayed,
-    HoldfastError,
     IdempotencyConflict,
     InvalidInput,
     LeaseLost,
@@ -29,9 +28,7 @@ from tests.model.databases import Database
 from tests.model.model import Model
 from tests.model.subject import MANY, Subject
 from tests.model.things import Granted
-
-LONG_AGO = 1_000_000_000_000_000
-"""In 2001: whoever reads the computer's own clock is far off."""
+from tests.model.worlds import LONG_AGO, Worlds
 
 PLAIN, FIFO, KEYED, DEAD = QUEUES = ("plain", "fifo", "keyed", "dead")
 ORDERINGS = {PLAIN: "unordered", FIFO: "fifo", KEYED: "per_key", DEAD: "unordered"}
@@ -73,7 +70,7 @@ Hand = tuple[int, ...]
 How = tuple[str, dict[str, Any]]
 
 
-class QueueMachine(RuleBasedStateMachine):
+class QueueMachine(Worlds):
     hands: Bundle[Hand] = Bundle("hands")
     all_hands: Bundle[Hand] = Bundle("all_hands")
     names: Bundle[str] = Bundle("names")
@@ -82,23 +79,12 @@ class QueueMachine(RuleBasedStateMachine):
         super().__init__()
         self.clock = FakeClock(LONG_AGO)
         self.subjects = [Subject(database, self.clock) for database in databases]
-        self.worlds: list[Model | Subject] = [*self.subjects]
+        self.worlds = [*self.subjects]
         if with_model:
             self.worlds.insert(0, Model(self.clock, databases[0].windows))
         # Where runs end differently, two stores can only be compared when claims leave nothing in a lane.
         self.takes_all = len({database.windows for database in databases}) > 1
         self.granted: list[Granted] = []
-
-    def all_do(self, verb: str, *args: Any, **options: Any) -> Any:
-        """Every world does it; their answers, or the kinds of errors they raise, must be the same (I25)."""
-        (answer, error), *others = [_outcome(getattr(world, verb), *args, **options) for world in self.worlds]
-        for other, its_error in others:
-            expected, got = error or answer, its_error or other
-            same = (answer, type(error)) == (other, type(its_error))
-            assert same, f"{verb}{args}{options or ''}:\nexpected {expected!r},\n     got {got!r}"
-        if error is not None:
-            raise error
-        return answer
 
     # --- in -----------------------------------------------------------------------------------------------------------
 
@@ -356,10 +342,3 @@ class QueueMachine(RuleBasedStateMachine):
             left = {name: tables[f"holdfast_{name}"] for name in ("message", "run", "row")}
             assert not any(left.values()), f"I15: history is over, and something is still stored: {left}"
             assert [subject.kept(queue) for queue in QUEUES] == [0] * len(QUEUES), "what is kept was miscounted"
-
-
-def _outcome(call: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, HoldfastError | None]:
-    try:
-        return call(*args, **options), None
-    except HoldfastError as error:
-        return None, error

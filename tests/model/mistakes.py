@@ -60,7 +60,15 @@ NAMES = {
     "a line break": "a\nb",
     "201 letters": "x" * 201,
 }
+READERS = {
+    **{what: name for what, name in NAMES.items() if not isinstance(name, str) or "/" not in name},
+    "two slashes": "a/b/c",
+    "a slash at the end": "a/",
+    "a slash at the beginning": "/a",
+}
+"""Of a queue, or of a group by its address."""
 NAMES_OR_NONE = {what: name for what, name in NAMES.items() if name is not None}
+READERS_OR_NONE = {what: name for what, name in READERS.items() if name is not None}
 IDS = {**TEXTS, "nothing": "", "a name": "m1", "too few digits": NOBODY[:-1], "a letter too many": NOBODY[:-1] + "x"}
 COUNTS = {
     "0": 0,

@@ -2,13 +2,12 @@
 
 Three ideas carry it:
 
-- A message waits in a *lane* (`plain`: unordered, due at once) or as a *row* (delayed, ordered, replayed, or once in
-  trouble). Rows go first, by time and place; the lane follows in order of arrival.
+- A message waits in a *lane* (`plain`: unordered, due at once) or as a *row* (all others, and once in trouble). Rows go
+  first, by time and place; the lane follows in order of arrival.
 - A *lease* covers the members of a run together, or one row. A claim holds while its message's lease is its own.
 - A message is *forgotten* when its history is over or it is purged; a dead one never is.
 
-Every rule that `holdfast.core` states (states, attempts, backoff, order keys, run limits) is called from there, so a
-store that agrees with the model agrees with core.
+Every rule that `holdfast.core` states is called from there: a store that agrees with the model agrees with core.
 """
 
 from __future__ import annotations
@@ -152,7 +151,7 @@ class Model:
         claims: list[Claim] = []
         for queue, priority in product(queues, PRIORITIES):
             until = self._until(queue, lease)
-            rows = self._due_rows(queue, priority)
+            rows = self._next_rows(queue, priority, n - len(claims), is_first=not claims)
             if rows and rows[0].alone and not claims:
                 return self._lease(rows[:1], until)
             for row in [row for row in rows if not row.alone][: n - len(claims)]:
@@ -190,6 +189,9 @@ class Model:
             message.attempts += 1
             message.lease = lease
         return [Claim(message, lease, message.attempts, self.specs[message.queue]) for message in members]
+
+    def _next_rows(self, queue: str, priority: int, room: int, is_first: bool) -> list[Message]:
+        return self._due_rows(queue, priority)
 
     def _due_rows(self, queue: str, priority: int) -> list[Message]:
         rows = (m for m in self._pending(queue) if not m.plain and m.seen.priority == priority)

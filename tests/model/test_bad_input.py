@@ -13,12 +13,14 @@ import pytest
 from holdfast import AsyncHoldfast, Claim, Holdfast, HoldfastError, InvalidInput
 from holdfast.core.message import DEEPEST
 from holdfast.core.queue import QueueSettings
+from holdfast.core.topic import GroupSettings, TopicSettings
 from holdfast.runtime.consumer import ConsumerOptions
 from holdfast.runtime.pool import PoolOptions
 from tests.clock import FakeClock
 from tests.conftest import STORES
 from tests.model.bad_consumers import CONSUMERS
 from tests.model.bad_input import ARGUMENTS, BAD_INPUT, ENDINGS, OPENING
+from tests.model.bad_topics import NOWHERE
 from tests.model.databases import database
 from tests.model.mistakes import Argument, Bad, cases, nested
 from tests.model.subject import Subject, assert_helps
@@ -31,6 +33,7 @@ def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     try:
         subject.declare("plain", {})
         subject.declare("keyed", {"ordering": "per_key"})
+        subject.client.topic("news")
         yield subject
         assert_usable(subject)
     finally:
@@ -44,6 +47,7 @@ def assert_usable(subject: Subject) -> None:
         assert subject.client.purge(queue) == 2
     assert (subject.client.owners(), subject.client.attachments()) == ({}, [])
     assert subject.client.schedules() == []
+    assert subject.client.sagas() == []
 
 
 @pytest.mark.parametrize("argument", ARGUMENTS, ids=[argument.name for argument in ARGUMENTS])
@@ -77,7 +81,8 @@ class Elsewhere:
 
 
 def test_what_does_not_exist_is_refused(subject: Subject) -> None:
-    subject.refuses(BAD_INPUT["replay(id): nobody's"])
+    for bad in [BAD_INPUT["replay(id): nobody's"], *NOWHERE.values()]:
+        subject.refuses(bad)
 
 
 @pytest.mark.parametrize("argument", ENDINGS, ids=[argument.name for argument in ENDINGS])
@@ -145,21 +150,41 @@ def test_bad_consumers_are_refused(kind: Any, argument: Argument, tmp_path: Any)
 
 def test_every_argument_is_in_the_list() -> None:
     """A new argument of a public method must be told what it may not be. Switches take anything."""
-    switches = {"trust_commitments", "permanent", "fresh", "acknowledged", "alive", "strict", "migrate", "url"}
+    switches = {
+        "trust_commitments",
+        "permanent",
+        "fresh",
+        "acknowledged",
+        "alive",
+        "strict",
+        "migrate",
+        "url",
+        "sqs_create",
+    }
     named = {argument.name for argument in [*ARGUMENTS, *CONSUMERS, *ENDINGS, *OPENING]}
     missing = [
         f"{name}({parameter})"
         for name, method in [("Holdfast", Holdfast), *inspect.getmembers(Holdfast, inspect.isfunction)]
         if not name.startswith("_")
         for parameter in parameters(method)
+        if (name, parameter) != ("subscriber", "options")  # They are those of a consumer.
         if parameter not in switches | {"self"} and not is_listed(name, parameter, named)
     ]
     assert missing == []
 
 
+SETTINGS: dict[str, Any] = {
+    "queue": QueueSettings,
+    "topic": TopicSettings,
+    "subscribe": GroupSettings,
+    "consumer": ConsumerOptions,
+    "pool": PoolOptions,
+}
+
+
 def parameters(method: Any) -> list[str]:
     """The keywords that stand in a typed dict too."""
-    typed = {"queue": QueueSettings, "consumer": ConsumerOptions, "pool": PoolOptions}.get(method.__name__)
+    typed = SETTINGS.get(method.__name__)
     named = inspect.signature(method).parameters.values()
     plain = [one.name for one in named if typed is None or one.kind is not one.VAR_KEYWORD]
     return [*plain, *(typed.__annotations__ if typed else ())]
@@ -179,8 +204,9 @@ def test_asyncio_refuses_the_same() -> None:
         client = Awaited(store.url, runner.run)
         client.queue("plain")
         client.queue("keyed", ordering="per_key")
+        client.topic("news")
         before = store.tables()
-        for bad in BAD_INPUT.values():
+        for bad in [*BAD_INPUT.values(), *NOWHERE.values()]:
             with pytest.raises(HoldfastError) as refused:
                 bad.call(client)
             assert_helps(refused.value, bad)
@@ -199,7 +225,8 @@ class Awaited:
         method = getattr(self._client, name)
 
         async def call(args: Any, kwargs: Any) -> Any:
-            return await method(*args, **kwargs)
+            answer = method(*args, **kwargs)
+            return await answer if inspect.isawaitable(answer) else answer
 
         return lambda *args, **kwargs: self._run(call(args, kwargs))
 

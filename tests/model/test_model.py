@@ -14,14 +14,14 @@ from tests.conftest import STORES
 from tests.model.databases import database
 from tests.model.machine import QueueMachine
 
-DEFAULT_EXAMPLES = {"sqlite-apsw": 60, "sqlite-stdlib": 60, "postgres": 20}
-"""What fits in half a minute each: a step on PostgreSQL costs ten times as much."""
+DEFAULT_EXAMPLES = {"sqlite-apsw": 30, "sqlite-stdlib": 20, "postgres": 8}
+"""What fits in ten seconds each: a step on PostgreSQL costs ten times as much."""
 
 
-def settings_for(store: str) -> settings:
+def settings_for(store: str, examples: dict[str, int] = DEFAULT_EXAMPLES) -> settings:
     wanted = os.environ.get("HOLDFAST_MODEL_EXAMPLES")
     return settings(
-        max_examples=int(wanted or DEFAULT_EXAMPLES[store]),
+        max_examples=int(wanted or examples[store]),
         phases=tuple(Phase) if wanted else (Phase.generate,),
         stateful_step_count=50,
         deadline=None,

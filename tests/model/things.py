@@ -123,7 +123,7 @@ def envelope(message: Message, error: str, failed_at: int) -> str:
     original = (
         f'{{"id":{json_text(seen.name)},"queue":{json_text(message.queue)},"body":{seen.body},"headers":{seen.headers},'
         f'"priority":{seen.priority},"key":{json_text(seen.key)},"correlation_id":{json_text(seen.correlation_id)},'
-        f'"reply_to":{json_text(seen.reply_to)},"enqueued_at":{seen.enqueued_at}}}'
+        f'"reply_to":{json_text(seen.reply_to)},"topic":null,"enqueued_at":{seen.enqueued_at}}}'
     )
     return (
         f'{{"original_message":{original},"failed_at":{failed_at},"error":{json_text(error)},'

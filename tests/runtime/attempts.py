@@ -14,7 +14,7 @@ from holdfast.core.message import MessageId, encode_json
 
 def message(body: Any = None, **headers: Any) -> Message:
     raw_headers = encode_json(headers) if headers else None
-    return Message(MessageId(range(16)), 2, encode_json(body), raw_headers, None, None, None, None, 0)
+    return Message(MessageId(range(16)), 2, encode_json(body), raw_headers, None, None, None, None, None, 0)
 
 
 class Attempt:

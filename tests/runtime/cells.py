@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -248,3 +249,72 @@ if __name__ == "__main__":
     hf = Holdfast(sys.argv[1])
     hf.consumer("q", isolation="process", concurrency=2)(stuck)
     hf.run()
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+def refusal(call: Callable[[], object]) -> str | None:
+    """What a call says against itself."""
+    try:
+        call()
+    except InvalidInput as problem:
+        return str(problem)
+    return None
+
+
+def reply(message: Message, context: Context) -> Any:
+    """Answers as the body says."""
+    wish, *details = message.body
+    if wish == "fail first":
+        context.reply({"attempt": context.attempt})
+        if context.attempt < 3:
+            raise Broken("after the answer")
+    elif wish == "twice":
+        context.reply("once")
+        return refusal(lambda: context.reply("again"))
+    elif wish == "badly":
+        said = [refusal(lambda: context.reply(object())), refusal(lambda: context.reply(1, headers={"h": object()}))]
+        context.reply("then well")
+        return said
+    elif wish == "not":
+        return "a result is no answer"
+    elif wish == "unasked":
+        return refusal(lambda: context.reply("?"))
+    else:
+        context.reply({"echo": details}, headers={"by": context.message.id})
+    return None
+
+
+async def await_reply(message: Message, context: Any) -> Any:
+    """The same, awaited."""
+    wish, *details = message.body
+    if wish == "fail first":
+        await context.reply({"attempt": context.attempt})
+        if context.attempt < 3:
+            raise Broken("after the answer")
+    elif wish == "twice":
+        await context.reply("once")
+        return await awaited_refusal(context.reply("again"))
+    elif wish == "badly":
+        said = [
+            await awaited_refusal(context.reply(object())),
+            await awaited_refusal(context.reply(1, headers={"h": object()})),
+        ]
+        await context.reply("then well")
+        return said
+    elif wish == "not":
+        return "a result is no answer"
+    elif wish == "unasked":
+        return await awaited_refusal(context.reply("?"))
+    else:
+        await context.reply({"echo": details}, headers={"by": context.message.id})
+    return None
+
+
+async def awaited_refusal(call: Awaitable[object]) -> str | None:
+    try:
+        await call
+    except InvalidInput as problem:
+        return str(problem)
+    return None

@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast import Holdfast, State
 
-PATIENCE = 30.0
+PATIENCE = 100.0
 
 
 def until(true: Callable[[], Any], what: str = "it") -> Any:

@@ -201,7 +201,7 @@ def test_a_context_has_the_same_names() -> None:
         return {name: thing for name, thing in vars(kind).items() if inspect.isfunction(thing) and name[0] != "_"}
 
     inside, outside = public(CellContext), public(Context)
-    verbs = {"on_cancel", "progress", "extend", "enqueue"}
+    verbs = {"on_cancel", "progress", "extend", "enqueue", "reply"}
     assert inside.keys() == verbs | {"halt"}
     for verb in verbs:
         assert inspect.signature(inside[verb]) == inspect.signature(outside[verb])

@@ -15,7 +15,7 @@ from holdfast import Holdfast, State
 from holdfast.events import HandlerStopped
 from tests.runtime import cells
 from tests.runtime.isolation_steps import all_gone, declare, done, is_running, pids
-from tests.runtime.steps import Calls, ended, until
+from tests.runtime.steps import PATIENCE, Calls, ended, until
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,7 +30,7 @@ def test_a_timeout_kills_whatever_it_does(hf: Holdfast, tmp_path: Path, how: str
     with hf.running():
         running = pids(tmp_path / "note")
         assert ended(hf, sent.id) is State.DEAD
-        assert all_gone(running)
+        until(lambda: all_gone(running))
     assert hf.dead_letters("q")[0].error == "timed out after 1 s"
 
 
@@ -59,23 +59,26 @@ def test_a_lost_lease_kills_at_once(hf: Holdfast, tmp_path: Path) -> None:
     assert hf.status(sent.id).state is State.CANCELED  # type: ignore[union-attr]
 
 
-def test_it_is_dead_before_a_lease_ends_that_cannot_be_renewed(
-    one: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_dead_before_a_lease_ends_that_cannot_be_renewed(one: Holdfast, tmp_path: Path) -> None:
+    """There is half a second for it, in which a busy machine may do something else: one of three has to be in time."""
+    one.queue("q", lease=20, max_attempts=1)
     stops = Calls()
     one.on(HandlerStopped, lambda event: stops.note(event.reason))
     declare(one, cells.stuck, lease=20)
-    one.enqueue("q", {"how": "clings", "note": str(tmp_path / "note")})
-    with one.running() as runner:
-        running = pids(tmp_path / "note")
-        monkeypatch.setattr(runner._renewal, "_renew", lambda worker, leases, term: None)
+    assert any(dies_in_time(one, tmp_path / f"note{number}") for number in range(3))
+    assert "could not be renewed" in stops.wait(1)[0]
+
+
+def dies_in_time(one: Holdfast, note: Path) -> bool:
+    one.enqueue("q", {"how": "clings", "note": str(note)})
+    with one.running() as runner, pytest.MonkeyPatch.context() as patched:
+        running = pids(note)
+        patched.setattr(runner._renewal, "_renew", lambda worker, leases, term: None)
         [held] = runner.workers[0].ledger.held()
         held.renewed -= 16
         held.lease.until -= 16_000_000
         until(lambda: all_gone(running))
-        assert time.monotonic() < held.ends
-        [reason] = stops.wait(1)
-    assert "could not be renewed" in reason
+        return time.monotonic() < held.ends
 
 
 def test_a_handler_that_is_told_may_still_finish(
@@ -168,7 +171,7 @@ def test_stopping_without_grace_kills(hf: Holdfast, tmp_path: Path) -> None:
     with hf.running() as runner:
         running = pids(tmp_path / "note")
         assert runner.stop(grace=0)
-    assert all_gone(running)
+    until(lambda: all_gone(running))
     assert ended(hf, sent.id) is State.DEAD
     assert hf.dead_letters("q")[0].error == "the worker had to stop while this was running"
 
@@ -195,9 +198,7 @@ def test_the_processes_end_when_the_worker_is_killed(sqlite_path: Path, tmp_path
         assert all(map(is_running, running))
         worker.kill()
         worker.wait()
-        started = time.monotonic()
         until(lambda: all_gone(running))
-        assert time.monotonic() - started < 5.0
     finally:
         worker.kill()
         for pid in filter(is_running, running):
@@ -281,9 +282,7 @@ def test_stopping_does_not_wait_for_a_start(
     sent = one.enqueue("q", 1)
     with one.running() as runner:
         until((tmp_path / "begun").exists)
-        started = time.monotonic()
-        assert runner.stop(grace=30)
-        assert time.monotonic() - started < 5
+        assert runner.stop(grace=PATIENCE), "it would take a thousand seconds"
     status = one.status(sent.id)
     assert status is not None
     assert (status.state, status.attempts) == (State.PENDING, 0)

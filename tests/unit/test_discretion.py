@@ -21,6 +21,8 @@ URLS = [
     "postgresql://h/db?user=u&password=secret&x=1",
     "postgresql://h/db?sslpassword=secret",
     "postgresql://u:secret@h/db?password=secret",
+    "postgresql://h/db?pooler=transaction&direct=postgresql%3A%2F%2Fu%3Asecret%40h%2Fdb",
+    "postgresql://h/db?pooler=transaction&direct=postgresql%3A%2F%2Fu%3Ase%2540cret%40h%2Fdb",
 ]
 
 

@@ -17,6 +17,11 @@ from holdfast.core.lifecycle import (
 from holdfast.core.queue import QueueSpec, queue_spec
 
 LEGAL = {
+    ("pending", "handed over", "enqueued"),
+    ("enqueued", "claimed", "processing"),
+    ("enqueued", "returned", "pending"),
+    ("enqueued", "canceled", "canceled"),
+    ("enqueued", "expired", "expired"),
     ("pending", "claimed", "processing"),
     ("pending", "canceled", "canceled"),
     ("processing", "acked", "succeeded"),

@@ -24,7 +24,7 @@ JSON = st.recursive(
 
 
 def message(body: bytes = b"null", headers: bytes | None = None) -> Message:
-    return Message(bytes(range(16)), 9, body, headers, "k", "c", "r", None, 5)
+    return Message(bytes(range(16)), 9, body, headers, "k", "c", "r", None, None, 5)
 
 
 @given(st.binary(min_size=16, max_size=16))

@@ -37,11 +37,40 @@ class Driver(Protocol):
     async def close(self) -> None: ...
 
 
-def serve(driver: Driver) -> None:
+class FanOut(Driver, Protocol):
+    """A peer that can give every message to each of several groups."""
+
+    async def subscribe(self, groups: list[str]) -> None:
+        """Makes the groups, after `create`, before anything is published."""
+
+    async def publish_many(self, bodies: list[dict[str, Any]]) -> None: ...
+
+    async def read(self, group: str, meter: Meter) -> None:
+        """As `work`, for one group."""
+
+    async def left_for(self, group: str) -> int:
+        """How many messages the group has not got, or not acked."""
+
+
+class Sagas(Protocol):
+    """A peer that does several steps one after the other, and is no queue."""
+
+    async def open(self, url: str) -> None: ...
+    async def create(self) -> None: ...
+    async def sagas(self, count: int, seconds: float) -> tuple[list[int], float]:
+        """Up to `count`, none begun after so many seconds: those that came to their end, and how long it took."""
+
+    async def left(self) -> int:
+        """How many have begun and not ended."""
+
+    async def close(self) -> None: ...
+
+
+def serve(driver: Driver | Sagas) -> None:
     asyncio.run(_serve(driver))
 
 
-async def _serve(driver: Driver) -> None:
+async def _serve(driver: Driver | Sagas) -> None:
     # What a peer prints must not be taken for an answer.
     answers, sys.stdout = sys.stdout, sys.stderr
     await driver.open(sys.argv[-1])
@@ -85,6 +114,41 @@ async def _enqueue_many(driver: Driver, command: Command) -> Answer:
     return {"count": sent, "took": time.perf_counter() - started}
 
 
+async def _subscribe(driver: FanOut, command: Command) -> Answer:
+    await driver.subscribe(command["groups"])
+    return {}
+
+
+async def _publish_many(driver: FanOut, command: Command) -> Answer:
+    """As `enqueue_many`, but the bodies are there before the clock starts, as they are for Holdfast."""
+    calls = [payload.bodies(start, command["call"]) for start in range(0, command["count"], command["call"])]
+    sent, started = 0, time.perf_counter()
+    for bodies in calls:
+        await driver.publish_many(bodies)
+        sent += len(bodies)
+        if time.perf_counter() - started > command["seconds"]:
+            break
+    return {"count": sent, "took": time.perf_counter() - started}
+
+
+async def _read_groups(driver: FanOut, command: Command) -> Answer:
+    """One group after the other: what each got, and how long all of it took."""
+    limits = {name: value for name, value in command.items() if name not in ("do", "groups")}
+    meters = [Meter(**limits) for _ in command["groups"]]
+    for group, meter in zip(command["groups"], meters, strict=True):
+        await driver.read(group, meter)
+    return {"numbers": [meter.numbers for meter in meters], "took": meters[-1].ended - meters[0].started}
+
+
+async def _left_for(driver: FanOut, command: Command) -> Answer:
+    return {"left": sum([await driver.left_for(group) for group in command["groups"]])}
+
+
+async def _sagas(driver: Sagas, command: Command) -> Answer:
+    numbers, took = await driver.sagas(command["count"], command["seconds"])
+    return {"numbers": numbers, "took": took}
+
+
 async def _produce(driver: Driver, command: Command) -> Answer:
     for number in range(command["count"]):
         # A random moment of each slot, so that no poller can fall into step.
@@ -110,11 +174,16 @@ async def _left(driver: Driver, command: Command) -> Answer:
     return {"left": await driver.left()}
 
 
-_COMMANDS: dict[str, Callable[[Driver, Command], Awaitable[Answer]]] = {
+_COMMANDS: dict[str, Callable[[Any, Command], Awaitable[Answer]]] = {
     "ready": _ready,
     "create": _create,
     "enqueue": _enqueue,
     "enqueue_many": _enqueue_many,
+    "subscribe": _subscribe,
+    "publish_many": _publish_many,
+    "read_groups": _read_groups,
+    "left_for": _left_for,
+    "sagas": _sagas,
     "produce": _produce,
     "work": _work,
     "idle": _idle,

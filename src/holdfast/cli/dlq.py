@@ -9,10 +9,9 @@ from typing import Any
 import click
 import msgspec
 
-from holdfast import DeadLetterRecord, Holdfast
+from holdfast import DeadLetterRecord
 from holdfast.cli.options import client_options, json_option, open_client
 from holdfast.cli.showing import moment, plain, progress_bar, show_json, show_table
-from holdfast.core.message import id_bytes
 from holdfast.errors import NotFound
 
 
@@ -64,7 +63,9 @@ def list_(count: int, after: str | None, url: str, tenant: str, as_json: bool, *
 def show(dead_id: str, url: str, tenant: str) -> None:
     """Show one dead letter whole, with its history, as JSON."""
     with open_client(url, tenant) as hf:
-        letter = _find(hf, dead_id)
+        letter = hf.find_dead_letter(dead_id)
+    if letter is None:
+        raise NotFound(f"there is no dead letter {dead_id}")
     click.echo(msgspec.json.format(msgspec.json.encode(_plain(letter))).decode())
 
 
@@ -146,15 +147,6 @@ def _agreed(question: str, count: int, yes: bool) -> bool:
         click.echo("No such dead letters.")
         return False
     return yes or click.confirm(question, abort=True)
-
-
-def _find(hf: Holdfast, dead_id: str) -> DeadLetterRecord:
-    """Letters are listed by id: the one after the id just before this one."""
-    number = int.from_bytes(id_bytes(dead_id))
-    found = hf.dead_letters(n=1, after=f"{max(number - 1, 0):032x}")
-    if not found or id_bytes(found[0].id) != id_bytes(dead_id):
-        raise NotFound(f"there is no dead letter {dead_id}")
-    return found[0]
 
 
 def _plain(letter: DeadLetterRecord) -> dict[str, Any]:

@@ -14,9 +14,15 @@ COMMANDS = {
     "demo": ("holdfast.cli.demo.command", "See it work: competing consumers, a kill -9, and nothing lost."),
     "send": ("holdfast.cli.send", "Enqueue a message whose BODY is JSON; what is no JSON is sent as text."),
     "queues": ("holdfast.cli.queues", "List all queues of a tenant: how many messages are where."),
+    "publish": ("holdfast.cli.publish", "Publish a message whose BODY is JSON to every group of a topic."),
+    "topics": ("holdfast.cli.topics", "List all topics of a tenant: how far behind the last of their groups is."),
+    "groups": ("holdfast.cli.groups", "See how far the groups of a topic are; pause, move and end them."),
     "peek": ("holdfast.cli.peek", "Show the next messages of a queue in the order of claiming."),
     "dlq": ("holdfast.cli.dlq", "Look at dead letters, replay them, delete them; and see who did."),
     "work": ("holdfast.cli.work", "Run the consumers of a program until told to stop, or a program per message."),
+    "serve": ("holdfast.cli.serve", "Serve a spec: its webhooks, its commands and consumers, and the admin API."),
+    "plan": ("holdfast.cli.plan", "Show what a spec would change in a database, and what would be lost by it."),
+    "apply": ("holdfast.cli.plan", "Make a database as a spec says."),
     "consumers": (
         "holdfast.cli.consumers",
         "List running consumers: their queues, how busy they are, and what they have in hand.",
@@ -25,6 +31,12 @@ COMMANDS = {
     "detach": (
         "holdfast.cli.attachments",
         "Have a consumer take nothing more from a queue; what it has in hand it finishes.",
+    ),
+    "check": ("holdfast.cli.check", "Say what is wrong with a spec, where, and what was probably meant."),
+    "fmt": ("holdfast.cli.fmt", "Bring specs into their canonical form, comments and all."),
+    "torture": (
+        "holdfast.cli.torture",
+        "Prove it on your own database: real processes, real faults, and an account of every message.",
     ),
     "doctor": ("holdfast.cli.doctor", "Look at a database and say what is wrong with it, and what to do."),
     "notices": (
@@ -35,10 +47,12 @@ COMMANDS = {
         "holdfast.cli.schedules",
         "See which messages are sent by the clock; pause, run and remove schedules.",
     ),
+    "sagas": ("holdfast.cli.sagas", "See where sagas are; cancel them, and decide about steps that failed."),
     "maintain": (
         "holdfast.cli.maintain",
         "Take back ended leases, expire messages, prune what is over, fire schedules: once, until nothing is left.",
     ),
+    "token": ("holdfast.cli.token", "Make a token for the admin API, and the line that a server has to know of it."),
     "migrate": ("holdfast.cli.migrate", "Bring a database up to date, or print the SQL for it."),
     "rebase": ("holdfast.cli.rebase", "Make a database usable that was restored from another server's dump."),
 }

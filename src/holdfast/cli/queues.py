@@ -12,7 +12,7 @@ from holdfast.cli.showing import show_json, show_table
 from holdfast.core.stats import metrics
 
 COUNTS = ("pending", "waiting", "processing", "dead")
-COLUMNS = ("queue", *COUNTS, "consumers", "done/s", "failed/s", "oldest", "state")
+COLUMNS = ("queue", *COUNTS, "consumers", "done/s", "failed/s", "oldest", "state", "delivery")
 
 
 @click.command()
@@ -22,14 +22,15 @@ def queues(url: str, tenant: str, as_json: bool) -> None:
     """List all queues of a tenant: how many messages are where.
 
     `pending` can be claimed now, `waiting` is delayed or backing off, `processing` is in someone's hands. Rates are
-    those of the last minute, `oldest` is for how many seconds a message has waited. With --json, all ten metrics.
+    those of the last minute, `oldest` is for how many seconds a message has waited. `delivery` says who delivers, and
+    how many messages SQS has. With --json, all ten metrics.
     """
     with open_client(url, tenant) as hf:
         found = [_line(hf, name) for name in hf.queues()]
     if as_json:
         show_json(found)
     elif found:
-        show_table(COLUMNS, [_cells(line) for line in found], right=COLUMNS[1:-1])
+        show_table(COLUMNS, [_cells(line) for line in found], right=COLUMNS[1:-2])
     else:
         click.echo(f"The tenant {tenant!r} has no queues yet: holdfast send QUEUE BODY makes one.")
 
@@ -37,7 +38,19 @@ def queues(url: str, tenant: str, as_json: bool) -> None:
 def _line(hf: Holdfast, name: str) -> dict[str, Any]:
     stats = hf.stats(name)
     counts = {count: getattr(stats, count) for count in COUNTS}
-    return {"queue": name, **counts, **metrics(stats), "state": "paused" if hf.is_paused(name) else "open"}
+    return {
+        "queue": name,
+        **counts,
+        **metrics(stats),
+        "enqueued": stats.enqueued,
+        "state": "paused" if hf.is_paused(name) else "open",
+        "delivery": _delivery(hf, name),
+    }
+
+
+def _delivery(hf: Holdfast, name: str) -> str:
+    spec = hf._book.channel(name).spec
+    return spec.delivery if spec.sqs_queue is None else f"{spec.delivery} {spec.sqs_queue}"
 
 
 def _cells(line: dict[str, Any]) -> list[object]:
@@ -50,4 +63,5 @@ def _cells(line: dict[str, Any]) -> list[object]:
         f"{line['failure_rate']:.1f}",
         "" if oldest is None else f"{oldest:.0f}",
         line["state"],
+        line["delivery"] + (f" ({line['enqueued']})" if line["enqueued"] else ""),
     ]

@@ -78,6 +78,7 @@ def plain(message: Message) -> dict[str, Any]:
         "key": message.key,
         "correlation_id": message.correlation_id,
         "reply_to": message.reply_to,
+        "topic": message.topic,
         "enqueued_at": message.enqueued_at,
         "expires_at": message.expires_at,
     }

@@ -90,6 +90,7 @@ def envelope(message_id: str, queue: str, message: Message, error: str, attempts
         "key": message.key,
         "correlation_id": message.correlation_id,
         "reply_to": message.reply_to,
+        "topic": message.topic,
         "enqueued_at": message.enqueued_at,
     }
     return msgspec.json.encode(

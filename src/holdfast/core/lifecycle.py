@@ -19,6 +19,7 @@ class State(StrEnum):
     """Where a message is."""
 
     PENDING = "pending"
+    ENQUEUED = "enqueued"
     PROCESSING = "processing"
     SUCCEEDED = "succeeded"
     DEAD = "dead"
@@ -29,7 +30,9 @@ class State(StrEnum):
 class Event(StrEnum):
     """What can happen to a message."""
 
+    HANDED_OVER = "handed over"
     CLAIMED = "claimed"
+    RETURNED = "returned"
     ACKED = "acked"
     FAILED = "failed"
     LAPSED = "lapsed"
@@ -41,9 +44,14 @@ class Event(StrEnum):
 
 
 TABLE: dict[tuple[State, Event], State] = {
+    (State.PENDING, Event.HANDED_OVER): State.ENQUEUED,
     (State.PENDING, Event.CLAIMED): State.PROCESSING,
     (State.PENDING, Event.CANCELED): State.CANCELED,
     (State.PENDING, Event.EXPIRED): State.EXPIRED,
+    (State.ENQUEUED, Event.CLAIMED): State.PROCESSING,
+    (State.ENQUEUED, Event.RETURNED): State.PENDING,
+    (State.ENQUEUED, Event.CANCELED): State.CANCELED,
+    (State.ENQUEUED, Event.EXPIRED): State.EXPIRED,
     (State.PROCESSING, Event.ACKED): State.SUCCEEDED,
     (State.PROCESSING, Event.FAILED): State.PENDING,
     (State.PROCESSING, Event.LAPSED): State.PENDING,
@@ -55,6 +63,7 @@ TABLE: dict[tuple[State, Event], State] = {
 }
 
 FINAL = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELED, State.EXPIRED})
+WAITING = frozenset({State.PENDING, State.ENQUEUED})
 GIVES_ATTEMPT_BACK = frozenset({Event.RELEASED, Event.SNOOZED, Event.EXPIRED})
 
 

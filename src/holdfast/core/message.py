@@ -36,6 +36,15 @@ class MessageId(bytes):
     __slots__ = ()
 
 
+class DeliveryKey(str):
+    """An idempotency key under which everything is the same message, whatever the bodies say.
+
+    That of a webhook: what is delivered again was received at another time.
+    """
+
+    __slots__ = ()
+
+
 class Once(msgspec.Struct, gc=False):
     """An idempotency key, what was sent under it, and for how many microseconds it is remembered."""
 
@@ -62,6 +71,7 @@ class NewMessage(msgspec.Struct, gc=False):
     key: str | None = None
     correlation_id: str | None = None
     reply_to: str | None = None
+    topic: str | None = None
     ttl: int | None = None
     plain: bool = True
     order_key: str = ""
@@ -69,17 +79,18 @@ class NewMessage(msgspec.Struct, gc=False):
     alone: bool = False
     once: Once | None = None
     limited: bool = False
+    to_groups: bool = False
 
     @property
     def is_simple(self) -> bool:
         """Whether it is stored by one statement that nothing can refuse."""
-        return self.plain and self.once is None and not self.limited
+        return self.plain and self.once is None and not self.limited and not self.to_groups
 
 
 class Message(msgspec.Struct, eq=False, gc=False):
     """An immutable message. `body` and `headers` are decoded when first read.
 
-    >>> message = Message(MessageId(16), 2, b'{"to": "a@b.c"}', None, None, None, None, None, 0)
+    >>> message = Message(MessageId(16), 2, b'{"to": "a@b.c"}', None, None, None, None, None, None, 0)
     >>> message.body, message.priority
     ({'to': 'a@b.c'}, 2)
     """
@@ -91,6 +102,7 @@ class Message(msgspec.Struct, eq=False, gc=False):
     key: str | None
     correlation_id: str | None
     reply_to: str | None
+    topic: str | None
     expires_at: int | None
     enqueued_at: int
     _body: Any = _UNREAD
@@ -174,7 +186,8 @@ class MessageStatus(msgspec.Struct, frozen=True):
 
     `due_at` is when a pending one can be claimed, `worker` and `until` say who works on it and for how long, `progress`
     how far its handler is, if it has told; `finished_at` is when it ended; `history` are the attempts that failed.
-    `message` is the message itself.
+    `message` is the message itself. What was published has a state for each of the `groups` that want it; its own is
+    pending for as long as the topic keeps it.
     """
 
     id: str
@@ -190,6 +203,7 @@ class MessageStatus(msgspec.Struct, frozen=True):
     history: list[Failure] = []
     message: Message | None = None
     progress: Any = None
+    groups: dict[str, State] = {}
 
 
 def encode_json(value: Any, what: str = "body") -> bytes:
@@ -203,11 +217,23 @@ def encode_json(value: Any, what: str = "body") -> bytes:
         raise InvalidInput(f"{what} cannot be written as JSON: {problem}") from None
     if len(raw) > 2 * DEEPEST and _is_too_deep(raw):
         raise InvalidInput(f"{what} has more than {DEEPEST} lists or objects inside each other: send it in a flat form")
-    if raw.translate(_DIGITS).find(_TOO_LONG) >= 0 and _has_large_integer(msgspec.to_builtins(value)):
+    if _may_have_large_integer(raw) and _has_large_integer(msgspec.to_builtins(value)):
         raise InvalidInput(
             f"{what} has an integer of more than 64 bits, which many readers of JSON spoil: send it as text"
         )
     return raw
+
+
+def _may_have_large_integer(raw: bytes) -> bool:
+    """Whether there are so many digits where a number may stand, or a number that became a name."""
+    digits = raw.translate(_DIGITS)
+    start = digits.find(_TOO_LONG)
+    while start >= 0:
+        end = start + len(digits[start:].partition(b"\0")[0])
+        if raw[max(0, start - 1) : start] in (b"", b":", b",", b"[", b"-") or raw[end : end + 2] == b'":':
+            return True
+        start = digits.find(_TOO_LONG, end)
+    return False
 
 
 def _has_large_integer(value: Any) -> bool:

@@ -11,10 +11,12 @@ from holdfast.core.duration import Duration, micros, seconds
 from holdfast.core.labels import labels
 from holdfast.core.limits import MOST, Rate, rate
 from holdfast.core.retry import Backoff, backoff
+from holdfast.core.sqs_names import CALLBACK, sqs_name
 from holdfast.errors import InvalidInput, shown
 
 EMPTY = ("poll", "hibernate", "terminate")
 ON_DEAD = ("continue", "block")
+DELIVERIES = ("database", "sqs")
 ORDERINGS = ("unordered", "fifo", "per_key")
 NAME_LIMIT = 200
 INBOX = ".inbox"
@@ -55,11 +57,20 @@ class QueueSpec(msgspec.Struct, frozen=True):
     max_time: float | None = None
     max_repeats: int | None = None
     commitments: list[dict[str, Any]] = []
+    delivery: str = "database"
+    sqs_queue: str | None = None
+    sqs_fallback: float | None = None
+    dead_events: str | None = None
 
     @property
     def ordered(self) -> bool:
         """Whether only the head of a key may be claimed."""
         return self.ordering != "unordered"
+
+    @property
+    def has_lanes(self) -> bool:
+        """Whether a message may be one of many under one lease; what SQS delivers has a state of its own."""
+        return self.delivery == "database"
 
     @property
     def is_limited(self) -> bool:
@@ -77,9 +88,14 @@ class QueueSpec(msgspec.Struct, frozen=True):
 
     def order_key(self, key: str | None) -> str:
         """The key whose head is claimable: all of a fifo queue shares one, an unkeyed message has none."""
-        if self.ordering == "per_key":
-            return "" if key is None else "=" + key
-        return "fifo" if self.ordering == "fifo" else ""
+        return order_key(self.ordering, key)
+
+
+def order_key(ordering: str, key: str | None) -> str:
+    """The same, by the name of the ordering."""
+    if ordering == "per_key":
+        return "" if key is None else "=" + key
+    return "fifo" if ordering == "fifo" else ""
 
 
 def user_key(order_key: str) -> str | None:
@@ -120,14 +136,21 @@ class QueueSettings(TypedDict, total=False):
     max_time: Duration | None
     max_repeats: int | None
     commitments: Sequence[Any] | None
+    delivery: str
+    sqs_queue: str | None
+    sqs_fallback: Duration | None
+    dead_events: str | None
 
 
 def queue_spec(settings: QueueSettings) -> QueueSpec:
     """Checks what a user wrote in `hf.queue(name, …)`; what is not given has its default."""
     for name in settings:
-        if name not in _READERS:
-            raise InvalidInput(f"queue() has no setting {name!r}; it knows {', '.join(sorted(_READERS))}")
-    return QueueSpec(**{name: _READERS[name](name, value) for name, value in settings.items()})
+        if name not in READERS:
+            raise InvalidInput(f"queue() has no setting {name!r}; it knows {', '.join(sorted(READERS))}")
+    spec = QueueSpec(**{name: READERS[name](name, value) for name, value in settings.items()})
+    if spec.delivery == "database" and (spec.sqs_queue is not None or spec.sqs_fallback is not None):
+        raise InvalidInput('sqs_queue and sqs_fallback are for queues with delivery="sqs"')
+    return spec
 
 
 def _length(name: str, value: Any) -> float:
@@ -151,7 +174,9 @@ def _backoff(name: str, value: Any) -> Backoff:
     return value if isinstance(value, Backoff) else backoff(value)
 
 
-def _one_of(words: tuple[str, ...]) -> Reader:
+def one_of(words: tuple[str, ...]) -> Reader:
+    """Checks a setting that is one of these words."""
+
     def read(name: str, value: Any) -> str:
         if not isinstance(value, str) or value not in words:
             raise InvalidInput(f"{name} must be one of {', '.join(words)}, not {shown(value)}")
@@ -186,12 +211,12 @@ def _or_none(reader: Reader) -> Reader:
     return lambda name, value: None if value is None else reader(name, value)
 
 
-_READERS: dict[str, Reader] = {
+READERS: dict[str, Reader] = {
     "lease": _lease,
     "max_attempts": _whole(1, 10_000),
     "backoff": _backoff,
-    "ordering": _one_of(ORDERINGS),
-    "on_dead": _one_of(ON_DEAD),
+    "ordering": one_of(ORDERINGS),
+    "on_dead": one_of(ON_DEAD),
     "dead_letter": _or_none(lambda name, value: channel_name(value, name)),
     "history": _length,
     "history_limit": _whole(0, DEEPEST),
@@ -201,7 +226,7 @@ _READERS: dict[str, Reader] = {
     "idempotency_window": _length,
     "dead_retention": _or_none(_lasting),
     "owner": _or_none(lambda name, value: owner_name(value, name)),
-    "empty": _one_of(EMPTY),
+    "empty": one_of(EMPTY),
     "requires": lambda name, value: {} if value is None else labels(value, name),
     "concurrency": _or_none(_whole(1, MOST)),
     "rate": _or_none(lambda name, value: rate(value, name)),
@@ -212,6 +237,10 @@ _READERS: dict[str, Reader] = {
     "max_time": _or_none(_lasting),
     "max_repeats": _or_none(_whole(2, 1_000)),
     "commitments": _commitments,
+    "delivery": one_of(DELIVERIES),
+    "sqs_queue": _or_none(sqs_name),
+    "sqs_fallback": _or_none(_lasting),
+    "dead_events": _or_none(lambda name, value: value if value == CALLBACK else sqs_name(name, value)),
 }
 
 

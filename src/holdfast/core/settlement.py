@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from holdfast.core.command import CommandReceipt
 from holdfast.core.lifecycle import Event
 from holdfast.core.message import Failure, Lease, MessageId, NewMessage
 
@@ -14,7 +15,7 @@ class Settlement(msgspec.Struct, gc=False):
     """The end of one claim. `member` is its place in a run, or None for a row with a lease of its own.
 
     `alone` says that the message's next attempt, if it has one, must not share a claim. `followed_by` are messages that
-    arrive in the same transaction, if the claim still holds.
+    arrive in the same transaction, if the claim still holds, and `receipt` is what a command's run is known by.
     """
 
     lease: Lease
@@ -27,6 +28,7 @@ class Settlement(msgspec.Struct, gc=False):
     alone: bool = False
     result: bytes | None = None
     followed_by: Sequence[NewMessage] = ()
+    receipt: CommandReceipt | None = None
 
 
 _UNNAMED = MessageId(16)

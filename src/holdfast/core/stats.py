@@ -13,7 +13,8 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
 
     `pending` can be claimed now, `waiting` is not due yet (a delay, a backoff), `processing` is in someone's hands,
     `dead` are dead letters. `avg_processing_time` is from claim to ack and None if nothing was acked in that minute,
-    `age_of_oldest_item` is None for an empty queue. `timeout_rate` counts leases that ended without a word.
+    `age_of_oldest_item` is None for an empty queue. `timeout_rate` counts leases that ended without a word. `enqueued`
+    are those of the pending ones that are handed over to SQS.
     """
 
     pending: int = 0
@@ -27,6 +28,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     timeout_rate: float = 0.0
     avg_processing_time: float | None = None
     age_of_oldest_item: float | None = None
+    enqueued: int = 0
 
     @property
     def queue_depth(self) -> int:

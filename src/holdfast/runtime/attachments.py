@@ -9,6 +9,7 @@ import time
 from holdfast.core.crew import Attachment, attached
 from holdfast.core.labels import missing
 from holdfast.core.rotation import Rotation
+from holdfast.core.topic import parts
 from holdfast.runtime.consumer import Consumer
 from holdfast.store.api import Channel
 
@@ -29,6 +30,7 @@ class Attachments:
         ]
         self._attached: dict[str, Attachment] = {}
         self._ended: set[str] = set()
+        self._met: set[str] = set()
         self._refused: set[str] = set()
         self._rotation = Rotation(consumer.policy, {})
         self._looked = float("-inf")
@@ -46,13 +48,17 @@ class Attachments:
         hf, name = self._consumer.hf, self._consumer.name
         changes = hf.store.crew.attachments(hf.settings.tenant, name)
         before = self._attached
+        if self._consumer.find_queues is not None:
+            self._declared = [Attachment(name, queue) for queue in self._consumer.find_queues()]
         self._set({one.queue: one for one in attached(self._declared, changes)})
         return self._attached is not before
 
     def channels(self) -> list[Channel]:
         """The queues in the order of this turn."""
         names = self._rotation.order([random.random() for _ in self._attached])  # noqa: S311
-        return [channel for channel in self._consumer.hf._book.channels(names) if self._fits(channel)]
+        found = self._consumer.hf._book.channels(names)
+        self._met.update(names)
+        return [channel for channel in found if self._fits(channel)]
 
     def empty(self, channel: Channel) -> str:
         """What to do when this queue is empty."""
@@ -61,13 +67,25 @@ class Attachments:
 
     def end(self, channels: list[Channel]) -> None:
         """These were to be left when they are empty, and are."""
-        self._ended |= {channel.name for channel in channels}
-        self._set(self._attached)
+        self._leave({channel.name for channel in channels})
+
+    def leave_ended_groups(self) -> list[str]:
+        """Groups that were there and have ended, or were canceled, are left for good. Others may be subscribed yet."""
+        book, topics = self._consumer.hf._book, self._consumer.hf.store.topics
+        gone = [queue for queue in self._attached if parts(queue) is not None and book.has_ended(queue)]
+        tenant = self._consumer.hf.settings.tenant
+        left = [queue for queue in gone if queue in self._met or topics.is_canceled(tenant, queue)]
+        self._leave(set(left))
+        return left
 
     @property
     def queues(self) -> list[str]:
         """Their names."""
         return list(self._attached)
+
+    def _leave(self, queues: set[str]) -> None:
+        self._ended |= queues
+        self._set(self._attached)
 
     def _set(self, wanted: dict[str, Attachment]) -> None:
         kept = {queue: one for queue, one in wanted.items() if queue not in self._ended}

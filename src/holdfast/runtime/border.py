@@ -32,6 +32,7 @@ class Work(msgspec.Struct, tag=True):
     key: str | None
     correlation_id: str | None
     reply_to: str | None
+    topic: str | None
     expires_at: int | None
     enqueued_at: int
     body_type: tuple[str, str] | None
@@ -46,7 +47,7 @@ class Warn(msgspec.Struct, tag=True):
 
 
 class Answer(msgspec.Struct, tag=True):
-    """To `Extend` or `Enqueue`: the id of the new message, or the name and the text of an error."""
+    """To a `Question`: the id of the new message, or the name and the text of an error."""
 
     id: bytes | None = None
     error: str | None = None
@@ -78,6 +79,13 @@ class Enqueue(msgspec.Struct, tag=True):
 
     body: bytes
     options: bytes
+
+
+class Reply(msgspec.Struct, tag=True):
+    """`context.reply(body, headers=…)`."""
+
+    body: bytes
+    headers: bytes
 
 
 class Returned(msgspec.Struct, tag=True):
@@ -126,7 +134,8 @@ class Decided(msgspec.Struct, tag=True):
 
 
 Inward = Home | Work | Warn | Answer | Bye
-Outward = Ready | Progress | Extend | Enqueue | Returned | Raised | Decided
+Question = Extend | Enqueue | Reply
+Outward = Ready | Progress | Question | Returned | Raised | Decided
 
 _encode = msgspec.json.Encoder().encode
 _inward: msgspec.json.Decoder[Inward] = msgspec.json.Decoder(Inward)

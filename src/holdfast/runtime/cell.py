@@ -109,6 +109,11 @@ class CellContext:
         asked = border.Enqueue(encode_json(body), encode_json(options, "an option of enqueue"))
         return Receipt(MessageId(self._cell.ask(self, asked).id or b""))
 
+    def reply(self, body: Any, *, headers: dict[str, Any] | None = None) -> Receipt:
+        """Answers whoever asked, in the transaction of this message's ack."""
+        asked = border.Reply(encode_json(body), encode_json(headers, "headers"))
+        return Receipt(MessageId(self._cell.ask(self, asked).id or b""))
+
     def halt(self) -> None:
         """The worker's warning; once."""
         with self._lock:
@@ -153,13 +158,13 @@ class Cell:
         with self._speaking:
             self._say(context, progress)
 
-    def _say(self, context: CellContext, word: border.Progress | border.Extend | border.Enqueue) -> None:
+    def _say(self, context: CellContext, word: border.Progress | border.Question) -> None:
         """About this message; refused when it is no longer the one at work."""
         if self._current is not context:
             raise HoldfastError("the handler has ended, and its context with it: what it left running cannot use that")
         self._outside.send(word)
 
-    def ask(self, context: CellContext, question: border.Extend | border.Enqueue) -> border.Answer:
+    def ask(self, context: CellContext, question: border.Question) -> border.Answer:
         """What the worker says to it; its errors are raised here."""
         with self._speaking:
             self._say(context, question)
@@ -234,6 +239,7 @@ def _message(work: border.Work) -> Message:
         work.key,
         work.correlation_id,
         work.reply_to,
+        work.topic,
         work.expires_at,
         work.enqueued_at,
     )

@@ -11,6 +11,7 @@ from holdfast.core.duration import Duration, micros, seconds
 from holdfast.core.labels import labels as checked_labels
 from holdfast.core.queue import EMPTY, channel_name
 from holdfast.core.rotation import POLICIES
+from holdfast.core.topic import Subscription, reader_name
 from holdfast.errors import InvalidInput, shown
 from holdfast.runtime import finding
 
@@ -64,13 +65,17 @@ class Consumer:
         middleware: Sequence[Middleware] = (),
         preflight: Callable[[], object] | None = None,
         trust_commitments: bool = False,
+        find_queues: Callable[[], list[str]] | None = None,
     ) -> None:
         self.hf = hf
         self.handler = handler
+        self.subscription: Subscription | None = None
+        self.find_queues = find_queues
+        """Says which queues there are now, for a consumer of ours that is there for whatever comes."""
         if not callable(handler):
             raise InvalidInput(f"the handler must be a function that takes (message), not {shown(handler)}")
         self.name = channel_name(name if name is not None else _name_of(handler), "name")
-        self.queues = [channel_name(queue, "queue") for queue in queues]
+        self.queues = [reader_name(queue, "queue") for queue in queues]
         if not queues and name is None:
             raise InvalidInput('a consumer needs the name of a queue: @hf.consumer("emails")')
         self.policy = _one_of(policy, POLICIES, "policy")

@@ -14,16 +14,21 @@ import msgspec
 from holdfast import effort
 from holdfast.claims import Claim
 from holdfast.core import priority as priorities
+from holdfast.core.command import CommandReceipt
 from holdfast.core.crew import Work
 from holdfast.core.duration import Duration
 from holdfast.core.effort import Effort
 from holdfast.core.message import Message, NewMessage, encode_json
+from holdfast.core.saga import KEY_HEADER
 from holdfast.core.settlement import Settlement
 from holdfast.drafting import Options
+from holdfast.errors import InvalidInput
 from holdfast.outgoing import Outgoing, put_through
 from holdfast.receipts import Receipt
+from holdfast.store.api import Joined
 
 if TYPE_CHECKING:
+    from holdfast.runtime.consumer import Consumer
     from holdfast.runtime.hands import Hand
     from holdfast.runtime.stops import Stop
     from holdfast.runtime.worker import Worker
@@ -56,7 +61,11 @@ class Context(msgspec.Struct, eq=False, gc=False):
     begun: Effort | None = None
     time_left: float | None = None
     following: Sequence[NewMessage] = ()
+    replied: bool = False
     callbacks: Sequence[Callable[[], object]] = ()
+    idempotency_key: str | None = None
+    joined: Joined | None = None
+    receipt: CommandReceipt | None = None
     _progress: Any = None
 
     @property
@@ -78,6 +87,11 @@ class Context(msgspec.Struct, eq=False, gc=False):
     def max_attempts(self) -> int:
         """How many there may be."""
         return self.claim.channel.spec.max_attempts
+
+    @property
+    def step_key(self) -> str | None:
+        """For a step of a saga: the same text at every attempt, so that what was done before is not done twice."""
+        return self.message.headers.get(KEY_HEADER)
 
     @property
     def deadline(self) -> float | None:
@@ -142,6 +156,15 @@ class Context(msgspec.Struct, eq=False, gc=False):
         self.following = [*self.following, *new]
         return receipt
 
+    def reply(self, body: Any, *, headers: dict[str, Any] | None = None) -> Receipt:
+        """Answers whoever asked, in the transaction of this message's ack; if the attempt fails, it never was.
+
+        Once per message, and only if it has a `reply_to`. A handler that returns without it has not answered.
+        """
+        receipt = self.enqueue(self._asker(), body, headers=headers, correlation_id=self.message.correlation_id)
+        self.replied = True
+        return receipt
+
     def spend(self, amount: float) -> float:
         """Counts what this message costs, in whatever you count; what it has cost in all.
 
@@ -153,13 +176,26 @@ class Context(msgspec.Struct, eq=False, gc=False):
         """Says what is about to be done; ends the attempt when it was the same too often in a row (`max_repeats`)."""
         effort.act(self._worker.hf, self.claim, text)
 
+    def _asker(self) -> str:
+        """Where the answer goes, if there may be one."""
+        if not self.message.reply_to:
+            raise InvalidInput("reply() without a question: this message has no reply_to, as hf.ask() would have set")
+        if self.replied:
+            raise InvalidInput("reply() a second time: a message is answered once")
+        return self.message.reply_to
+
     # --- for the runtime ----------------------------------------------------------------------------------------------
 
     def _draft(self, new: list[NewMessage], queue: str, bodies: list[Any], options: Options) -> list[Receipt]:
         """Adds to `new`, which is sure to follow only when every function around the enqueue has returned."""
-        drafted = self._worker.hf._drafted(queue, bodies, options)
+        drafted = self._worker.hf._drafted(queue, bodies, options, self.joined)
         new += drafted
         return [Receipt(message.id) for message in drafted]
+
+    @property
+    def consumer(self) -> Consumer:
+        """Whose handler it is."""
+        return self._worker.consumer
 
     @property
     def ends(self) -> float | None:

@@ -55,7 +55,7 @@ class Fetching:
         """For so many, from the queues in the order of this turn."""
         channels = self._worker.attachments.channels()
         lease = None if self._consumer.lease is None else round(self._consumer.lease * 1_000_000)
-        return ClaimRequest(channels, room, self._worker.id, lease)
+        return ClaimRequest(channels, room, self._worker.id, lease, courier=self._worker.desk)
 
     def fetch(self, request: ClaimRequest) -> list[Context]:
         """Settles what is ready and claims, in one transaction where that is possible."""

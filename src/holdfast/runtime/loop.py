@@ -174,6 +174,12 @@ class AsyncContext(Context):
         self.following = [*self.following, *new]
         return receipt
 
+    async def reply(self, body: Any, *, headers: dict[str, Any] | None = None) -> Receipt:  # type: ignore[override]
+        """Answers whoever asked, in the transaction of this message's ack. See `Context.reply`."""
+        receipt = await self.enqueue(self._asker(), body, headers=headers, correlation_id=self.message.correlation_id)
+        self.replied = True
+        return receipt
+
     async def spend(self, amount: float) -> float:  # type: ignore[override]
         """Counts what this message costs. See `Context.spend`."""
         return await asyncio.to_thread(super().spend, amount)

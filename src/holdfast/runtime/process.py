@@ -95,7 +95,7 @@ class Process:
         self._send(work)
         if context.stop is not None:
             self.warn()  # The first warning came before the message did.
-        while isinstance(said := self._hear(), border.Progress | border.Extend | border.Enqueue):
+        while isinstance(said := self._hear(), border.Progress | border.Question):
             if isinstance(said, border.Progress):
                 context.progress(_decode(said.value))
             else:
@@ -270,6 +270,7 @@ def _work(context: Context) -> border.Work:
         message.key,
         message.correlation_id,
         message.reply_to,
+        message.topic,
         message.expires_at,
         message.enqueued_at,
         None if decoder is None else finding.address(decoder.type, f"the message type of {context.queue!r},"),
@@ -280,12 +281,15 @@ def _work(context: Context) -> border.Work:
     )
 
 
-def _answer(context: Context, asked: border.Extend | border.Enqueue) -> border.Answer:
+def _answer(context: Context, asked: border.Question) -> border.Answer:
     try:
         if isinstance(asked, border.Extend):
             context.extend(asked.duration)
             return border.Answer()
-        receipt = context.enqueue(body=_decode(asked.body), **_decode(asked.options))
+        if isinstance(asked, border.Reply):
+            receipt = context.reply(_decode(asked.body), headers=_decode(asked.headers))
+        else:
+            receipt = context.enqueue(body=_decode(asked.body), **_decode(asked.options))
         return border.Answer(bytes(receipt.raw_id))
     except Exception as problem:
         return border.Answer(error=type(problem).__name__, text=str(problem))

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.labels import missing
+from holdfast.delivery.courier import Desk, ProcessCourier
 from holdfast.errors import InvalidInput
 from holdfast.runtime import starting
 from holdfast.runtime.beats import Beats
@@ -52,16 +53,18 @@ class Runner:
         self._renewal = Renewal(self._all)
         self._watch = Watch(self._all)
         self._beats = Beats(self._all)
+        self.courier = ProcessCourier(hf, self._is_awake)
         self._keeper = Keeper(hf, f"{hf.worker}:{os.urandom(3).hex()}", self._is_awake)
         self._asked: float | None = None
         self._insisted = threading.Event()
         self.workers: list[Worker] = []
         self.supervisors: list[Supervisor] = []
 
-    def run(self, signals: Sequence[int] = STOPPING) -> None:
+    def run(self, signals: Sequence[int] = STOPPING, on_started: Callable[[], object] = lambda: None) -> None:
         """Works until told to stop, or until every consumer has ended by itself."""
         with Signals(self.on_signal, signals):
             self.start()
+            on_started()
             try:
                 while not self.wait(0.5) and not self._insisted.is_set():
                     pass
@@ -73,6 +76,9 @@ class Runner:
         starting.refuse_in_a_cell()
         starting.refuse_in_a_member()
         self.hf._book.open()
+        for consumer in self._consumers:
+            if consumer.subscription is not None:
+                self.hf._join(consumer.subscription)
         _refuse_missing_labels(self.hf, self._consumers)
         self._consumers = fit(self._consumers)
         pools = {} if self.pool else {pool.consumer: pool for pool in self.hf._pools.values()}
@@ -87,10 +93,18 @@ class Runner:
         if self._asked is not None:  # While there was nobody yet to tell.
             self.ask_to_stop(self._asked)
 
+    def trouble(self) -> str | None:
+        """What has kept maintenance from its work for a while; None if it works."""
+        return self._keeper.trouble()
+
     def wait(self, timeout: float | None = None) -> bool:
-        """Until every consumer has ended; False if that took longer than `timeout`."""
+        """Until every consumer has ended; False if that took longer than `timeout`. Ours end with the others."""
+        own = [part for part in self._parts() if not (isinstance(part, Worker) and part.consumer.find_queues)]
+        return self._wait_for(own or self._parts(), timeout)
+
+    def _wait_for(self, parts: Sequence[Worker | Supervisor], timeout: float | None) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout
-        for part in self._parts():
+        for part in parts:
             while not part.ended.wait(0.5 if deadline is None else max(0.0, min(0.5, deadline - time.monotonic()))):
                 if deadline is not None and time.monotonic() >= deadline:
                     return False
@@ -100,10 +114,11 @@ class Runner:
         """What is not begun goes back at once, what runs has `grace` seconds. Whether everything ended in time."""
         term = self.grace if grace is None else grace
         self.ask_to_stop(term)
-        ended = self.wait(term + STUBBORN)
+        ended = self._wait_for(self._parts(), term + STUBBORN)
         deadline = time.monotonic() + (STUBBORN if ended else 0)
         for hand in [hand for worker in self.workers for hand in worker.hands]:
             hand.join(max(0.0, deadline - time.monotonic()))
+        self.courier.stop()
         self._renewal.stop()
         self._watch.stop()
         self._beats.stop()
@@ -143,6 +158,7 @@ class Runner:
     def worker(self, consumer: Consumer, pool: str | None) -> Worker:
         """A new one, not started yet."""
         worker = Worker(self.hf, consumer, self._solitude, self._hands_for(consumer), pool)
+        worker.desk = Desk(self.courier, worker.wake)
         worker.on_progress = self._beats.note_progress
         return worker
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast import endings
 from holdfast.claiming import LONGEST_NAP
 from holdfast.core.settlement import Settlement
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, UnknownGroup
 from holdfast.events import ConsumerStarted, ConsumerStopped, HandlerStopped, MessageStarted, RuntimeEvent
 from holdfast.runtime import telling, verdict
 from holdfast.runtime.attachments import Attachments
@@ -27,8 +27,9 @@ from holdfast.runtime.ledger import SETTLE_WITHIN, Ledger
 from holdfast.runtime.outbox import Outbox
 from holdfast.runtime.shelf import Shelf
 from holdfast.runtime.stops import Interrupted, Stop
-from holdfast.store.api import Bell, ClaimRequest
+from holdfast.store.api import Bell, Channel, ClaimRequest
 from holdfast.store.crew import CREW
+from holdfast.store.delivery_api import Courier
 
 if TYPE_CHECKING:
     from holdfast.client import Holdfast
@@ -79,6 +80,7 @@ class Worker:
         self.pool = pool
         self.id = f"{hf.worker}:{consumer.name}:{os.urandom(3).hex()}"
         self.attachments = Attachments(consumer)
+        self.desk: Courier | None = None
         self.on_progress: Callable[[], None] = lambda: None
         self.shelf = Shelf()
         self.ledger = Ledger()
@@ -132,7 +134,7 @@ class Worker:
         """A handler has ended; its outcome is settled soon."""
         context.ended = True
         context.took = time.monotonic() - context.started
-        if problem is not None or result is not None or context.following:
+        if problem is not None or result is not None or context.following or context.receipt is not None:
             context.settlement = self._judged(context, result, problem)
         if context.callbacks:
             context.callbacks = ()  # They may know the context, and nobody would ever clean up such a circle.
@@ -225,6 +227,8 @@ class Worker:
             goes_on = self._turn(bell)
             self._troubles = 0
         except Exception as problem:
+            if isinstance(problem, UnknownGroup) and self._leave_ended_groups():
+                return True
             self._troubles += 1
             if self._troubles == 1:
                 unexpected = None if isinstance(problem, HoldfastError) else problem
@@ -232,6 +236,15 @@ class Worker:
             self._wake.wait(min(LONGEST_REST, 0.1 * 2 ** min(self._troubles, 10)))
             return not (self._stopping and time.monotonic() > self._grace_ends)
         return goes_on
+
+    def _leave_ended_groups(self) -> bool:
+        """Someone has put an end to a group: nothing is claimed there any more. Who has nothing else to do stops."""
+        left = self.attachments.leave_ended_groups()
+        for queue in left:
+            log.warning("consumer %s: the group %s has ended; it takes nothing from there", self.consumer.name, queue)
+        if left and not self.attachments.queues:
+            self.stop(math.inf)
+        return bool(left)
 
     def _turn(self, bell: Bell) -> bool:
         """One look around; False when everything is over."""
@@ -340,9 +353,15 @@ class Worker:
     def _is_over(self, request: ClaimRequest) -> bool:
         if self.ledger.unfinished or self.ledger.held():
             return False
-        ending = [channel for channel in request.channels if self.attachments.empty(channel) == "terminate"]
+        ending = [channel for channel in request.channels if self._ends_with(channel)]
         self.attachments.end(ending)
         return bool(ending) and not self.attachments.queues
+
+    def _ends_with(self, channel: Channel) -> bool:
+        """Whether an empty queue is left. What SQS delivers is not here yet, and yet it is there."""
+        if self.attachments.empty(channel) != "terminate":
+            return False
+        return channel.spec.has_lanes or not self.hf.store.reads.load([channel]).depth
 
     def _wind_down(self) -> bool:
         self._hand_back(self.shelf.clear())

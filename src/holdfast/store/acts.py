@@ -1,11 +1,12 @@
-"""What an operator does to messages: cancel, purge. Shared by both stores."""
+"""What an operator does: pause, cancel, purge. Shared by both stores."""
 
 from __future__ import annotations
 
 from holdfast.core import priority, run
 from holdfast.core.lifecycle import State
-from holdfast.core.message import MessageId
-from holdfast.store import rows, tally
+from holdfast.core.message import MessageId, id_text
+from holdfast.errors import InvalidInput
+from holdfast.store import channels, letters, rows, step_endings, tally, topics
 from holdfast.store.api import Channel
 from holdfast.store.rows import Content, NewRow
 from holdfast.store.settling import split
@@ -15,7 +16,14 @@ from holdfast.store.transaction import Transaction
 def cancel(tx: Transaction, tenant: str, message_id: MessageId) -> bool:
     """Ends a message that is pending or being worked on; its holder's token is worth nothing from then on."""
     row = tx.one("rows.find", id=message_id, tenant=tenant)
-    found = row or tx.one("lanes.find", id=message_id, tenant=tenant)
+    is_in_lane = tx.one("lanes.member", id=message_id) is not None
+    in_lane = tx.one("lanes.find", id=message_id, tenant=tenant) if is_in_lane else None
+    if in_lane is not None and in_lane[-1] == "topic":
+        raise InvalidInput(
+            f"message {id_text(message_id)} was published to the topic {in_lane[3]!r}, and its groups have it each for "
+            "themselves: it cannot be cancelled for all of them"
+        )
+    found = row or in_lane
     if found is None:
         return False
     if row is not None:
@@ -30,16 +38,30 @@ def cancel(tx: Transaction, tenant: str, message_id: MessageId) -> bool:
     return is_canceled
 
 
-def purge(tx: Transaction, channel: Channel) -> int:
-    """Removes everything that is pending; what is being worked on is left to its holder."""
-    gone = 0
-    for level in priority.ALL:
-        lane = priority.lane(channel.id, level)
-        tx.one("lanes.hold", group=channel.group, lane=lane)
-        gone += tx.run("lanes.purge", group=channel.group, lane=lane)
+def pause(tx: Transaction, channel: Channel, paused: bool, actor: str) -> None:
+    """Stops or starts the handing out."""
+    channels.pause(tx, channel, paused)
+    letters.note(tx, channel.tenant, actor, "pause" if paused else "resume", channel.name, {}, 1)
+
+
+def purge(tx: Transaction, channel: Channel, actor: str) -> int:
+    """Removes everything that is pending; what is being worked on is left to its holder. A group passes it by."""
+    gone = _purge_lanes(tx, channel) if channel.source is None else topics.skip(tx, channel)
     tx.run("dead.purge_replays", group=channel.group)
     gone += tx.run("rows.purge", group=channel.group)
+    for message_id, saga in (steps := tx.all("rows.purge_steps", group=channel.group)):
+        step_endings.failed(tx, saga, message_id, "its message was purged", final=True)
+    gone += len(steps)
     tally.add(tx, channel.group, ended=gone)
+    letters.note(tx, channel.tenant, actor, "purge", channel.name, {}, gone)
+    return gone
+
+
+def _purge_lanes(tx: Transaction, channel: Channel) -> int:
+    gone = 0
+    for level in priority.ALL:
+        tx.one("lanes.hold", group=channel.group, lane=channel.lane(level))
+        gone += tx.run("lanes.purge", group=channel.group, lane=channel.lane(level))
     return gone
 
 
@@ -90,11 +112,11 @@ def _cancel_in_run(tx: Transaction, group: int, content: Content) -> bool:
     locked = tx.one("runs.lock", token=token)
     if locked is None:
         return False
-    _, settled, gone, history, _ = locked
+    _, settled, gone, history, *_ = locked
     place = run.places_left(gone, size)[before]
     if run.is_settled(settled, place):
         return False
     rows.add(tx, [NewRow(group, content, state=State.CANCELED, attempts=1)])
     tx.run("lanes.remove", id=content.id)
-    split(tx, token, size, run.settle(settled, size, [place]), run.settle(gone, size, [place]), history)
+    split(tx, token, size, run.settle(settled, size, [place]), run.settle(gone, size, [place]), history, shared=False)
     return True

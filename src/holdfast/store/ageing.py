@@ -17,7 +17,7 @@ def expire(tx: Transaction, channel: Channel, limit: int) -> int:
     """Ends pending messages whose time is over, up to `limit` of each kind; how many."""
     ended = _expire_rows(tx, channel, limit)
     for level in priority.ALL:
-        ended += _expire_lane(tx, channel, priority.lane(channel.id, level), limit)
+        ended += _expire_lane(tx, channel, channel.lane(level), limit)
     return ended
 
 

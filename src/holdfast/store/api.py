@@ -2,38 +2,71 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 
 import msgspec
 
+from holdfast.core import priority
+from holdfast.core.command import CommandKey, CommandReceipt
 from holdfast.core.commitments import CommitmentResult
 from holdfast.core.crew import Attachment, Beat, ConsumerStatus
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord, Selection
 from holdfast.core.effort import Effort, Standing
 from holdfast.core.health import Finding
+from holdfast.core.liveness import Heard
 from holdfast.core.message import Duplicate, Lease, Message, MessageId, MessageStatus, NewMessage
-from holdfast.core.notice import Notice, OwnerSpec
 from holdfast.core.queue import QueueSpec
+from holdfast.core.retention import Retained
 from holdfast.core.scaling import Load
 from holdfast.core.schedule import Schedule, ScheduleSpec
 from holdfast.core.search import Wanted
 from holdfast.core.settlement import Settlement
 from holdfast.core.stats import Stats
-
-if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
+from holdfast.core.topic import GroupSpec, GroupStatus, Start, TopicSpec
+from holdfast.errors import HoldfastError
+from holdfast.store.command_api import Commands, Lending
+from holdfast.store.delivery_api import Courier, Deaths, Deliveries
+from holdfast.store.fault_api import Faults
+from holdfast.store.notice_api import Notices, Owners
+from holdfast.store.saga_api import NewSaga, SagaDefinitions, Sagas
 
 
 class Channel(msgspec.Struct, frozen=True):
-    """A declared queue and the hidden group that consumes it."""
+    """Where a reader's messages come from: a declared queue and the hidden group that consumes it, or a topic's group.
+
+    A group is a channel of its own, called topic/group, which reads the lanes of another, its `source`.
+    """
 
     id: int
     group: int
     tenant: str
     name: str
     spec: QueueSpec
+    source: int | None = None
+
+    @property
+    def entry(self) -> int:
+        """The channel that its messages come in by."""
+        return self.source or self.id
+
+    def lane(self, level: int) -> int:
+        """The lane of a priority."""
+        return priority.lane(self.entry, level)
+
+
+class Topic(msgspec.Struct, frozen=True):
+    """A declared topic. Its hidden group reads nothing; what is published is counted there."""
+
+    id: int
+    group: int
+    tenant: str
+    name: str
+    spec: TopicSpec
+
+    def channel(self) -> Channel:
+        """The way in."""
+        return Channel(self.id, self.group, self.tenant, self.name, self.spec.as_queue())
 
 
 class Seat(msgspec.Struct, frozen=True):
@@ -57,7 +90,8 @@ class Grant(msgspec.Struct, eq=False, gc=False):
 
 class ClaimRequest(msgspec.Struct):
     """Who wants what. `ack` is settled on the way, in the same transaction where that is possible; `done` are leases
-    of runs whose every message is acked. `kind` is what the grants are made as.
+    of runs whose every message is acked. `kind` is what the grants are made as. With a
+    `courier`, what SQS delivers is not waited for here.
 
     `alone_first` begins with a row that must be held alone, if there is one: asked for now and then, it keeps such
     rows from being passed by for ever. `alone` says whether there may be any: not for one who holds such a row.
@@ -72,6 +106,7 @@ class ClaimRequest(msgspec.Struct):
     alone_first: bool = False
     alone: bool = True
     kind: type[Grant] = Grant
+    courier: Courier | None = None
 
     def term(self, channel: Channel) -> int:
         """How long a lease lasts, in microseconds."""
@@ -80,21 +115,13 @@ class ClaimRequest(msgspec.Struct):
 
 class Claimed(msgspec.Struct):
     """What came of a request: the grants, for each of its acks whether the lease still held, and for each run that was
-    done the places of messages that were not its own any more.
+    done the places of messages that were not its own any more. Groups that are `silent` claim nothing before a beat.
     """
 
     grants: list[Grant]
     acked: list[bool]
     lost: list[list[int]]
-
-
-class OnLoop:
-    """A caller's asyncio connection and the loop it lives on. `given_up` is set when nobody waits for it any more."""
-
-    def __init__(self, connection: Any, loop: AbstractEventLoop) -> None:
-        self.connection = connection
-        self.loop = loop
-        self.given_up = threading.Event()
+    silent: Sequence[Channel] = ()
 
 
 class Channels(Protocol):
@@ -102,9 +129,40 @@ class Channels(Protocol):
 
     def declare(self, tenant: str, name: str, spec: QueueSpec) -> Channel: ...
     def find(self, tenant: str, name: str) -> Channel | None: ...
-    def pause(self, channel: Channel, paused: bool) -> None: ...
+    def pause(self, channel: Channel, paused: bool, actor: str) -> None: ...
     def is_paused(self, channel: Channel) -> bool: ...
     def names(self, tenant: str) -> list[str]: ...
+    def readers(self, tenant: str) -> list[str]: ...
+
+
+class Topics(Protocol):
+    """Topics by name, and who reads them."""
+
+    def declare(self, tenant: str, name: str, spec: TopicSpec) -> Topic: ...
+    def find(self, tenant: str, names: Sequence[str]) -> Topic | Channel | None: ...
+    def declare_queue(self, tenant: str, name: str, spec: QueueSpec) -> Channel: ...
+    def names(self, tenant: str) -> list[str]: ...
+    def subscribe(self, topic: Topic, group: str, spec: GroupSpec, start: Start) -> Channel: ...
+    def unsubscribe(self, tenant: str, name: str, actor: str) -> bool: ...
+    def is_canceled(self, tenant: str, name: str) -> bool: ...
+    def groups(self, topic: Topic) -> list[GroupStatus]: ...
+
+
+class Places(Protocol):
+    """What an operator does to groups: puts them elsewhere in their topics, or an end to them."""
+
+    def seek(self, channel: Channel, to: Start, actor: str) -> None: ...
+    def skip(self, channel: Channel, message_id: MessageId, actor: str) -> bool: ...
+    def cancel(self, channel: Channel, actor: str) -> bool: ...
+
+
+class Retention(Protocol):
+    """How long a topic keeps its messages, and for whom: groups that are alive."""
+
+    def retain(self, topic: Topic, limit: int) -> Retained: ...
+    def beat(self, channel: Channel) -> Heard: ...
+    def watch(self, channel: Channel) -> bool: ...
+    def accept_loss(self, channel: Channel) -> int: ...
 
 
 class Messages(Protocol):
@@ -130,7 +188,7 @@ class Acts(Protocol):
 
     def cancel(self, tenant: str, message_id: MessageId) -> bool: ...
     def unblock(self, channel: Channel, order_key: str) -> bool: ...
-    def purge(self, channel: Channel) -> int: ...
+    def purge(self, channel: Channel, actor: str) -> int: ...
 
 
 class Reads(Protocol):
@@ -143,6 +201,7 @@ class Reads(Protocol):
     def load(self, channels: Sequence[Channel]) -> Load: ...
     def blocked(self, channel: Channel, limit: int) -> list[BlockedKey]: ...
     def next_due(self, channels: Sequence[Channel]) -> float | None: ...
+    def known(self, channel: Channel, key: str) -> Duplicate | None: ...
 
 
 class Letters(Protocol):
@@ -156,30 +215,8 @@ class Letters(Protocol):
     def replay(self, tenant: str, actor: str, dead_id: MessageId, fresh: MessageId, body: bytes | None) -> None: ...
     def begin(self, tenant: str, actor: str, act: str, chosen: Selection) -> int: ...
     def act_on(self, tenant: str, actor: str, act: str, ids: list[MessageId], audit_id: int) -> int: ...
+    def delete(self, tenant: str, actor: str, dead_id: MessageId) -> bool: ...
     def audit(self, tenant: str, limit: int, before: int | None) -> list[AuditRecord]: ...
-
-
-class Owners(Protocol):
-    """Who answers."""
-
-    def declare(self, tenant: str, name: str, spec: OwnerSpec) -> None: ...
-    def all(self, tenant: str) -> dict[str, OwnerSpec]: ...
-
-
-class Notices(Protocol):
-    """What waits for an owner's answer."""
-
-    def post(
-        self, tenant: str, kind: str, about: str, error: str, owner: str | None = None, queue: str | None = None
-    ) -> MessageId: ...
-    def is_due(self, tenant: str) -> bool: ...
-    def escalate(self, tenant: str, limit: int) -> int: ...
-    def find(
-        self, tenant: str, owner: str | None, queue: str | None, open_only: bool, limit: int, after: MessageId | None
-    ) -> list[Notice]: ...
-    def acknowledge(self, tenant: str, actor: str, ids: Sequence[MessageId], remark: str | None) -> int: ...
-    def take_untold(self, tenant: str, owner: str | None, limit: int) -> list[Notice]: ...
-    def note_told(self, ids: Sequence[MessageId]) -> None: ...
 
 
 class Commitments(Protocol):
@@ -229,6 +266,13 @@ class Crew(Protocol):
     def attachments(self, tenant: str, consumer: str | None) -> list[Attachment]: ...
 
 
+class Replies(Protocol):
+    """Queues for answers: opened by who asks, forgotten when nobody has opened them for long."""
+
+    def open(self, tenant: str, name: str, spec: QueueSpec) -> Channel: ...
+    def forget(self, tenant: str, limit: int) -> int: ...
+
+
 class Schedules(Protocol):
     """Messages that are sent by the clock."""
 
@@ -248,6 +292,9 @@ class Joined(Protocol):
     def declare(self, tenant: str, name: str, spec: QueueSpec) -> Channel: ...
     def insert(self, new: Sequence[NewMessage]) -> list[Duplicate | None]: ...
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]: ...
+    def begin_command(self, of: CommandKey) -> tuple[str, bytes | None]: ...
+    def end_command(self, receipt: CommandReceipt) -> None: ...
+    def start_saga(self, new: NewSaga) -> HoldfastError | None: ...
 
 
 class Bell(Protocol):
@@ -289,7 +336,17 @@ class Store(Protocol):
     @property
     def channels(self) -> Channels: ...
     @property
+    def topics(self) -> Topics: ...
+    @property
+    def retention(self) -> Retention: ...
+    @property
+    def places(self) -> Places: ...
+    @property
     def messages(self) -> Messages: ...
+    @property
+    def deliveries(self) -> Deliveries: ...
+    @property
+    def deaths(self) -> Deaths: ...
     @property
     def upkeep(self) -> Upkeep: ...
     @property
@@ -313,6 +370,16 @@ class Store(Protocol):
     @property
     def commitments(self) -> Commitments: ...
     @property
+    def commands(self) -> Commands: ...
+    @property
+    def lend(self) -> Lending: ...
+    @property
+    def replies(self) -> Replies: ...
+    @property
+    def sagas(self) -> Sagas: ...
+    @property
+    def saga_definitions(self) -> SagaDefinitions: ...
+    @property
     def schedules(self) -> Schedules: ...
     @property
     def wakeup(self) -> Wakeup: ...
@@ -322,4 +389,6 @@ class Store(Protocol):
     def join(self) -> Callable[[object], Joined]: ...
     @property
     def health(self) -> Health: ...
+    @property
+    def faults(self) -> Faults: ...
     def close(self) -> None: ...

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast.core import priority
 from holdfast.core.message import Duplicate, NewMessage
+from holdfast.errors import NoSubscribers
 from holdfast.store import depth, idempotency
 from holdfast.store.posting import Insert
 from holdfast.store.transaction import Transaction
@@ -17,9 +19,20 @@ def insert(tx: Transaction, append: Insert, new: Sequence[NewMessage]) -> list[D
     if tx.again:
         fresh = _unheard(tx, fresh)
     depth.admit(tx, fresh)
+    _refuse_unheard(tx, fresh)
     append(tx, fresh)
     # A key of our own, from a try whose answer got lost: the message is stored, and may even be done by now.
     return [first if (first := known.get(i)) and first.id != new[i].id else None for i in range(len(new))]
+
+
+def _refuse_unheard(tx: Transaction, new: Sequence[NewMessage]) -> None:
+    """A topic may want to have groups before it takes anything."""
+    for channel in {priority.channel_of(message.lane) for message in new if message.to_groups}:
+        if tx.one("topics.is_heard", channel=channel) is None:
+            raise NoSubscribers(
+                "nobody has subscribed to this topic, and it refuses what nobody would get; nothing was stored: "
+                'hf.subscribe(…), or hf.topic(…, no_subscribers="keep")'
+            )
 
 
 def _unheard(tx: Transaction, new: Sequence[NewMessage]) -> list[NewMessage]:

@@ -9,11 +9,11 @@ from holdfast.core.lifecycle import State, must_be_alone
 from holdfast.core.message import Failure, MessageId, id_text
 from holdfast.core.notice import ERROR_SHOWN
 from holdfast.core.queue import QueueSpec
-from holdfast.errors import AlreadyReplayed, NotFound
-from holdfast.store import depth, escalation, rows, tally
+from holdfast.errors import AlreadyReplayed, NotFound, UnknownGroup
+from holdfast.store import depth, escalation, replies, rows, step_endings, tally
 from holdfast.store.ids import new_id
 from holdfast.store.posting import Insert, post
-from holdfast.store.rows import Content, NewRow
+from holdfast.store.rows import Content, HeldRow, NewRow
 from holdfast.store.transaction import Transaction
 
 
@@ -25,10 +25,13 @@ def bury(
     attempts: int,
     failure: Failure,
     errors: bytes | None,
-    replay_of: MessageId | None = None,
-    order_key: str = "",
+    row: HeldRow | None = None,
 ) -> None:
-    """Keeps a full copy with its history, and sends the envelope, in the transaction that ends the message."""
+    """Keeps a full copy with its history, and sends the envelope, in the transaction that ends the message.
+
+    `row` is what it was kept in, unless it was in a lane.
+    """
+    replay_of, order_key, saga = (row.replay_of, row.order_key, row.saga) if row else (None, "", None)
     failed_at = tx.clock()
     owner = tx.one("channels.owner", group=group)
     assert owner is not None, "a group always has a channel"
@@ -51,8 +54,11 @@ def bury(
         key=content.key,
         correlation_id=content.correlation_id,
         reply_to=content.reply_to,
+        topic=content.topic,
         enqueued_at=content.enqueued_at,
         replay_of=replay_of,
+        saga=saga,
+        unsent=spec.dead_events is not None,
     )
     tally.add(tx, group, dead=1)
     notice = escalation.new_notice(queue, dead_id, content.id, failure.error[-ERROR_SHOWN:], attempts, failed_at)
@@ -64,13 +70,18 @@ def bury(
     if spec.dead_letter:
         body = envelope(id_text(content.id), queue, content.message(), failure.error, attempts, failed_at)
         post(tx, insert, tenant, spec.dead_letter, body)
+    replies.tell_of_death(tx, insert, tenant, content, failure.error)
+    final = attempts < spec.max_attempts
+    step_endings.failed(tx, saga, content.id, failure.error, final=final, who=failure.worker, attempt=attempts)
 
 
 def replay(tx: Transaction, tenant: str, dead_id: MessageId, fresh: MessageId, body: bytes | None) -> str:
     """One new life per death; the name of the queue that it goes to."""
     queue = begin_replay(tx, tenant, dead_id, fresh, body)
     if queue is None:
-        if tx.one("dead.exists", id=dead_id, tenant=tenant):
+        if found := tx.one("dead.exists", id=dead_id, tenant=tenant):
+            if found[0] is not None:
+                raise UnknownGroup(f"the group that dead letter {id_text(dead_id)} belongs to has ended")
             raise AlreadyReplayed(f"dead letter {id_text(dead_id)} was replayed before; a death can be replayed once")
         raise NotFound(f"there is no dead letter {id_text(dead_id)}")
     return queue
@@ -86,15 +97,16 @@ def begin_replay(tx: Transaction, tenant: str, dead_id: MessageId, fresh: Messag
     assert owner is not None, "a group always has a channel"
     channel, _, queue, raw_spec = owner
     spec = msgspec.json.decode(raw_spec, type=QueueSpec)
-    headers, key, correlation_id, reply_to = carried
+    headers, key, correlation_id, reply_to, topic, saga = carried
     content = Content(
-        fresh, lane, old_body if body is None else body, headers, key, correlation_id, reply_to, None, None
+        fresh, lane, old_body if body is None else body, headers, key, correlation_id, reply_to, topic, None, None
     )
     alone, order_key = must_be_alone(spec, 0), spec.order_key(content.key)
     rows.hold_keys(tx, [(group, order_key)])
     # A key that this death has blocked goes on with the replay, before those that had to wait.
     first = tx.one("blocked.remove_for", group=group, order_key=order_key, dead_id=dead_id) is not None
-    rows.add(tx, [NewRow(group, content, alone=alone, order_key=order_key, first=first, replay_of=dead_id)])
+    new_row = NewRow(group, content, alone=alone, order_key=order_key, first=first, replay_of=dead_id, saga=saga)
+    rows.add(tx, [new_row])
     depth.grow(tx, group, 1)
     tally.add(tx, group, arrived=1)
     tx.rings.add(channel)

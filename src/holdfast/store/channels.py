@@ -2,33 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from holdfast.core import priority
 from holdfast.core.message import encode_json
 from holdfast.core.queue import QueueSpec
+from holdfast.core.routing import names_above
+from holdfast.core.topic import GroupSpec
+from holdfast.errors import InvalidInput
 from holdfast.store import depth, limiting
 from holdfast.store.api import Channel
-from holdfast.store.transaction import Transaction
+from holdfast.store.delivering import deliver_anew
+from holdfast.store.transaction import Row, Transaction
 
 _spec = msgspec.json.Decoder(QueueSpec)
+_group_spec = msgspec.json.Decoder(GroupSpec)
 
 
 def declare(tx: Transaction, tenant: str, name: str, spec: QueueSpec) -> Channel:
     """Creates a queue, or gives an existing one new settings."""
+    hold_names(tx, tenant, name, alone=False)
     found = tx.one("channels.declare", tenant=tenant, name=name, spec=encode_json(spec))
-    assert found is not None, "an upsert returns its row"
-    channel = found[0]
+    if found is None:
+        raise InvalidInput(f"{name!r} is a topic: publish to it with hf.publish(), read it with hf.subscribe()")
+    channel, owns = found
+    if not owns:
+        refuse_owned(tx, tenant, name)
     history = round(spec.history * 1_000_000)
-    joined = tx.one("channels.join", channel=channel, history=history, limited=limiting.level(spec))
+    before = tx.one("channels.delivery", channel=channel)
+    is_new_delivery = before is None or before[0] != spec.delivery
+    joined = tx.one(
+        "channels.join", channel=channel, history=history, limited=limiting.level(spec), delivery=spec.delivery
+    )
     assert joined is not None, "an upsert returns its row"
     group = joined[0]
     depth.limit(tx, channel, spec.max_depth)
+    if is_new_delivery:
+        deliver_anew(tx, channel, group, spec.delivery)
     limiting.declare(tx, channel, group, spec)
     lanes = [priority.lane(channel, level) for level in priority.ALL]
     for lane in lanes:
         tx.run("channels.place_cursor", group=group, lane=lane, start=priority.lane_start(lane))
     return Channel(channel, group, tenant, name, spec)
+
+
+def hold_names(tx: Transaction, tenant: str, name: str, *, alone: bool) -> None:
+    """Until the transaction ends, nobody declares a name that would own this one; if `alone`, nor one below it."""
+    tx.one("topics.hold_names", names=f"holdfast {tenant}/{name.split('.')[0]}", alone=alone)
+
+
+def owners(tx: Transaction, tenant: str, names: Sequence[str]) -> list[Row]:
+    """What owns these names and all below them: id, kind, name; the longest first."""
+    return tx.all("channels.owners", tenant=tenant, names=encode_json(list(names)).decode())
+
+
+def refuse_owned(tx: Transaction, tenant: str, name: str) -> None:
+    """A name below one that owns everything below it is not free."""
+    above = owners(tx, tenant, names_above(name))
+    if above:
+        raise InvalidInput(
+            f"{name!r} belongs to the topic {above[0][2]!r}, which owns all names below it: "
+            f"hf.publish({name!r}, …) goes there; a queue needs another name"
+        )
 
 
 def pause(tx: Transaction, channel: Channel, paused: bool) -> None:
@@ -43,5 +80,6 @@ def find(tx: Transaction, tenant: str, name: str) -> Channel | None:
     found = tx.one("channels.find", tenant=tenant, name=name)
     if found is None:
         return None
-    channel, group, raw_spec = found
-    return Channel(channel, group, tenant, name, _spec.decode(raw_spec))
+    channel, group, raw_spec, source = found
+    spec = _spec.decode(raw_spec) if source is None else _group_spec.decode(raw_spec)
+    return Channel(channel, group, tenant, name, spec, source)

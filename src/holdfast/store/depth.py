@@ -1,4 +1,4 @@
-"""`max_depth`: how many messages of a queue may wait. Shared by both stores.
+"""`max_depth`: how many messages of a queue may wait, or a topic may hold. Shared by both stores.
 
 A limited queue has a number that its depth cannot be above. Arrivals raise it, one after the other; what leaves the
 queue does not touch it. Only when the number says "full" are the messages counted, and only that count refuses. So a
@@ -44,12 +44,22 @@ def _admit_by_count(tx: Transaction, channel: int, count: int) -> None:
     found = tx.one("depth.hold", channel=channel)
     if found is None:  # The limit was lifted a moment ago.
         return
-    group, queue, most = found
+    group, kind, name, most = found
     pending, _, _ = tally.depth(tx, group)
     if pending + count > most:
-        raise QueueFull(
-            f"the queue {queue!r} has {pending} messages waiting and may have {most} (max_depth), so {count} more "
-            f"do not fit; nothing was stored. Try again when consumers have caught up, or allow more with "
-            f"hf.queue({queue!r}, max_depth=…)"
-        )
+        raise QueueFull(_refusal(kind, name, pending, count, most))
     tx.run("depth.note", channel=channel, bound=pending + count)
+
+
+def _refusal(kind: str, name: str, pending: int, count: int, most: int) -> str:
+    if kind == "topic":
+        return (
+            f"the topic {name!r} holds {pending} messages and may hold {most} (max_depth), so {count} more do not fit; "
+            f"nothing was stored. They go when every group is done with them (hf.groups({name!r}) says which is not), "
+            f"or at the topic's retention; allow more with hf.topic({name!r}, max_depth=…)"
+        )
+    return (
+        f"the queue {name!r} has {pending} messages waiting and may have {most} (max_depth), so {count} more "
+        f"do not fit; nothing was stored. Try again when consumers have caught up, or allow more with "
+        f"hf.queue({name!r}, max_depth=…)"
+    )

@@ -10,7 +10,7 @@ from holdfast.core import run
 from holdfast.core.deadletter import add_to_history
 from holdfast.core.lifecycle import Event, after_lapse
 from holdfast.core.message import Failure
-from holdfast.store import ageing, depth, history, rows, tally
+from holdfast.store import ageing, delivering, depth, history, rows, tally
 from holdfast.store.api import Channel
 from holdfast.store.burial import bury
 from holdfast.store.posting import Insert
@@ -36,6 +36,7 @@ def sweep(tx: Transaction, insert: Insert, channel: Channel, limit: int, worker:
 def take_back(tx: Transaction, insert: Insert, channel: Channel, limit: int) -> int:
     """Takes back leases that ended without a word; how many."""
     found = _take_back_runs(tx, insert, channel, limit) + _take_back_rows(tx, insert, channel, limit)
+    found += delivering.take_back(tx, channel, limit)
     if found:
         tx.rings.add(channel.id)
     return found
@@ -67,7 +68,7 @@ def _take_back_runs(tx: Transaction, insert: Insert, channel: Channel, limit: in
 
 def _take_back_run(tx: Transaction, insert: Insert, channel: Channel, lapsed: Row, most: int) -> tuple[int, bool]:
     """How many members came back, and whether that was all of them."""
-    token, size, settled, gone, history, worker = lapsed
+    token, size, settled, gone, history, worker, shared = lapsed
     acked = run.count(settled) - run.count(gone)
     found = tx.all("runs.members", token=token, limit=most + acked)
     members = [
@@ -78,7 +79,7 @@ def _take_back_run(tx: Transaction, insert: Insert, channel: Channel, lapsed: Ro
     _bring_back(tx, insert, channel, [content for _, content in members], _silence(1, worker))
     places = [place for place, _ in members]
     settled = run.settle(settled, size, places)
-    split(tx, token, size, settled, run.settle(gone, size, places), history)
+    split(tx, token, size, settled, gone if shared else run.settle(gone, size, places), history, shared)
     return len(members), run.is_finished(settled, size)
 
 
@@ -91,7 +92,8 @@ def _bring_back(tx: Transaction, insert: Insert, channel: Channel, members: list
         errors = add_to_history(None, failure, tx.clock())
         rows.add(tx, [NewRow(channel.group, content, attempts=1, alone=True, errors=errors) for content in members])
         depth.grow(tx, channel.group, len(members))
-    tx.each("lanes.remove", [{"id": content.id} for content in members])
+    if channel.source is None:
+        tx.each("lanes.remove", [{"id": content.id} for content in members])
     tally.add(tx, channel.group, lapsed=len(members), ended=len(members) if dies else 0)
 
 
@@ -104,9 +106,7 @@ def _take_back_rows(tx: Transaction, insert: Insert, channel: Channel, limit: in
     for row in lapsed:
         failure = _silence(row.attempts, row.worker)
         if after_lapse(channel.spec, row.attempts).event is Event.DIED:
-            bury(
-                tx, insert, channel.group, row.content, row.attempts, failure, row.errors, row.replay_of, row.order_key
-            )
+            bury(tx, insert, channel.group, row.content, row.attempts, failure, row.errors, row)
             tx.each("rows.remove", [{"group": channel.group, "id": row.content.id}])
             ended.append((channel.group, row.order_key))
         else:

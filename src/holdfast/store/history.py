@@ -19,7 +19,7 @@ def prune(tx: Transaction, channel: Channel, limit: int) -> int:
     gone += tx.run("results.outdated", group=channel.group, limit=limit)
     gone += efforts.prune(tx, channel, limit)
     gone += commitments.prune(tx, channel.group, limit)
-    gone += tx.run("idempotency.outdated", channel=channel.id, limit=limit)
+    gone += tx.run("idempotency.outdated", channel=channel.entry, limit=limit)
     if channel.spec.dead_retention is not None:
         retention = round(channel.spec.dead_retention * 1_000_000)
         dead = tx.run("dead.outdated", channel=channel.id, retention=retention, limit=limit)
@@ -88,6 +88,7 @@ def is_due(tx: Transaction, channel: Channel) -> bool:
         "channels.is_due",
         group=channel.group,
         channel=channel.id,
+        entry=channel.entry,
         max_age=_micros(spec.max_age),
         history=_micros(spec.history),
         retention=_micros(spec.dead_retention),

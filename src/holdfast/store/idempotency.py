@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import msgspec
 
 from holdfast.core import priority
-from holdfast.core.message import Duplicate, NewMessage
+from holdfast.core.message import Duplicate, MessageId, NewMessage, Once
 from holdfast.errors import IdempotencyConflict
 from holdfast.store.transaction import Transaction
 
@@ -15,25 +17,47 @@ def known(tx: Transaction, new: Sequence[NewMessage]) -> dict[int, Duplicate]:
 
     Keys are taken in one order everywhere, so that rivals with several of them cannot wait for each other.
     """
-    keyed = [(_place(message), index) for index, message in enumerate(new) if message.once is not None]
-    found = {index: _admit(tx, *place, new[index]) for place, index in sorted(keyed)}
-    return {index: duplicate for index, duplicate in found.items() if duplicate is not None}
+    keyed = sorted([(_place(message), index) for index, message in enumerate(new) if message.once is not None])
+    if not keyed:
+        return {}
+    earliest: dict[tuple[int, str], NewMessage] = {}
+    for place, index in keyed:
+        earliest.setdefault(place, new[index])
+    taken = _take(tx, earliest)
+    return {index: _first(tx, *place, new[index]) for place, index in keyed if new[index].id not in taken}
+
+
+def find(tx: Transaction, channel: int, key: str) -> Duplicate | None:
+    """The message that was enqueued under this key, if the key is still remembered."""
+    found = tx.one("idempotency.find", channel=channel, key=key)
+    return None if found is None else Duplicate(*found)
 
 
 def _place(message: NewMessage) -> tuple[int, str]:
+    return priority.channel_of(message.lane), _once(message).key
+
+
+def _once(message: NewMessage) -> Once:
     assert message.once is not None, "only messages with a key come here"
-    return priority.channel_of(message.lane), message.once.key
+    return message.once
 
 
-def _admit(tx: Transaction, channel: int, key: str, message: NewMessage) -> Duplicate | None:
-    once = message.once
-    assert once is not None, "only messages with a key come here"
-    if tx.one("idempotency.remember", channel=channel, key=key, id=message.id, digest=once.digest, window=once.window):
-        return None
-    first = tx.one("idempotency.recall", channel=channel, key=key)
-    assert first is not None, "a key that cannot be taken is there"
-    message_id, digest, result = first
-    if digest != once.digest:
+def _take(tx: Transaction, new: Mapping[tuple[int, str], NewMessage]) -> set[MessageId]:
+    """Takes the keys of these messages, as far as they are free; the messages that have got theirs."""
+    found = tx.all(
+        "idempotency.remember",
+        keys=msgspec.json.encode([(*place, _once(message).window) for place, message in new.items()]).decode(),
+        ids=b"".join([message.id for message in new.values()]),
+        digests=b"".join([_once(message).digest for message in new.values()]),
+    )
+    return {message_id for (message_id,) in found}
+
+
+def _first(tx: Transaction, channel: int, key: str, message: NewMessage) -> Duplicate:
+    found = tx.one("idempotency.recall", channel=channel, key=key)
+    assert found is not None, "a key that cannot be taken is there"
+    message_id, digest, result = found
+    if digest != _once(message).digest:
         raise IdempotencyConflict(
             f"the idempotency key {key!r} was used before for another body: use a key per piece of work, "
             "or send the same body again"

@@ -6,16 +6,22 @@ too, and reach it as they are. Shared by both stores.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from holdfast.core.command import CommandKey, CommandReceipt
 from holdfast.core.message import Duplicate, NewMessage
 from holdfast.core.queue import QueueSpec
 from holdfast.core.settlement import Settlement
-from holdfast.errors import SchemaTooNew, StoreError
-from holdfast.store import arriving, channels, tally
+from holdfast.errors import HoldfastError, SchemaTooNew, StoreError
+from holdfast.store import arriving, channels, commands, sagas, tally
 from holdfast.store.api import Channel
+from holdfast.store.saga_api import NewSaga
 from holdfast.store.transaction import Transaction
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 Result = TypeVar("Result")
 
@@ -27,6 +33,15 @@ NO_TRANSACTION = (
     "conn= needs an open transaction, and this connection is in autocommit mode without one: begin one, for example "
     "with `with conn.transaction():` (psycopg), `with connection:` (apsw) or conn.execute('BEGIN IMMEDIATE') (sqlite3)"
 )
+
+
+class OnLoop:
+    """A caller's asyncio connection and the loop it lives on. `given_up` is set when nobody waits for it any more."""
+
+    def __init__(self, connection: Any, loop: AbstractEventLoop) -> None:
+        self.connection = connection
+        self.loop = loop
+        self.given_up = threading.Event()
 
 
 class JoinedTransaction:
@@ -58,6 +73,15 @@ class JoinedTransaction:
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         return self._run(lambda tx: self._settle(tx, settlements))
 
+    def begin_command(self, of: CommandKey) -> tuple[str, bytes | None]:
+        return commands.begin(self._tx, of)
+
+    def end_command(self, receipt: CommandReceipt) -> None:
+        commands.finish(self._tx, receipt)
+
+    def start_saga(self, new: NewSaga) -> HoldfastError | None:
+        return self._run(lambda tx: self._all_or_none(lambda: sagas.start(tx, [new])))[0]
+
     def _all_or_none(self, work: Callable[[], Result]) -> Result:
         """A refusal leaves the transaction as it was: its owner may go on with it, and commit."""
         self._tx.execute("SAVEPOINT holdfast")
@@ -72,6 +96,7 @@ class JoinedTransaction:
 
     def _run(self, work: Callable[[Any], Result]) -> Result:
         result = work(self._tx)
+        sagas.move_on(self._tx)
         tally.write(self._tx)
         if self._tx.rings:
             self._ring(self._tx)

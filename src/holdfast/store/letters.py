@@ -48,6 +48,14 @@ def delete(tx: Transaction, tenant: str, dead_id: MessageId) -> bool:
     return True
 
 
+def delete_one(tx: Transaction, tenant: str, actor: str, dead_id: MessageId) -> bool:
+    """The same for one that someone named."""
+    if not delete(tx, tenant, dead_id):
+        return False
+    note(tx, tenant, actor, "delete", None, {"id": id_text(dead_id)}, 1)
+    return True
+
+
 def page(
     tx: Transaction, tenant: str, chosen: Selection, limit: int, after: MessageId | None, last: MessageId
 ) -> list[MessageId]:
@@ -91,8 +99,8 @@ def _rows(tx: Transaction, tenant: str, chosen: Selection, limit: int, after: Me
 
 
 def _record(row: Row) -> DeadLetterRecord:
-    dead_id, queue, *content = row[:11]
-    error, attempts, failed_at, errors, replayed_as, replay_state, replays = row[11:]
+    dead_id, queue, *content = row[:12]
+    error, attempts, failed_at, errors, replayed_as, replay_state, replays = row[12:]
     return DeadLetterRecord(
         id=id_text(dead_id),
         queue=queue,

@@ -17,6 +17,7 @@ import msgspec
 from holdfast.core import priority
 from holdfast.core.limits import Rate
 from holdfast.core.queue import QueueSpec
+from holdfast.core.topic import GroupSpec
 from holdfast.store import tally
 from holdfast.store.api import Channel
 from holdfast.store.transaction import Transaction
@@ -30,6 +31,9 @@ FRONT = 200
 QUEUE = ""
 """Stands for the queue itself where a key is noted as `=` and the key."""
 
+PAST = "<"
+"""Stands for what was there before a topic's group."""
+
 
 class Limit(msgspec.Struct):
     """The limits of a queue, as the database knows them; times in microseconds."""
@@ -40,6 +44,8 @@ class Limit(msgspec.Struct):
     key_concurrency: int | None
     key_rate_count: int | None
     key_rate_per: int | None
+    catch_up_count: int | None = None
+    catch_up_per: int | None = None
     turn: str | None = None
 
     @property
@@ -57,22 +63,24 @@ def level(spec: QueueSpec) -> int:
 
 def declare(tx: Transaction, channel: int, group: int, spec: QueueSpec) -> None:
     """A queue's limits are new, others, or gone. Sleepers look again."""
+    catch_up = _catch_up_rate(spec)
     count, per = _in_micros(spec.rate)
     key_count, key_per = _in_micros(spec.key_rate)
-    wanted = Limit(spec.concurrency, count, per, spec.key_concurrency, key_count, key_per)
+    wanted = Limit(spec.concurrency, count, per, spec.key_concurrency, key_count, key_per, *_in_micros(catch_up))
     known = find(tx, group)
     if known is not None:
         wanted.turn = known.turn
-    if wanted == known or (known is None and level(spec) == UNLIMITED):
+    has_none = level(spec) == UNLIMITED and catch_up is None
+    if wanted == known or (known is None and has_none):
         return
     tx.rings.add(channel)
-    if level(spec) == UNLIMITED:
+    if has_none:
         tx.run("limits.lift", group=group)
     else:
         named = msgspec.structs.asdict(wanted)
         del named["turn"]
         tx.run("limits.set", group=group, **named)
-    if spec.rate is None and spec.key_rate is None:
+    if spec.rate is None and spec.key_rate is None and catch_up is None:
         tx.run("limits.forget", group=group)
 
 
@@ -91,6 +99,13 @@ def room(tx: Transaction, group: int, limit: Limit, wanted: int) -> int:
     return max(wanted, 0)
 
 
+def handed_over(tx: Transaction, group: int) -> int:
+    """How many messages are with SQS, or on the way there: as good as claimed."""
+    found = tx.one("delivery.out", group=group)
+    assert found is not None, "a count is always one row"
+    return found[0]  # type: ignore[no-any-return]
+
+
 def started(tx: Transaction, group: int, key: str, per: int | None) -> tuple[int, int | None]:
     """How many were claimed in the last `per`, and after how many microseconds the first of them is past that."""
     found = tx.one("limits.started", group=group, key=key, per=per)
@@ -100,7 +115,8 @@ def started(tx: Transaction, group: int, key: str, per: int | None) -> tuple[int
 
 def window(spec: QueueSpec) -> int | None:
     """For how long a claim is noted, in microseconds."""
-    return max((per for _, per in (_in_micros(spec.rate), _in_micros(spec.key_rate)) if per), default=None)
+    rates = (spec.rate, spec.key_rate, _catch_up_rate(spec))
+    return max((per for _, per in map(_in_micros, rates) if per), default=None)
 
 
 def prune(tx: Transaction, channel: Channel, most: int) -> int:
@@ -115,7 +131,8 @@ def next_due(tx: Transaction, channel: Channel) -> list[int]:
     moments = [tx.one("limits.next_end", group=group)]
     paused = tx.one("channels.is_paused", group=group)
     if limit is not None and not (paused and paused[0]):
-        if room(tx, group, limit, 1):
+        out = 0 if channel.spec.has_lanes else handed_over(tx, group)
+        if room(tx, group, limit, out + 1) > out:
             moments += _next_rows(tx, channel, limit)
         elif limit.rate_count is not None:
             count, until_next = started(tx, group, QUEUE, limit.rate_per)
@@ -127,13 +144,25 @@ def _next_rows(tx: Transaction, channel: Channel, limit: Limit) -> Sequence[tupl
     """A row that could be claimed at once, one that becomes due, a key that may go on."""
     moments = []
     for level in priority.ALL:
-        place = {"group": channel.group, "lane": priority.lane(channel.id, level)}
+        place = {"group": channel.group, "lane": channel.lane(level)}
         if any(free for *_, free in tx.all("limits.front", **place, limit=FRONT if limit.by_key else 1, alone=True)):
             return [(0,)]
         moments.append(tx.one("limits.next_row", **place))
     if limit.key_rate_count is not None:
         moments.append(tx.one("limits.next_of_a_key", group=channel.group, per=limit.key_rate_per))
     return moments
+
+
+def past_room(tx: Transaction, group: int, limit: Limit) -> tuple[int | None, int]:
+    """How many may be claimed now of what was there before a group (None: any number); until when, if none."""
+    if limit.catch_up_count is None:
+        return None, 0
+    count, until_next = started(tx, group, PAST, limit.catch_up_per)
+    return max(limit.catch_up_count - count, 0), until_next or 0
+
+
+def _catch_up_rate(spec: QueueSpec) -> Rate | None:
+    return spec.catch_up_rate if isinstance(spec, GroupSpec) else None
 
 
 def _in_micros(rate: Rate | None) -> tuple[int | None, int | None]:

@@ -47,7 +47,7 @@ def compose(
         body=body,
         headers=headers,
         key=key,
-        plain=not order_key,
+        plain=not order_key and target.spec.has_lanes,
         order_key=order_key,
         alone=must_be_alone(target.spec, 0),
         limited=target.spec.max_depth is not None,

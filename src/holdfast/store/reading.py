@@ -8,20 +8,29 @@ import msgspec
 
 from holdfast.core import priority, run
 from holdfast.core.deadletter import BlockedKey, read_history
-from holdfast.core.lifecycle import State
+from holdfast.core.lifecycle import WAITING, State
 from holdfast.core.message import Message, MessageId, MessageStatus, id_text
 from holdfast.core.queue import user_key
 from holdfast.core.scaling import Load
 from holdfast.core.search import Wanted
 from holdfast.core.stats import WINDOW, Stats
-from holdfast.store import crew, limiting, tally
+from holdfast.store import crew, feeding, limiting, standing, tally
 from holdfast.store.api import Channel
 from holdfast.store.rows import Content
 from holdfast.store.transaction import Row, Transaction
 
 
 def status(tx: Transaction, tenant: str, message_id: MessageId) -> MessageStatus | None:
-    """Where a message is, what happened to it, how far its handler is, and its result if it succeeded with one."""
+    """Where a message is, what happened to it, how far its handler is, and its result if it succeeded with one; of one
+    that was published, how each group stands to it."""
+    found = _completed(tx, tenant, message_id)
+    if found is None or found.message is None or found.message.topic is None:
+        return found
+    groups = standing.kept(tx, found.message) or standing.remaining(tx, tenant, message_id)
+    return msgspec.structs.replace(found, groups=groups)
+
+
+def _completed(tx: Transaction, tenant: str, message_id: MessageId) -> MessageStatus | None:
     found = _place(tx, tenant, message_id)
     if found is not None and found.state is State.PROCESSING:
         return msgspec.structs.replace(found, progress=crew.progress(tx, tenant, found))
@@ -38,7 +47,7 @@ def search(tx: Transaction, tenant: str, wanted: Wanted, limit: int, after: Mess
         ids = _candidates(tx, tenant, wanted, limit, after)
         if not ids:
             break
-        places = [status(tx, tenant, message_id) for message_id in ids]
+        places = [_completed(tx, tenant, message_id) for message_id in ids]
         found += [place for place in places if place is not None and wanted.fits(place)]
         after = ids[-1]
     return found[:limit]
@@ -54,15 +63,17 @@ def _candidates(tx: Transaction, tenant: str, wanted: Wanted, limit: int, after:
 
 
 def _place(tx: Transaction, tenant: str, message_id: MessageId) -> MessageStatus | None:
-    """Among the rows, in its lane, or dead. A row speaks for the lane it came from."""
+    """Among the rows, in its lane, or dead. A row speaks for its lane; what a topic keeps is everyone's."""
+    member = tx.one("lanes.member", id=message_id)
+    found = None if member is None else tx.one("lanes.find", id=message_id, tenant=tenant)
+    if member is not None and found is not None and found[-1] == "topic":
+        return _published(Content.of(member).message(), *found[2:4])
     kept = tx.one("rows.look_up", id=message_id, tenant=tenant) or tx.one("dead.look_up", id=message_id, tenant=tenant)
     if kept is not None:
         return _told(kept)
-    found = tx.one("lanes.find", id=message_id, tenant=tenant)
-    member = tx.one("lanes.member", id=message_id)
     if found is None or member is None:
         return None
-    group, _, enqueued_at, queue = found
+    group, _, enqueued_at, queue, _ = found
     message = Content.of(member).message()
     known = MessageStatus(message.id, queue, State.PENDING, 0, enqueued_at, message=message)
     if tx.one("lanes.is_pending", group=group, id=message_id):
@@ -76,19 +87,25 @@ def _place(tx: Transaction, tenant: str, message_id: MessageId) -> MessageStatus
     return msgspec.structs.replace(known, state=State.PROCESSING, attempts=1, worker=worker, until=until)
 
 
+def _published(message: Message, enqueued_at: int, topic: str) -> MessageStatus:
+    """A topic keeps it for its groups, each of which has a state of its own for it."""
+    return MessageStatus(message.id, topic, State.PENDING, 0, enqueued_at, enqueued_at, message=message)
+
+
 def _told(row: Row) -> MessageStatus:
     """What a row or a dead letter tells."""
     message = Content.of(row).message()
-    queue, state, attempts, due_at, worker, until, finished_at, errors = row[9:]
+    queue, state, attempts, due_at, worker, until, finished_at, errors = row[10:]
+    told = State.PENDING if state == "sending" else State(state)  # Until SQS has it, it is the database's.
     return MessageStatus(
         message.id,
         queue,
-        State(state),
+        told,
         attempts,
         message.enqueued_at,
-        due_at if state == State.PENDING else None,
+        due_at if told in WAITING else None,
         worker=worker if state == State.PROCESSING else None,
-        until=until,
+        until=until if state == State.PROCESSING else None,
         finished_at=finished_at,
         history=read_history(errors),
         message=message,
@@ -99,16 +116,21 @@ def peek(tx: Transaction, channel: Channel, limit: int) -> list[Message]:
     """What the next claims would get, in their order."""
     found: list[Row] = []
     for level in priority.ALL:
-        lane = priority.lane(channel.id, level)
-        for query in ("rows.peek", "lanes.peek"):
+        lane = channel.lane(level)
+        for query in ("delivery.peek", "rows.peek", _front_of(channel)):
             if len(found) < limit:
                 found += tx.all(query, group=channel.group, lane=lane, limit=limit - len(found))
     return [Content.of(row).message() for row in found]
 
 
+def _front_of(channel: Channel) -> str:
+    """The query for what is next in a lane."""
+    return "lanes.peek" if channel.source is None else "topics.peek"
+
+
 def stats(tx: Transaction, channel: Channel) -> Stats:
     """The queue in numbers; what takes long is not counted but known."""
-    depth, processing, dead = tally.depth(tx, channel.group)
+    depth, processing, dead = _depth(tx, channel)
     waiting = _number(tx.one("rows.waiting", group=channel.group))
     recent = tx.one("tally.recent", group=channel.group, window=WINDOW)
     assert recent is not None, "a sum is always one row"
@@ -118,6 +140,7 @@ def stats(tx: Transaction, channel: Channel) -> Stats:
         waiting=waiting,
         processing=processing,
         dead=dead,
+        enqueued=_number(tx.one("delivery.enqueued", group=channel.group)),
         consumer_count=_number(tx.one("consumers.count", group=channel.group)),
         claim_rate=claimed / WINDOW,
         completion_rate=completed / WINDOW,
@@ -128,11 +151,25 @@ def stats(tx: Transaction, channel: Channel) -> Stats:
     )
 
 
+def _depth(tx: Transaction, channel: Channel) -> tuple[int, int, int]:
+    """How many messages wait, are in someone's hands, and are dead. What comes to a topic is not counted per group."""
+    depth, processing, dead = tally.depth(tx, channel.group)
+    if channel.source is not None:
+        depth = lag(tx, channel) + _number(tx.one("rows.pending", group=channel.group))
+    return depth, processing, dead
+
+
+def lag(tx: Transaction, channel: Channel) -> int:
+    """How many messages of its topic a group has not come to yet, of those that it wants."""
+    lags = [tx.one("topics.lag", group=channel.group, lane=channel.lane(level)) for level in priority.ALL]
+    return sum(found[0] for found in lags if found is not None)
+
+
 def _oldest(tx: Transaction, channel: Channel) -> float | None:
     """Seconds since the oldest pending message came: the first of a lane, or among the rows."""
     born = [row[0] for row in tx.all("rows.oldest", group=channel.group)]
     for level in priority.ALL:
-        front = tx.all("lanes.peek", group=channel.group, lane=priority.lane(channel.id, level), limit=1)
+        front = tx.all(_front_of(channel), group=channel.group, lane=channel.lane(level), limit=1)
         born += [Content.of(row).enqueued_at or 0 for row in front]
     return max(0, tx.clock() - min(born)) / 1_000_000 if born else None
 
@@ -143,7 +180,7 @@ def load(tx: Transaction, channels: Sequence[Channel]) -> Load:
     for channel in channels:
         moment = _claimable_since(tx, channel)
         if moment is not None:
-            depth += tally.depth(tx, channel.group)[0] - _number(tx.one("rows.waiting", group=channel.group))
+            depth += _depth(tx, channel)[0] - _number(tx.one("rows.waiting", group=channel.group))
             since = min(since, moment)
     return Load(depth, (tx.clock() - since) / 1_000_000)
 
@@ -154,9 +191,9 @@ def _claimable_since(tx: Transaction, channel: Channel) -> int | None:
         return None
     moments = []
     for level in priority.ALL:
-        lane = priority.lane(channel.id, level)
+        lane = channel.lane(level)
         moments += [due for (due,) in tx.all("rows.first_due", group=channel.group, lane=lane)]
-        front = tx.all("lanes.peek", group=channel.group, lane=lane, limit=1)
+        front = tx.all(_front_of(channel), group=channel.group, lane=lane, limit=1)
         moments += [Content.of(row).enqueued_at or 0 for row in front]
     return min((moment for moment in moments if moment <= tx.clock()), default=None)
 
@@ -176,11 +213,28 @@ def next_due(tx: Transaction, channels: Sequence[Channel]) -> float | None:
     """Seconds until something more can be claimed without anyone's doing: a delay or a lease runs out."""
     moments: list[int] = []
     for channel in channels:
-        found = tx.one("channels.next_due", group=channel.group, lane=priority.lane(channel.id, 0))
+        found = tx.one("channels.next_due", group=channel.group, lane=channel.lane(0))
         assert found is not None, "a minimum is always one row"
         moment, limited = found
         if limited:
             moments += limiting.next_due(tx, channel)
         elif moment is not None:
             moments.append(moment)
+        if channel.source is not None:
+            moments += _goes_on(tx, channel)
     return min(moments) / 1_000_000 if moments else None
+
+
+def _goes_on(tx: Transaction, channel: Channel) -> list[int]:
+    """After how many microseconds a group gets further in its lanes. A claim passes by only so many that it does not
+    want, and of what was there before it, it takes only as many as its rate allows."""
+    limit = limiting.find(tx, channel.group)
+    if limit is not None and not limiting.room(tx, channel.group, limit, 1):
+        return []
+    lanes = feeding.open_lanes(tx, channel)
+    if not lanes:
+        return []
+    if limit is None or any(tx.one("topics.is_in_past", group=channel.group, lane=lane) is None for lane in lanes):
+        return [0]
+    room, until_next = limiting.past_room(tx, channel.group, limit)
+    return [until_next if room == 0 else 0]

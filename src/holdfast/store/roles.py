@@ -6,15 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-import msgspec
-
 from holdfast.core.commitments import CommitmentResult
 from holdfast.core.crew import Attachment, Beat, ConsumerStatus
-from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord, Selection
+from holdfast.core.deadletter import BlockedKey
 from holdfast.core.effort import Effort, Standing
-from holdfast.core.message import Message, MessageId, MessageStatus
+from holdfast.core.message import Duplicate, Message, MessageId, MessageStatus
 from holdfast.core.notice import Notice, OwnerSpec
 from holdfast.core.queue import QueueSpec
+from holdfast.core.replies import REPLIES
 from holdfast.core.scaling import Load
 from holdfast.core.schedule import Schedule, ScheduleSpec
 from holdfast.core.search import Wanted
@@ -30,6 +29,7 @@ from holdfast.store import (
     escalation,
     expiry,
     history,
+    idempotency,
     leaders,
     letters,
     reading,
@@ -65,14 +65,19 @@ class ChannelsRole:
     def find(self, tenant: str, name: str) -> Channel | None:
         return self._database.glance(lambda tx: channels.find(tx, tenant, name))
 
-    def pause(self, channel: Channel, paused: bool) -> None:
-        self._database.write(lambda tx: channels.pause(tx, channel, paused))
+    def pause(self, channel: Channel, paused: bool, actor: str) -> None:
+        self._database.write(lambda tx: acts.pause(tx, channel, paused, actor))
 
     def is_paused(self, channel: Channel) -> bool:
         return self._database.glance(lambda tx: bool(tx.one("channels.is_paused", group=channel.group)[0]))
 
     def names(self, tenant: str) -> list[str]:
-        return self._database.read(lambda tx: [name for (name,) in tx.all("channels.names", tenant=tenant)])
+        found = self._database.read(lambda tx: tx.all("channels.names", tenant=tenant, own=REPLIES))
+        return [name for (name,) in found]
+
+    def readers(self, tenant: str) -> list[str]:
+        found = self._database.read(lambda tx: tx.all("channels.readers", tenant=tenant, own=REPLIES))
+        return [name for (name,) in found]
 
 
 class UpkeepRole:
@@ -107,8 +112,8 @@ class ActsRole:
     def unblock(self, channel: Channel, order_key: str) -> bool:
         return self._database.write(lambda tx: acts.unblock(tx, channel, order_key))
 
-    def purge(self, channel: Channel) -> int:
-        return self._database.write(lambda tx: acts.purge(tx, channel))
+    def purge(self, channel: Channel, actor: str) -> int:
+        return self._database.write(lambda tx: acts.purge(tx, channel, actor))
 
 
 class ReadsRole:
@@ -138,41 +143,8 @@ class ReadsRole:
     def next_due(self, all_channels: Sequence[Channel]) -> float | None:
         return self._database.glance(lambda tx: reading.next_due(tx, all_channels))
 
-
-class LettersRole:
-    """Dead letters, and the record of what was done to them."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def find(self, tenant: str, chosen: Selection, limit: int, after: MessageId | None) -> list[DeadLetterRecord]:
-        return self._database.read(lambda tx: letters.find(tx, tenant, chosen, limit, after))
-
-    def matching(self, tenant: str, chosen: Selection) -> tuple[int, MessageId | None]:
-        return self._database.read(lambda tx: letters.matching(tx, tenant, chosen))
-
-    def page(
-        self, tenant: str, chosen: Selection, limit: int, after: MessageId | None, last: MessageId
-    ) -> list[MessageId]:
-        return self._database.read(lambda tx: letters.page(tx, tenant, chosen, limit, after, last))
-
-    def replay(self, tenant: str, actor: str, dead_id: MessageId, fresh: MessageId, body: bytes | None) -> None:
-        self._database.write(lambda tx: letters.replay(tx, tenant, actor, dead_id, fresh, body))
-
-    def begin(self, tenant: str, actor: str, act: str, chosen: Selection) -> int:
-        about = {name: value for name, value in msgspec.structs.asdict(chosen).items() if value}
-        return self._database.write(lambda tx: letters.note(tx, tenant, actor, act, chosen.queue, about, 0))
-
-    def act_on(self, tenant: str, actor: str, act: str, ids: list[MessageId], audit_id: int) -> int:
-        def work(tx: Any) -> int:
-            done = (letters.replay_page if act == "replay" else letters.delete_page)(tx, tenant, actor, ids)
-            tx.run("audit.grow", id=audit_id, count=done)
-            return done
-
-        return self._database.write(work)
-
-    def audit(self, tenant: str, limit: int, before: int | None) -> list[AuditRecord]:
-        return self._database.read(lambda tx: letters.audit(tx, tenant, limit, before))
+    def known(self, channel: Channel, key: str) -> Duplicate | None:
+        return self._database.read(lambda tx: idempotency.find(tx, channel.id, key))
 
 
 class OwnersRole:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from holdfast.core import priority
 from holdfast.core.lifecycle import FINAL, State
 from holdfast.core.message import Message, MessageId, NewMessage
-from holdfast.store import tally
+from holdfast.store import step_endings, tally
 from holdfast.store.transaction import Row, Transaction
 
 
@@ -22,13 +23,14 @@ class Content(msgspec.Struct):
     key: str | None
     correlation_id: str | None
     reply_to: str | None
+    topic: str | None
     expires_at: int | None
     enqueued_at: int | None
 
     @classmethod
     def of(cls, row: Row) -> Content:
         """Reads the columns in the order in which every query gives them."""
-        return cls(*row[:9])
+        return cls(*row[:10])
 
     def message(self) -> Message:
         """The same as users see it."""
@@ -40,6 +42,7 @@ class Content(msgspec.Struct):
             self.key,
             self.correlation_id,
             self.reply_to,
+            self.topic,
             self.expires_at,
             self.enqueued_at or 0,
         )
@@ -55,11 +58,12 @@ class HeldRow(msgspec.Struct):
     worker: str
     alone: bool
     attempts: int
+    saga: str | None
 
     @classmethod
     def of(cls, row: Row) -> HeldRow:
         """Reads the columns in the order in which both queries give them."""
-        return cls(Content.of(row), *row[9:])
+        return cls(Content.of(row), *row[10:])
 
 
 class NewRow(msgspec.Struct):
@@ -76,6 +80,7 @@ class NewRow(msgspec.Struct):
     ttl: int | None = None
     errors: bytes | None = None
     replay_of: MessageId | None = None
+    saga: str | None = None
 
 
 def add(tx: Transaction, new: Sequence[NewRow]) -> list[bool]:
@@ -101,6 +106,7 @@ def end(
         tally.add(tx, group, kept=1)
         if replay_of:
             tx.one("dead.end_replay", id=replay_of, state=state.value)
+        step_endings.failed(tx, ended[1], message_id, f"its message was {state}", final=state is State.CANCELED)
     return ended
 
 
@@ -127,12 +133,21 @@ def from_new(message: NewMessage) -> NewRow:
         message.key,
         message.correlation_id,
         message.reply_to,
+        message.topic,
         None,
         None,
     )
     return NewRow(
         message.group, content, delay=message.delay, order_key=message.order_key, ttl=message.ttl, alone=message.alone
     )
+
+
+def insert(tx: Transaction, new: Sequence[NewMessage]) -> None:
+    """New messages as rows, whether or not they could be in a lane."""
+    add(tx, [from_new(message) for message in new])
+    for message in new:
+        tally.add(tx, message.group, arrived=1)
+        tx.rings.add(priority.channel_of(message.lane))
 
 
 def _columns(row: NewRow) -> dict[str, object]:
@@ -154,7 +169,9 @@ def _columns(row: NewRow) -> dict[str, object]:
         "key": content.key,
         "correlation_id": content.correlation_id,
         "reply_to": content.reply_to,
+        "topic": content.topic,
         "expires_at": content.expires_at,
         "ttl": row.ttl,
         "enqueued_at": content.enqueued_at,
+        "saga": row.saga,
     }

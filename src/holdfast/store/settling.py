@@ -14,7 +14,7 @@ from holdfast.core.deadletter import add_to_history
 from holdfast.core.lifecycle import GIVES_ATTEMPT_BACK, Event, State, attempts_after
 from holdfast.core.message import Lease
 from holdfast.core.settlement import Settlement, each_acked
-from holdfast.store import arriving, depth, rows, tally
+from holdfast.store import arriving, commands, depth, rows, step_endings, tally
 from holdfast.store.burial import bury, end_replay
 from holdfast.store.limiting import MAKES_ROOM
 from holdfast.store.posting import Insert
@@ -45,6 +45,7 @@ def settle(tx: Transaction, insert: Insert, settlements: Sequence[Settlement]) -
         tally.settled(tx, settlements[index].lease, settlements[index].event)
     held = [settlement for settlement, still in zip(settlements, applied, strict=True) if still]
     _keep_results(tx, [settlement for settlement in held if settlement.result is not None])
+    commands.keep(tx, [settlement.receipt for settlement in held if settlement.receipt is not None])
     follow(tx, insert, held)
     return applied
 
@@ -53,8 +54,8 @@ def finish(tx: Transaction, insert: Insert, lease: Lease) -> list[int]:
     """Every member of a run is acked; the places of those that were settled before, or of all if the lease is lost."""
     found = tx.one("runs.lock", token=lease.token)
     if found is not None and found[1] is None:
-        size, _, _, history, limited = found
-        _close_whole(tx, lease, size, history, limited)
+        size, _, _, history, limited, shared = found
+        _close_whole(tx, lease, size, history, limited, shared)
         return []
     applied = settle(tx, insert, each_acked([lease]))
     return [member for member, held in enumerate(applied) if not held]
@@ -73,17 +74,21 @@ def _keep_results(tx: Transaction, settlements: Sequence[Settlement]) -> None:
     )
 
 
-def split(tx: Transaction, token: int, size: int, settled: run.Bits, gone: run.Bits, history: int) -> None:
+def split(
+    tx: Transaction, token: int, size: int, settled: run.Bits, gone: run.Bits, history: int, shared: bool
+) -> None:
     """Notes which members are done; the last one closes the run."""
     if run.is_finished(settled, size):
-        close(tx, token, history)
+        close(tx, token, history, shared)
     else:
         tx.run("runs.split", token=token, settled=settled, gone=gone)
 
 
-def close(tx: Transaction, token: int, history: int) -> None:
-    """A run is over: its range goes when the group's history is, and at once if there is none."""
-    if history:
+def close(tx: Transaction, token: int, history: int, shared: bool) -> None:
+    """A run is over: its range goes when the group's history is, and at once if there is none. A topic's stays."""
+    if shared:
+        tx.run("runs.drop", token=token)
+    elif history:
         finished = tx.one("runs.finish", token=token)
         assert finished is not None, "an open run is there until it is closed"
         tally.add(tx, finished[0], kept=finished[1])
@@ -102,9 +107,9 @@ def _settle_run(tx: Transaction, insert: Insert, token: int, settlements: list[I
     found = tx.one("runs.lock", token=token)
     if found is None:
         return []
-    size, settled, gone, history, limited = found
+    size, settled, gone, history, limited, shared = found
     if settled is None and _is_whole_ack(settlements, size):
-        _close_whole(tx, lease, size, history, limited)
+        _close_whole(tx, lease, size, history, limited, shared)
         return [index for index, _ in settlements]
     if limited == MAKES_ROOM:
         _ring(tx, {lease.group})
@@ -112,18 +117,20 @@ def _settle_run(tx: Transaction, insert: Insert, token: int, settlements: list[I
     if not held:
         return []
     leaving = [pair for pair in held if pair[1].event is not Event.ACKED]
-    _move_out(tx, insert, [settlement for _, settlement in leaving])
+    _move_out(tx, insert, [settlement for _, settlement in leaving], shared)
     settled = run.settle(settled, size, map(_member, held))
-    split(tx, token, size, settled, run.settle(gone, size, map(_member, leaving)), history)
+    if leaving and not shared:
+        gone = run.settle(gone, size, map(_member, leaving))
+    split(tx, token, size, settled, gone, history, shared)
     for event, count in Counter(settlement.event for _, settlement in held).items():
         tally.settled(tx, lease, event, count)
     return [index for index, _ in held]
 
 
-def _close_whole(tx: Transaction, lease: Lease, size: int, history: int, limited: int | None) -> None:
+def _close_whole(tx: Transaction, lease: Lease, size: int, history: int, limited: int | None, shared: bool) -> None:
     if limited == MAKES_ROOM:
         _ring(tx, {lease.group})
-    close(tx, lease.token, history)
+    close(tx, lease.token, history, shared)
     tally.settled(tx, lease, Event.ACKED, size)
 
 
@@ -135,8 +142,8 @@ def _is_whole_ack(settlements: list[Indexed], size: int) -> bool:
     )
 
 
-def _move_out(tx: Transaction, insert: Insert, leaving: list[Settlement]) -> None:
-    """Members in trouble leave the lane: from here on each has a state of its own."""
+def _move_out(tx: Transaction, insert: Insert, leaving: list[Settlement], shared: bool) -> None:
+    """Members in trouble leave the lane: from here on each has a state of its own. A topic keeps them, for others."""
     if not leaving:
         return
     found = tx.each("lanes.member", [{"id": settlement.message_id} for settlement in leaving])
@@ -152,7 +159,8 @@ def _move_out(tx: Transaction, insert: Insert, leaving: list[Settlement]) -> Non
             new_rows.append(_row_of(settlement, content, now))
     rows.add(tx, new_rows)
     _grow(tx, [row.group for row in new_rows if row.state is State.PENDING])
-    tx.each("lanes.remove", [{"id": settlement.message_id} for settlement in leaving])
+    if not shared:
+        tx.each("lanes.remove", [{"id": settlement.message_id} for settlement in leaving])
     _ring(tx, {settlement.lease.group for settlement in leaving})
 
 
@@ -207,6 +215,9 @@ def _succeed(tx: Transaction, chosen: list[tuple[Settlement, HeldRow]]) -> set[i
         if row.replay_of:
             end_replay(tx, row.replay_of, State.SUCCEEDED)
         assert result is not None, "the row is locked"
+        step_endings.succeeded(
+            tx, row.saga, settlement.message_id, settlement.result, settlement.lease.worker, settlement.attempt
+        )
         history, limited = result
         if limited == MAKES_ROOM:
             makes_room.add(settlement.lease.group)
@@ -222,9 +233,7 @@ def _die(tx: Transaction, insert: Insert, chosen: list[tuple[Settlement, HeldRow
     for settlement, row in chosen:
         assert settlement.failure is not None, "a death has a reason"
         group, content = settlement.lease.group, row.content
-        bury(
-            tx, insert, group, content, settlement.attempt, settlement.failure, row.errors, row.replay_of, row.order_key
-        )
+        bury(tx, insert, group, content, settlement.attempt, settlement.failure, row.errors, row)
         tx.each("rows.remove", [{"group": group, "id": content.id}])
 
 

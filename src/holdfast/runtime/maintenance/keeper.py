@@ -11,14 +11,42 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
 from holdfast.limits import SWEEP_LIMIT
-from holdfast.runtime.maintenance import ageing, crew, escalation, history, reaper, schedules, wakeups
+from holdfast.runtime.maintenance import (
+    ageing,
+    commands,
+    crew,
+    deliveries,
+    escalation,
+    history,
+    liveness,
+    reaper,
+    replies,
+    retention,
+    sagas,
+    schedules,
+    wakeups,
+)
 
 if TYPE_CHECKING:
     from holdfast.client import Holdfast
 
 log = logging.getLogger("holdfast")
 
-DUTIES: tuple[ModuleType, ...] = (reaper, ageing, history, escalation, schedules, crew, wakeups)
+DUTIES: tuple[ModuleType, ...] = (
+    reaper,
+    ageing,
+    history,
+    liveness,
+    retention,
+    escalation,
+    schedules,
+    sagas,
+    crew,
+    replies,
+    commands,
+    deliveries,
+    wakeups,
+)
 
 TERM = 10.0
 """Seconds that a leader leads without a word."""
@@ -37,6 +65,7 @@ class Keeper:
         self._is_needed = is_needed
         self._due = dict.fromkeys(DUTIES, 0.0)
         self._over = threading.Event()
+        self._failing: tuple[float, str] | None = None
         self._thread = threading.Thread(target=self._run, name="holdfast-maintenance", daemon=True)
 
     def start(self) -> None:
@@ -48,6 +77,11 @@ class Keeper:
         self._over.set()
         self._thread.join(timeout=2.0)
 
+    def trouble(self) -> str | None:
+        """What has kept it from its work for a while; None if it works."""
+        failing = self._failing
+        return None if failing is None or time.monotonic() - failing[0] < TERM else failing[1]
+
     def _run(self) -> None:
         wait, leads = 0.0, False
         while not self._over.wait(wait):
@@ -58,12 +92,19 @@ class Keeper:
                 leads = self._hf.store.leaders.lead(*self._office, round(TERM * 1_000_000))
                 if leads and self._do_what_is_due():
                     wait = PAUSE
+                self._failing = None
             except HoldfastError as problem:
+                self._note(problem)
                 log.warning("maintenance: %s; it goes on as soon as it can", problem)
-            except Exception:
+            except Exception as problem:
+                self._note(problem)
                 log.exception("maintenance failed; it goes on")
         if leads:
             self._step_down()
+
+    def _note(self, problem: Exception) -> None:
+        since = time.monotonic() if self._failing is None else self._failing[0]
+        self._failing = (since, str(problem))
 
     def _do_what_is_due(self) -> bool:
         """Whether a duty has more to do than it did."""

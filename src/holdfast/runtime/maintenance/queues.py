@@ -13,6 +13,5 @@ if TYPE_CHECKING:
 
 
 def each(hf: Holdfast, work: Callable[[Channel, int], int]) -> int:
-    """Does a piece of work for every queue of the tenant; how much there was, in all."""
-    names = hf.store.channels.names(hf.settings.tenant)
-    return sum(work(hf._book.channel(name), SWEEP_LIMIT) for name in names)
+    """Does a piece of work for every queue and group of the tenant; how much there was, in all."""
+    return sum(work(channel, SWEEP_LIMIT) for channel in hf._book.readers())

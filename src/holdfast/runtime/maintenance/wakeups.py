@@ -12,8 +12,7 @@ EVERY = 5.0
 
 def turn(hf: Holdfast) -> int:
     """Rings for every queue with something due; never more to do than that."""
-    for name in hf.store.channels.names(hf.settings.tenant):
-        channel = hf._book.channel(name)
+    for channel in hf._book.readers():
         due = hf.store.reads.next_due([channel])
         if due is not None and due <= 0:
             hf.store.wakeup.ring([channel.id])

@@ -20,19 +20,25 @@ from psycopg.types.numeric import Int8BinaryDumper
 
 from holdfast.core.discretion import discreet
 from holdfast.core.message import MessageId
-from holdfast.store import forks, tally
+from holdfast.store import forks, sagas, tally
+from holdfast.store.postgres.address import read_address
 from holdfast.store.postgres.arrays import (
+    BoolArray,
+    BoolArrayDumper,
     ByteaArray,
     ByteaArrayDumper,
     Int8Array,
     Int8ArrayDumper,
+    TextArray,
+    TextArrayDumper,
     UuidArray,
     UuidArrayDumper,
 )
 from holdfast.store.postgres.errors import DriverError, is_away, is_conflict, is_doubtful, translated
-from holdfast.store.postgres.statements import QUERIES
+from holdfast.store.postgres.statements import QUERIES, TOGETHER, Together
 from holdfast.store.postgres.wakeup import PostgresWakeup
 from holdfast.store.shielding import shielded
+from holdfast.store.step_endings import StepEnding
 
 Result = TypeVar("Result")
 Clock = Callable[[], int]
@@ -43,7 +49,7 @@ MOST_CONNECTIONS = 20
 """How many calls of one client are at the server at the same time; others wait for their turn."""
 
 # Without these a connection whose server vanished without a word would hang for hours.
-_ENDINGS = {
+_ENDINGS: dict[str, Any] = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -51,16 +57,24 @@ _ENDINGS = {
     "tcp_user_timeout": 20_000,
 }
 
+_FOR_OTHERS = {**_ENDINGS, "autocommit": True, "prepare_threshold": None}
+"""Their transaction is begun by a block around them, in which the driver refuses commits of their own."""
+
+# Every query finds its rows by an index. The planner does not know that a table which is empty now fills up within
+# seconds: left to itself it reads such a table whole, or thinks again at each call for longer than the call takes.
+_PLANNING = ("enable_seqscan = off", "enable_bitmapscan = off", "plan_cache_mode = force_generic_plan")
 
 _SESSION = (
     # Claims rely on every statement seeing what was committed before it, whatever the server's default is.
     "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED",
-    # Every query finds its rows by an index. The planner does not know that a table which is empty now fills up within
-    # seconds: left to itself it reads such a table whole, or thinks again at each call for longer than the call takes.
-    "SET enable_seqscan = off",
-    "SET enable_bitmapscan = off",
-    "SET plan_cache_mode = force_generic_plan",
+    *(f"SET {setting}" for setting in _PLANNING),
 )
+
+_BEGIN = "BEGIN"
+_BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+_LOCALLY = "".join(f"; SET LOCAL {setting}" for setting in _PLANNING)
+"""Behind a pooler the same, said in every transaction for that transaction, in the round trip that begins it."""
 
 
 class RawUuid(Loader):
@@ -90,6 +104,8 @@ def adapt(adapters: AdaptersMap) -> None:
     adapters.register_dumper(Int8Array, Int8ArrayDumper)
     adapters.register_dumper(UuidArray, UuidArrayDumper)
     adapters.register_dumper(ByteaArray, ByteaArrayDumper)
+    adapters.register_dumper(BoolArray, BoolArrayDumper)
+    adapters.register_dumper(TextArray, TextArrayDumper)
 
 
 class Cursor(Protocol):
@@ -97,7 +113,9 @@ class Cursor(Protocol):
 
     @property
     def rowcount(self) -> int: ...
-    def execute(self, query: Any, parameters: Any = None, /, *, prepare: bool | None = None) -> Any: ...
+    def execute(
+        self, query: Any, parameters: Any = None, /, *, prepare: bool | None = None, binary: bool | None = None
+    ) -> Any: ...
     def executemany(self, query: Any, parameters: Any, /, *, returning: bool = False) -> None: ...
     def fetchall(self) -> list[Row]: ...
     def fetchone(self) -> Row | None: ...
@@ -107,7 +125,7 @@ class Cursor(Protocol):
 class PostgresTransaction:
     """Named queries on a connection. `again` says that an earlier try of the same work had an unknown outcome."""
 
-    __slots__ = ("_clock", "_cursor", "_prepare", "again", "rings", "tallies")
+    __slots__ = ("_clock", "_cursor", "_prepare", "again", "endings", "rings", "tallies")
 
     def __init__(self, cursor: Cursor, clock: Clock | None, again: bool = False, prepare: bool | None = True) -> None:
         self._cursor = cursor
@@ -116,6 +134,7 @@ class PostgresTransaction:
         self.again = again
         self.rings: set[int] = set()
         self.tallies: dict[int, dict[str, int]] = {}
+        self.endings: list[StepEnding] = []
 
     def all(self, query: str, **parameters: Any) -> list[Row]:
         self._execute(query, parameters)
@@ -132,6 +151,8 @@ class PostgresTransaction:
     def each(self, query: str, parameters: Sequence[dict[str, Any]]) -> list[Row | None]:
         if not parameters:
             return []
+        if len(parameters) > 1 and (together := TOGETHER.get(query)):
+            return self._together(together, parameters)
         now = self._given_now()
         self._cursor.executemany(QUERIES[query], [{**one, "now": now} for one in parameters], returning=True)
         found = [self._cursor.fetchone()]
@@ -139,9 +160,17 @@ class PostgresTransaction:
             found.append(self._cursor.fetchone())
         return found
 
+    def _together(self, together: Together, parameters: Sequence[dict[str, Any]]) -> list[Row | None]:
+        """One statement for all of them."""
+        columns = {name: pack([one[name] for one in parameters]) for name, pack in together.columns.items()}
+        width, first = len(together.keys), dict[Row, Row]()
+        for row in self.all(together.query, **columns):
+            first.setdefault(row[:width], row[width:])
+        return [first.get(tuple([one[key] for key in together.keys])) for one in parameters]
+
     def execute(self, statement: str) -> None:
-        """A statement without parameters: of a migration, or the border of a transaction."""
-        self._cursor.execute(statement.encode())
+        """Text without parameters: of a migration, or the border of a transaction. Only as text may it be several."""
+        self._cursor.execute(statement.encode(), binary=False)
 
     def clock(self) -> int:
         found = self.one("clock.now")
@@ -160,8 +189,8 @@ class Database(forks.Guarded):
     """One PostgreSQL database, shared by all threads of this process."""
 
     def __init__(self, url: str, clock: Clock | None, patience: float) -> None:
-        self.url = url
-        self.wakeup = PostgresWakeup(self.connect)
+        self.address = read_address(url)
+        self.wakeup = PostgresWakeup(self.connect_to_tell, self.address.listens)
         self.clock = clock
         self._patience = patience
         self._idle: list[Connection] = []
@@ -171,19 +200,22 @@ class Database(forks.Guarded):
 
     def write(self, work: Callable[[PostgresTransaction], Result]) -> Result:
         """Runs `work` in a transaction: all of it happens, durably, or nothing."""
-        return self.single(_within("BEGIN", work))
+        return self._keep_trying(self._within(_BEGIN, work))
 
     def read(self, work: Callable[[PostgresTransaction], Result]) -> Result:
         """Runs `work` on one consistent picture of the database."""
-        return self.single(_within("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", work))
+        return self._keep_trying(self._within(_BEGIN_READING, work))
 
     def glance(self, work: Callable[[PostgresTransaction], Result]) -> Result:
         """The same, for a single statement."""
         return self.single(work)
 
-    @shielded
     def single(self, work: Callable[[PostgresTransaction], Result]) -> Result:
         """Runs work of one statement, which is a transaction by itself and costs one round trip."""
+        return self._keep_trying(self._within(_BEGIN, work) if self.address.pooled else work)
+
+    @shielded
+    def _keep_trying(self, work: Callable[[PostgresTransaction], Result]) -> Result:
         with self._slots:
             transaction, result = self._persist(work)
         if transaction.rings:
@@ -197,7 +229,8 @@ class Database(forks.Guarded):
             connection: Connection | None = None
             try:
                 connection = self._take()
-                transaction = PostgresTransaction(connection.cursor(binary=True), self.clock, again)
+                cursor = connection.cursor(binary=True)
+                transaction = PostgresTransaction(cursor, self.clock, again, prepare=not self.address.pooled)
                 result = work(transaction)
                 self._put_back(connection)
                 return transaction, result
@@ -212,17 +245,48 @@ class Database(forks.Guarded):
             time.sleep(pause)
             pause = min(pause * 2, 1.0)
 
-    def connect(self, **options: Any) -> Connection:
+    def connect(self) -> Connection:
         """A new connection with our types on it."""
+        return _connect(self.address.url, () if self.address.pooled else _SESSION, not self.address.pooled)
+
+    def connect_to_tell(self) -> Connection:
+        """One for notifications. It does not wait for the disk where it has a session to say so in."""
+        if not self.address.listens:
+            return self.connect()
+        return _connect(self.address.direct or self.address.url, ("SET synchronous_commit = off",))
+
+    def _within(
+        self, begin: str, work: Callable[[PostgresTransaction], Result]
+    ) -> Callable[[PostgresTransaction], Result]:
+        if self.address.pooled:
+            level = "" if begin == _BEGIN_READING else " ISOLATION LEVEL READ COMMITTED"
+            begin = f"{begin}{level}{_LOCALLY}"
+
+        def in_transaction(tx: PostgresTransaction) -> Result:
+            tx.execute(begin)
+            result = work(tx)
+            sagas.move_on(tx)
+            tally.write(tx)
+            tx.execute("COMMIT")
+            return result
+
+        return in_transaction
+
+    @shielded
+    def connect_for_others(self) -> psycopg.Connection[Row]:
+        """A new connection as the driver makes them, for code that is not ours."""
         try:
-            connection = psycopg.connect(self.url, autocommit=True, prepare_threshold=0, **{**_ENDINGS, **options})
-            for setting in _SESSION:
-                connection.execute(setting)
-            adapt(connection.adapters)
-            return connection
+            return psycopg.connect(self.address.url, **_FOR_OTHERS)
         except DriverError as problem:
-            refusal = type(problem)(discreet(str(problem), self.url))
-        # Not inside the except: the driver's own error, which may quote the password, must not come along.
+            refusal = translated(type(problem)(discreet(str(problem), self.address.url)))
+        raise refusal
+
+    async def connect_for_others_on_loop(self) -> psycopg.AsyncConnection[Row]:
+        """The same for asyncio."""
+        try:
+            return await psycopg.AsyncConnection.connect(self.address.url, **_FOR_OTHERS)
+        except DriverError as problem:
+            refusal = translated(type(problem)(discreet(str(problem), self.address.url)))
         raise refusal
 
     @shielded
@@ -269,12 +333,14 @@ class Database(forks.Guarded):
             connection.close()
 
 
-def _within(begin: str, work: Callable[[PostgresTransaction], Result]) -> Callable[[PostgresTransaction], Result]:
-    def in_transaction(tx: PostgresTransaction) -> Result:
-        tx.execute(begin)
-        result = work(tx)
-        tally.write(tx)
-        tx.execute("COMMIT")
-        return result
-
-    return in_transaction
+def _connect(url: str, settings: Sequence[str], prepared: bool = True) -> Connection:
+    try:
+        connection = psycopg.connect(url, autocommit=True, prepare_threshold=0 if prepared else None, **_ENDINGS)
+        for setting in settings:
+            connection.execute(setting)
+        adapt(connection.adapters)
+        return connection
+    except DriverError as problem:
+        refusal = type(problem)(discreet(str(problem), url))
+    # Not inside the except: the driver's own error, which may quote the password, must not come along.
+    raise refusal

@@ -28,6 +28,14 @@ _PASSING_REASONS = (
     "too many",
     "connection slots",
     "terminating connection",
+    # A pooler's words for the same.
+    "server login has been failing",
+    "server login failed",
+    "cannot connect to server",
+    "server conn crashed",
+    "server connection crashed",
+    "wait_timeout",
+    "no more connections allowed",
 )
 _KINDS: dict[type[BaseException], type[StoreError]] = {
     errors.DiskFull: StoreFull,
@@ -49,6 +57,8 @@ def is_away(error: BaseException) -> bool:
     """
     if isinstance(error, _AWAY):
         return True
+    if isinstance(error, errors.ProtocolViolation):  # That is what a pooler calls its own errors.
+        return any(reason in str(error) for reason in _PASSING_REASONS)
     if not isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) or getattr(error, "sqlstate", None):
         return False
     text = str(error)
@@ -58,6 +68,11 @@ def is_away(error: BaseException) -> bool:
 def is_doubtful(error: BaseException) -> bool:
     """An earlier try may have been committed: the answer got lost, or an id of ours turns out to be there already."""
     return is_away(error) or isinstance(error, errors.UniqueViolation)
+
+
+def wants_a_closer_look(error: BaseException | None) -> bool:
+    """A function of ours has done nothing, because it could not tell what is right."""
+    return getattr(error, "sqlstate", None) == "HF001"
 
 
 def translated(error: BaseException) -> HoldfastError:

@@ -12,8 +12,7 @@ from psycopg.pq import Format, TransactionStatus
 from psycopg.rows import tuple_row
 
 from holdfast.errors import InvalidInput, StoreError
-from holdfast.store.api import OnLoop
-from holdfast.store.joining import NO_TRANSACTION, OTHER_DATABASE, JoinedTransaction, check_schema
+from holdfast.store.joining import NO_TRANSACTION, OTHER_DATABASE, JoinedTransaction, OnLoop, check_schema
 from holdfast.store.postgres import lanes
 from holdfast.store.postgres.connection import Cursor, Database, PostgresTransaction, Row, adapt
 from holdfast.store.postgres.wakeup import notify
@@ -45,6 +44,10 @@ class Joining:
             self._check(tx)
             self._known.add(connection)
         return JoinedTransaction(tx, lanes.insert, lanes.settle, notify)
+
+    def trust(self, connection: AnyConnection) -> None:
+        """It comes from this client's URL: there is nothing to look at."""
+        self._known.add(connection)
 
     def _cursor(self, connection: AnyConnection, conn: object) -> Cursor:
         """A cursor that does not know the caller's row factory, but our types."""
@@ -79,8 +82,10 @@ class LoopCursor:
     def rowcount(self) -> int:
         return self._cursor.rowcount
 
-    def execute(self, query: Any, parameters: Any = None, *, prepare: bool | None = None) -> None:
-        self._wait(self._cursor.execute(query, parameters, prepare=prepare))
+    def execute(
+        self, query: Any, parameters: Any = None, *, prepare: bool | None = None, binary: bool | None = None
+    ) -> None:
+        self._wait(self._cursor.execute(query, parameters, prepare=prepare, binary=binary))
 
     def executemany(self, query: Any, parameters: Any, *, returning: bool = False) -> None:
         self._wait(self._cursor.executemany(query, parameters, returning=returning))

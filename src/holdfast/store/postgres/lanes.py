@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from holdfast.core import priority, run
 from holdfast.core.deadletter import untimed_history
-from holdfast.core.lifecycle import Event, attempts_after
-from holdfast.core.message import Lease, Message, NewMessage
+from holdfast.core.lifecycle import Event, State, attempts_after
+from holdfast.core.message import Duplicate, Lease, Message, NewMessage
 from holdfast.core.settlement import Settlement
 from holdfast.store import rows, settling, tally
-from holdfast.store.api import ClaimRequest, Grant
+from holdfast.store.api import Claimed, ClaimRequest, Grant
 from holdfast.store.postgres.arrays import bytea_array, int8_array, uuid_array
 from holdfast.store.postgres.connection import PostgresTransaction
 from holdfast.store.transaction import Row
 
 Value = TypeVar("Value")
+
+FINAL_STATES = {Event.DIED: State.DEAD, **settling.ENDINGS}
+"""Ends that leave something to look at."""
 
 ONE_STATEMENT = 10_000
 """As many messages as one statement takes; more go in several, in one transaction."""
@@ -44,11 +47,38 @@ def insert(tx: PostgresTransaction, new: Sequence[NewMessage]) -> None:
 
 def is_one_append(new: Sequence[NewMessage]) -> bool:
     """Whether nothing but one append has to be done: plain messages of one queue, without keys."""
+    return _is_plain(new) and all(message.once is None for message in new)
+
+
+def is_one_append_once(new: Sequence[NewMessage]) -> bool:
+    """The same for messages that all have an idempotency key, each another one."""
+    return _is_plain(new) and len({message.once.key for message in new if message.once is not None}) == len(new)
+
+
+def _is_plain(new: Sequence[NewMessage]) -> bool:
     return (
         len(new) <= ONE_STATEMENT
-        and all(message.plain and message.once is None for message in new)
+        and all(message.plain and not message.to_groups for message in new)
         and len({message.group for message in new}) == 1
     )
+
+
+def append_once(tx: PostgresTransaction, new: Sequence[NewMessage]) -> list[Duplicate | None]:
+    """One call of the server's function; what was there before, in place of those messages that were not stored."""
+    tx.rings.add(priority.channel_of(new[0].lane))
+    once = [message.once for message in new if message.once is not None]
+    found = tx.all(
+        "lanes.append_once",
+        **_columns(new),
+        once_keys=[one.key for one in once],
+        digests=bytea_array([one.digest for one in once]),
+        windows=int8_array([one.window for one in once]),
+        limited=new[0].limited,
+    )
+    answers: list[Duplicate | None] = [None] * len(new)
+    for place, message_id, result in found:
+        answers[place - 1] = Duplicate(message_id, result)
+    return answers
 
 
 def append_if_room(tx: PostgresTransaction, new: Sequence[NewMessage]) -> bool:
@@ -60,51 +90,54 @@ def append_if_room(tx: PostgresTransaction, new: Sequence[NewMessage]) -> bool:
 
 
 def _append(tx: PostgresTransaction, new: Sequence[NewMessage], query: str = "lanes.append") -> int:
+    return tx.run(query, count=len(new), **_columns(new))
+
+
+def _columns(new: Sequence[NewMessage]) -> dict[str, Any]:
     """Columns that are alike in all messages, as most are, are not sent message by message."""
     lanes = [message.lane for message in new]
     same_lane = lanes.count(lanes[0]) == len(lanes)
-    return tx.run(
-        query,
-        group=new[0].group,
-        count=len(new),
-        lane=lanes[0],
-        lanes=None if same_lane else lanes,
-        ids=uuid_array([message.id for message in new]),
-        bodies=bytea_array([message.body for message in new]),
-        headers=_or_none([message.headers for message in new]),
-        keys=_or_none([message.key for message in new]),
-        correlation_ids=_or_none([message.correlation_id for message in new]),
-        reply_tos=_or_none([message.reply_to for message in new]),
-        ttls=_or_none([message.ttl for message in new]),
-    )
+    return {
+        "group": new[0].group,
+        "lane": lanes[0],
+        "lanes": None if same_lane else lanes,
+        "ids": uuid_array([message.id for message in new]),
+        "bodies": bytea_array([message.body for message in new]),
+        "headers": _or_none([message.headers for message in new]),
+        "keys": _or_none([message.key for message in new]),
+        "correlation_ids": _or_none([message.correlation_id for message in new]),
+        "reply_tos": _or_none([message.reply_to for message in new]),
+        "topics": _or_none([message.topic for message in new]),
+        "ttls": _or_none([message.ttl for message in new]),
+    }
 
 
 def _or_none(column: list[Value | None]) -> list[Value | None] | None:
     return None if column.count(None) == len(column) else column
 
 
-def claim(tx: PostgresTransaction, request: ClaimRequest) -> list[Grant]:
+def claim(tx: PostgresTransaction, request: ClaimRequest) -> Claimed:
     """One function call takes due rows and lane runs, priority by priority, until the limit is reached."""
-    return _grants(tx.all("lanes.claim", **_wish(request)), request)
+    return _claimed(tx.all("lanes.claim", **_wish(request)), request)
 
 
 def close_and_claim(
     tx: PostgresTransaction, request: ClaimRequest, whole: dict[int, Lease]
-) -> tuple[set[int], list[Grant]]:
+) -> tuple[set[int], Claimed]:
     """The same, after closing the runs that are acked whole; their tokens come first."""
     found = tx.all("lanes.close_and_claim", **_runs(whole), **_wish(request))
     closed = {row[1] for row in found if row[0] is None}
     tx.rings.update({row[5] for row in found if row[0] is None and row[5] is not None})
-    grants = _grants([row for row in found if row[0] is not None], request)
-    return closed | _closed_unheard(tx, whole, closed), grants
+    claimed = _claimed([row for row in found if row[0] is not None], request)
+    return closed | _closed_unheard(tx, whole, closed, request.ack), claimed
 
 
-def close_whole(tx: PostgresTransaction, whole: dict[int, Lease]) -> set[int]:
+def close_whole(tx: PostgresTransaction, whole: dict[int, Lease], settlements: Sequence[Settlement]) -> set[int]:
     """Closes the runs of which every member is acked here; their tokens."""
     found = tx.all("runs.close_whole", **_runs(whole))
     closed = {token for token, _ in found}
     tx.rings.update({channel for _, channel in found if channel is not None})
-    return closed | _closed_unheard(tx, whole, closed)
+    return closed | _closed_unheard(tx, whole, closed, settlements)
 
 
 def _runs(whole: dict[int, Lease]) -> dict[str, object]:
@@ -154,13 +187,16 @@ def settle(tx: PostgresTransaction, settlements: Sequence[Settlement]) -> list[b
         applied[index] = held
     if tx.again and not all(applied):
         now = tx.clock()
-        applied = [held or _ended_by_us(one.lease, now) for held, one in zip(applied, settlements, strict=True)]
+        applied = [
+            held or (_is_gone_early(one.lease, now) and _ended_so(tx, one))
+            for held, one in zip(applied, settlements, strict=True)
+        ]
     return applied
 
 
 def _is_bare(settlement: Settlement) -> bool:
     """Whether nothing has to be written but that the claim has ended."""
-    return settlement.result is None and not settlement.followed_by
+    return settlement.result is None and not settlement.followed_by and settlement.receipt is None
 
 
 class Split(msgspec.Struct):
@@ -215,28 +251,43 @@ def _split(pairs: list[tuple[int, Settlement]]) -> Split:
     )
 
 
-def _closed_unheard(tx: PostgresTransaction, whole: dict[int, Lease], closed: set[int]) -> set[int]:
+def _closed_unheard(
+    tx: PostgresTransaction, whole: dict[int, Lease], closed: set[int], settlements: Sequence[Settlement]
+) -> set[int]:
     """Runs that are gone because an earlier try of the same work closed them and its answer got lost."""
     wanted = [lease for token, lease in whole.items() if token not in closed]
     if not tx.again or not wanted:
         return set()
     open_runs = tx.each("runs.lock", [{"token": lease.token} for lease in wanted])
     now = tx.clock()
-    return {
-        lease.token for lease, run in zip(wanted, open_runs, strict=True) if run is None and _ended_by_us(lease, now)
+    gone = {
+        lease.token for lease, run in zip(wanted, open_runs, strict=True) if run is None and _is_gone_early(lease, now)
     }
+    return gone - {one.lease.token for one in settlements if one.lease.token in gone and not _ended_so(tx, one)}
 
 
-def _ended_by_us(lease: Lease, now: int) -> bool:
-    """Before its end, nobody but its holder can end a lease: one that is gone early was ended by our earlier try."""
+def _is_gone_early(lease: Lease, now: int) -> bool:
+    """Before its end, only its holder ends a lease, or someone who cancels the message: one that is gone early was most
+    likely ended by our earlier try."""
     return lease.until > now
+
+
+def _ended_so(tx: PostgresTransaction, settlement: Settlement) -> bool:
+    """Whether what became of the message can be the work of our earlier try. It may also have been canceled, or the
+    same holder had ended its claim before in another way."""
+    found = {state for (state,) in tx.all("rows.ended_as", group=settlement.lease.group, id=settlement.message_id)}
+    if settlement.event is Event.ACKED:
+        return found <= {State.SUCCEEDED}
+    if settlement.event in FINAL_STATES:
+        return FINAL_STATES[settlement.event] in found
+    return State.CANCELED not in found
 
 
 def _wish(request: ClaimRequest) -> dict[str, object]:
     specs = [channel.spec for channel in request.channels]
     return {
         "readers": int8_array([channel.group for channel in request.channels]),
-        "first_lanes": int8_array([priority.lane(channel.id, 0) for channel in request.channels]),
+        "first_lanes": int8_array([channel.lane(0) for channel in request.channels]),
         "terms": int8_array([request.term(channel) for channel in request.channels]),
         "run_limits": int8_array([spec.run_limit(request.limit + 1) for spec in specs]),
         "wanted": request.limit,
@@ -246,9 +297,21 @@ def _wish(request: ClaimRequest) -> dict[str, object]:
     }
 
 
+def _claimed(found: list[Row], request: ClaimRequest) -> Claimed:
+    """A group that claims nothing before a beat comes without a token."""
+    silent = {row[0] for row in found if row[1] is None}
+    if not silent:
+        return Claimed(_grants(found, request), [], [])
+    grants = _grants([row for row in found if row[1] is not None], request)
+    return Claimed(grants, [], [], [channel for channel in request.channels if channel.group in silent])
+
+
 def _grants(found: list[Row], request: ClaimRequest) -> list[Grant]:
     channels = {channel.group: channel for channel in request.channels}
-    sizes = Counter(row[1] for row in found if row[4] is not None)
+    sizes: dict[int, int] = {}
+    for row in found:
+        if row[4] is not None:  # The last of a run has its last place, whoever was passed by before.
+            sizes[row[1]] = row[4] + 1
     leases: dict[int, Lease] = {}
     grants, grant = [], request.kind
     for group, token, until, attempt, member, lane, message_id, *content in found:
@@ -256,6 +319,6 @@ def _grants(found: list[Row], request: ClaimRequest) -> list[Grant]:
         if lease is None or member is None:
             channel = channels[group]
             since = until - request.term(channel)
-            lease = leases[token] = Lease(token, group, until, sizes[token] or 1, request.worker, since)
+            lease = leases[token] = Lease(token, group, until, sizes.get(token, 1), request.worker, since)
         grants.append(grant(Message(message_id, lane, *content), attempt, lease, member, channels[group]))
     return grants

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from holdfast.core.message import Duplicate, Lease, NewMessage
 from holdfast.core.settlement import Settlement, each_acked
+from holdfast.errors import StoreError
 from holdfast.store import arriving, expiry, extending, history
 from holdfast.store.api import Channel, Claimed, ClaimRequest
 from holdfast.store.postgres import lanes
 from holdfast.store.postgres.connection import Database
+from holdfast.store.postgres.errors import wants_a_closer_look
 
 
 class PostgresMessages:
@@ -19,6 +21,12 @@ class PostgresMessages:
         self._database = database
 
     def insert(self, new: Sequence[NewMessage]) -> list[Duplicate | None]:
+        if lanes.is_one_append_once(new):
+            try:
+                return self._database.single(lambda tx: lanes.append_once(tx, new))
+            except StoreError as problem:
+                if not wants_a_closer_look(problem.__cause__):
+                    raise
         one_append = lanes.is_one_append(new)
         if one_append and new[0].limited:
             if self._database.single(lambda tx: lanes.append_if_room(tx, new)):
@@ -29,11 +37,11 @@ class PostgresMessages:
 
     def claim(self, request: ClaimRequest) -> Claimed:
         if not request.ack and not request.done:
-            return Claimed(self._database.single(lambda tx: lanes.claim(tx, request)), [], [])
+            return self._database.single(lambda tx: lanes.claim(tx, request))
         whole = lanes.whole_runs(request.ack, request.done)
         split = [one for one in request.ack if one.lease.token not in whole]
         applied = iter(self._settle(split))
-        closed, grants = self._database.single(lambda tx: lanes.close_and_claim(tx, request, whole))
+        closed, claimed = self._database.single(lambda tx: lanes.close_and_claim(tx, request, whole))
         late = [one for one in request.ack if one.lease.token in whole and one.lease.token not in closed]
         applied_late = iter(self._settle(late))
         acked = []
@@ -43,13 +51,13 @@ class PostgresMessages:
             else:
                 acked.append(next(applied_late if one.lease.token in whole else applied))
         lost = [[] if lease.token in closed else self._finish(lease) for lease in request.done]
-        return Claimed(grants, acked, lost)
+        return Claimed(claimed.grants, acked, lost, claimed.silent)
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         """Runs that are acked whole are closed by one statement; of the others one at a time is one statement too."""
         closed: set[int] = set()
         if whole := lanes.whole_runs(settlements):
-            closed = self._database.single(lambda tx: lanes.close_whole(tx, whole))
+            closed = self._database.single(lambda tx: lanes.close_whole(tx, whole, settlements))
         left = [settlement for settlement in settlements if settlement.lease.token not in closed]
         applied = iter(self._settle(left))
         return [settlement.lease.token in closed or next(applied) for settlement in settlements]

@@ -60,6 +60,7 @@ def _rebase(tx: PostgresTransaction) -> None:
         tx.run("runs.drop_messages", token=token)
         tx.run("runs.drop", token=token)
         tally.add(tx, group, kept=-size)
+    tx.run("schema.place_groups")
     tx.run("schema.renumber_messages")
     tx.run("schema.forget_cursors")
     tx.run("schema.restart_cursors")

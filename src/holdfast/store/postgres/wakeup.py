@@ -4,11 +4,17 @@ A NOTIFY inside the enqueue's transaction would make all commits of the server q
 inside. Sent afterwards on a connection that does not wait for the disk, and with everything that came together in one,
 it costs the producer nothing. If it gets lost, a sleeper finds the message at its next look.
 
+Behind a pooler that shares sessions nobody can listen. There sleepers hear their own process at once, and look for the
+rest by themselves.
+
 In the caller's own transaction there is no afterwards that we know of: there, and only there, NOTIFY is part of it.
 """
 
 from __future__ import annotations
 
+import math
+import select
+import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -28,17 +34,21 @@ _RETRY = 0.5
 # The shortest time between two notifications: a busy producer's come together, and nobody sleeps longer for it.
 _PACE = 0.002
 
+# How often those look who cannot listen.
+_LOOK_EVERY = 0.5
+
 Connect = Callable[..., "psycopg.Connection[Any]"]
 
 
 class PostgresWakeup:
     """One sender and one listener per process, each started when first needed."""
 
-    def __init__(self, connect: Connect) -> None:
+    def __init__(self, connect: Connect, listens: bool = True) -> None:
         self._connect = connect
+        self._listens = listens
         self._lock = threading.Lock()
         self._sender: Sender | None = None
-        self._listener: Listener | None = None
+        self._listener: Ears | None = None
 
     def ring(self, channels: Sequence[int]) -> None:
         """Wakes everyone who waits for one of these channels, in every process."""
@@ -46,12 +56,14 @@ class PostgresWakeup:
             if self._sender is None:
                 self._sender = Sender(self._connect)
             self._sender.send(channels)
+            if self._listener is not None and not self._listens:
+                self._listener.hear(_payload(set(channels)))
 
     def bell(self) -> Bell:
         """A new ear. Returns once the server knows that this process listens."""
         with self._lock:
             if self._listener is None:
-                self._listener = Listener(self._connect)
+                self._listener = Listener(self._connect) if self._listens else Ears(_LOOK_EVERY)
             listener = self._listener
         listener.ready.wait(timeout=5.0)
         return ConditionBell(listener)
@@ -68,6 +80,8 @@ class PostgresWakeup:
 
     def after_fork_in_child(self) -> None:
         """Threads do not survive a fork."""
+        if self._listener is not None:
+            self._listener.after_fork_in_child()
         self._lock = threading.Lock()
         self._sender = self._listener = None
 
@@ -101,7 +115,7 @@ class Sender:
         while channels := self._next():
             try:
                 if connection is None:
-                    connection = self._connect(options="-c synchronous_commit=off")
+                    connection = self._connect()
                 connection.execute(QUERIES["wakeup.notify"], {"channel": _CHANNEL, "payload": _payload(channels)})
                 time.sleep(_PACE)
             except psycopg.Error:
@@ -118,23 +132,21 @@ class Sender:
             return channels
 
 
-class Listener:
-    """The thread that hears notifications, for all sleepers of this process."""
+class Ears:
+    """What was rung, for all sleepers of this process; those that cannot hear everything wake up by the clock."""
 
-    def __init__(self, connect: Connect) -> None:
+    def __init__(self, longest: float = math.inf) -> None:
         self.ready = threading.Event()
+        self.ready.set()
         self.count = 0
-        self._connect = connect
+        self._longest = longest
         self._changed = threading.Condition()
         self._rung: dict[int, int] = {}
         self._everyone = 0
-        self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="holdfast-listen", daemon=True)
-        self._thread.start()
 
     def wait(self, wanted: set[int], seen: int, timeout: float, poked: threading.Event) -> tuple[bool, int]:
         """Until one of the wanted channels was rung after `seen`, or the sleeper is poked."""
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + min(timeout, self._longest)
         with self._changed:
             while True:
                 if (
@@ -145,37 +157,15 @@ class Listener:
                     return True, self.count
                 left = deadline - time.monotonic()
                 if left <= 0 or not self._changed.wait(left):
-                    return False, self.count
+                    return timeout > self._longest, self.count
 
     def nudge(self) -> None:
         """Makes every sleeper look whether it was poked."""
         with self._changed:
             self._changed.notify_all()
 
-    def close(self) -> None:
-        """Ends the thread, within the second that it listens at a time."""
-        self._closed.set()
-        self._thread.join(timeout=5.0)
-
-    def _run(self) -> None:
-        while not self._closed.is_set():
-            try:
-                with self._connect() as connection:
-                    connection.execute(f"LISTEN {_CHANNEL}")
-                    self.ready.set()
-                    self._hear(_EVERYONE)  # Whatever was rung while nobody listened.
-                    self._listen(connection)
-            except psycopg.Error:
-                self._closed.wait(_RETRY)
-
-    def _listen(self, connection: psycopg.Connection[Any]) -> None:
-        while not self._closed.is_set():
-            for notice in connection.notifies(timeout=0.2):
-                self._hear(notice.payload)
-                if self._closed.is_set():
-                    return
-
-    def _hear(self, payload: str) -> None:
+    def hear(self, payload: str) -> None:
+        """Someone has rung."""
         with self._changed:
             self.count += 1
             if payload == _EVERYONE:
@@ -184,11 +174,63 @@ class Listener:
                 self._rung.update({int(part): self.count for part in payload.split(",") if part.isdigit()})
             self._changed.notify_all()
 
+    def close(self) -> None:
+        """Nothing to end."""
+
+    def after_fork_in_child(self) -> None:
+        """Nothing to leave alone."""
+
+
+class Listener(Ears):
+    """The thread that hears notifications."""
+
+    def __init__(self, connect: Connect) -> None:
+        super().__init__()
+        self.ready.clear()
+        self._connect = connect
+        self._closed = threading.Event()
+        self._closing, self._close_heard = socket.socketpair()
+        self._thread = threading.Thread(target=self._run, name="holdfast-listen", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the thread, which hears of it at once."""
+        self._closed.set()
+        self._closing.send(b"!")  # Closing alone would not be heard as long as a forked child has it too.
+        self._closing.close()
+        self._thread.join(timeout=5.0)
+
+    def after_fork_in_child(self) -> None:
+        """The thread is the parent's."""
+        self._closing.close()
+        self._close_heard.close()
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            try:
+                with self._connect() as connection:
+                    connection.execute(f"LISTEN {_CHANNEL}")
+                    self.hear(_EVERYONE)  # Whatever was rung while nobody listened; not for those who come now.
+                    self.ready.set()
+                    self._listen(connection)
+            except psycopg.Error:
+                self._closed.wait(_RETRY)
+        self._close_heard.close()
+
+    def _listen(self, connection: psycopg.Connection[Any]) -> None:
+        something = select.poll()
+        something.register(connection.fileno(), select.POLLIN)
+        something.register(self._close_heard, select.POLLIN)
+        while not self._closed.is_set():
+            for notice in connection.notifies(timeout=0):
+                self.hear(notice.payload)
+            something.poll()
+
 
 class ConditionBell:
     """One sleeper of this process."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: Ears) -> None:
         self._listener = listener
         self._seen = listener.count
         self._poked = threading.Event()

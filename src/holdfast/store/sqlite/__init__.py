@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from holdfast.store.commands import CommandsRole
+from holdfast.store.delivering_role import DeathsRole, DeliveriesRole
+from holdfast.store.letters_role import LettersRole
 from holdfast.store.migrate import Migrator
+from holdfast.store.replies import RepliesRole
+from holdfast.store.retention_role import RetentionRole
 from holdfast.store.roles import (
     ActsRole,
     ChannelsRole,
@@ -10,7 +15,6 @@ from holdfast.store.roles import (
     CrewRole,
     EffortsRole,
     LeadersRole,
-    LettersRole,
     NoticesRole,
     OwnersRole,
     ReadsRole,
@@ -18,12 +22,17 @@ from holdfast.store.roles import (
     SeatsRole,
     UpkeepRole,
 )
+from holdfast.store.saga_definitions import SagaDefinitionsRole
+from holdfast.store.saga_role import SagasRole
 from holdfast.store.sqlite import lanes
 from holdfast.store.sqlite.connection import Clock, Database
+from holdfast.store.sqlite.faults import SqliteFaults
 from holdfast.store.sqlite.health import SqliteHealth
 from holdfast.store.sqlite.joining import Joining
+from holdfast.store.sqlite.lending import Lending
 from holdfast.store.sqlite.messages import SqliteMessages
 from holdfast.store.sqlite.schema import SqliteSchema
+from holdfast.store.topic_role import PlacesRole, TopicsRole
 
 
 class SqliteStore:
@@ -40,24 +49,36 @@ class SqliteStore:
     ) -> None:
         self.database = Database(path, engine, clock, patience, network)
         self.channels = ChannelsRole(self.database)
+        self.topics = TopicsRole(self.database)
+        self.retention = RetentionRole(self.database, lanes.insert)
+        self.places = PlacesRole(self.database)
         self.messages = SqliteMessages(self.database)
+        self.deliveries = DeliveriesRole(self.database)
+        self.deaths = DeathsRole(self.database)
         self.upkeep = UpkeepRole(self.database, lanes.insert)
         self.acts = ActsRole(self.database)
         self.reads = ReadsRole(self.database)
         self.letters = LettersRole(self.database)
         self.owners = OwnersRole(self.database)
+        self.replies = RepliesRole(self.database)
         self.notices = NoticesRole(self.database, lanes.insert)
         self.crew = CrewRole(self.database)
         self.seats = SeatsRole(self.database)
         self.leaders = LeadersRole(self.database)
         self.efforts = EffortsRole(self.database, lanes.insert)
         self.commitments = CommitmentsRole(self.database)
+        self.commands = CommandsRole(self.database, lanes.insert)
+        self.sagas = SagasRole(self.database)
+        self.saga_definitions = SagaDefinitionsRole(self.database)
         self.schedules = SchedulesRole(self.database, lanes.insert)
         self.wakeup = self.database.wakeup
         self.schema = Migrator(SqliteSchema(self.database), __name__)
         self.join = Joining(self.database, self.schema.newest)
+        self.lend = Lending(self.database)
         self.health = SqliteHealth(self.database, self.schema.newest)
+        self.faults = SqliteFaults(self.database)
 
     def close(self) -> None:
         """Closes the file."""
+        self.lend.close()
         self.database.close()

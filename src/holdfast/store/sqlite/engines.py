@@ -11,11 +11,13 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 from urllib.parse import quote
+from weakref import WeakSet
 
 import apsw
 
+from holdfast.core.routing import is_wanted
 from holdfast.errors import EngineConflict, InvalidInput
 
 Row = tuple[Any, ...]
@@ -40,13 +42,26 @@ class Connection(Protocol):
     def close(self) -> None: ...
 
 
+class OwnConnection(Connection, Protocol):
+    """One that we have opened. `driver` is the library's own."""
+
+    driver: Any
+
+    def lend(self) -> None:
+        """It goes to others, and may be taken back."""
+
+    def tidy(self) -> bool:
+        """Takes away what whoever had it left behind; whether it is as new then."""
+
+
 class ApswConnection:
     """apsw: carries its own, recent SQLite."""
 
     def __init__(self, path: str, mode: Mode) -> None:
-        self._connection = apsw.Connection(path, flags=_FLAGS[mode], statementcachesize=200)
+        self.driver = self._connection = apsw.Connection(path, flags=_FLAGS[mode], statementcachesize=200)
         # Otherwise SQLite plans a statement anew whenever the value of a LIMIT changes.
         self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+        self._connection.create_scalar_function("regexp", is_wanted, 2, deterministic=True)
         self._execute = self._connection.execute
 
     def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
@@ -58,8 +73,42 @@ class ApswConnection:
     def changes(self) -> int:
         return self._connection.changes()
 
+    def lend(self) -> None:
+        """It knows by itself what is still open."""
+
+    def tidy(self) -> bool:
+        driver = self._connection
+        driver.row_trace = driver.exec_trace = driver.authorizer = None
+        driver.cursor_factory = apsw.Cursor
+        driver.set_busy_timeout(0)
+        # A query that someone has not read to its end keeps the log of the file from being emptied.
+        return driver.txn_state() == apsw.SQLITE_TXN_NONE and _is_alone(self.rows(_FILES))
+
     def close(self) -> None:
         self._connection.close()
+
+
+class SteadyConnection(sqlite3.Connection):
+    """Lent to others, whose habits must not end our transaction: `with` is a part of it that may fail alone."""
+
+    def commit(self) -> None:
+        raise InvalidInput("this transaction commits by itself when the command returns: leave out commit()")
+
+    def rollback(self) -> None:
+        raise InvalidInput("this transaction is rolled back when the command raises: raise something instead")
+
+    def executescript(self, sql_script: str, /) -> sqlite3.Cursor:
+        raise InvalidInput("executescript() would commit: call execute() for each statement")
+
+    def __enter__(self) -> Self:
+        self.execute("SAVEPOINT part")
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> Literal[False]:
+        if kind is not None:
+            self.execute("ROLLBACK TO SAVEPOINT part")
+        self.execute("RELEASE SAVEPOINT part")
+        return False
 
 
 class StdlibConnection:
@@ -67,15 +116,18 @@ class StdlibConnection:
 
     def __init__(self, path: str, mode: Mode) -> None:
         is_usual = mode == "rwc"
-        self._connection = sqlite3.connect(
+        self.driver = self._connection = sqlite3.connect(
             path if is_usual else f"file://{quote(os.path.abspath(path))}?mode={mode}",
             uri=not is_usual,
             timeout=0,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=200,
+            factory=SteadyConnection,
         )
+        self._connection.create_function("regexp", 2, is_wanted, deterministic=True)
         self._changes = 0
+        self._cursors: WeakSet[sqlite3.Cursor] = WeakSet()
 
     def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         cursor = self._connection.execute(sql, parameters)
@@ -89,17 +141,46 @@ class StdlibConnection:
     def changes(self) -> int:
         return max(self._changes, 0)
 
+    def lend(self) -> None:
+        make = self._connection.cursor
+
+        def cursor(*arguments: Any, **options: Any) -> Any:
+            made = make(*arguments, **options)
+            self._cursors.add(made)
+            return made
+
+        lent: Any = self._connection
+        lent.cursor = cursor
+        lent.execute = lambda *arguments: cursor().execute(*arguments)
+        lent.executemany = lambda *arguments: cursor().executemany(*arguments)
+
+    def tidy(self) -> bool:
+        driver = self._connection
+        while self._cursors:  # Nothing tells whether one of them is in the middle of a query.
+            self._cursors.pop().close()
+        driver.row_factory, driver.text_factory, driver.isolation_level = None, str, None
+        driver.set_authorizer(None)
+        driver.set_trace_callback(None)
+        return not driver.in_transaction and _is_alone(self.rows(_FILES))
+
     def close(self) -> None:
         self._connection.close()
 
 
+def _is_alone(files: list[Row]) -> bool:
+    """Whether nothing but the file itself is open: no other one beside it, no table for a while."""
+    return len(files) == 1
+
+
 ENGINES: dict[str, type[ApswConnection] | type[StdlibConnection]] = {"apsw": ApswConnection, "stdlib": StdlibConnection}
+
+_FILES = "PRAGMA database_list"
 
 _open: dict[tuple[int, int], tuple[str, int]] = {}
 _opening = threading.Lock()
 
 
-def connect(path: str, engine: str, mode: Mode = "rwc") -> Connection:
+def connect(path: str, engine: str, mode: Mode = "rwc") -> OwnConnection:
     """Opens a file through the one engine that this process uses for it as long as it is open."""
     if engine not in ENGINES:
         raise InvalidInput(f"engine must be one of {', '.join(ENGINES)}, not {engine!r}")
@@ -121,12 +202,15 @@ def connect(path: str, engine: str, mode: Mode = "rwc") -> Connection:
 class _Counted:
     """A connection that counts as open until it is closed."""
 
-    def __init__(self, connection: Connection, file: tuple[int, int]) -> None:
+    def __init__(self, connection: OwnConnection, file: tuple[int, int]) -> None:
         self._connection = connection
+        self.driver = connection.driver
         self._file = file
         self.rows = connection.rows
         self.many = connection.many
         self.changes = connection.changes
+        self.lend = connection.lend
+        self.tidy = connection.tidy
 
     def close(self) -> None:
         self._connection.close()

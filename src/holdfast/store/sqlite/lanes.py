@@ -6,15 +6,25 @@ import itertools
 from collections import defaultdict
 from collections.abc import Sequence
 
-from holdfast.core import priority
-from holdfast.core.message import Lease, Message, NewMessage
-from holdfast.store import limiting, rows, tally
+import msgspec
+
+from holdfast.core import priority, routing, run
+from holdfast.core.message import Lease, Message, MessageId, NewMessage
+from holdfast.store import limiting, rows, sagas, skipping, tally
 from holdfast.store.api import Channel, Claimed, ClaimRequest, Grant
+from holdfast.store.feeding import MOST_PASSED
 from holdfast.store.limiting import Limit
 from holdfast.store.settling import finish, settle
 from holdfast.store.sqlite import limiting as limited
 from holdfast.store.sqlite.connection import SqliteTransaction
+from holdfast.store.sqlite.feeding import Feeder
 from holdfast.store.transaction import Row
+
+ONE_STATEMENT = 16_777_216
+"""Bytes of bodies that one statement takes."""
+
+LEAST_LOOK = 100
+"""So many are looked at in one go, at least."""
 
 
 def insert(tx: SqliteTransaction, new: Sequence[NewMessage]) -> None:
@@ -36,24 +46,62 @@ def claim(tx: SqliteTransaction, request: ClaimRequest) -> Claimed:
     """Acks what came along, then takes due rows and lane runs, priority by priority, until the limit is reached."""
     acked = settle(tx, insert, request.ack)
     lost = [finish(tx, insert, lease) for lease in request.done]
+    sagas.move_on(tx)  # What follows from these acks may be claimed along with the rest.
     if request.alone_first and request.alone:
         for channel in request.channels:
             if alone := _take_alone(tx, request, channel):
                 return Claimed(alone, acked, lost)
     grants: list[Grant] = []
+    silent: list[Channel] = []
     for channel in request.channels:
         before = len(grants)
-        is_over = _claim_channel(tx, request, channel, grants)
+        is_over = _claim_channel(tx, request, channel, grants, silent)
         tally.add(tx, channel.group, claimed=len(grants) - before)
         if is_over or len(grants) >= request.limit:
             break
-    return Claimed(grants, acked, lost)
+    return Claimed(grants, acked, lost, silent)
 
 
 def _append(tx: SqliteTransaction, lane: int, messages: list[NewMessage]) -> None:
     reserved = tx.one("lanes.reserve", lane=lane, start=priority.lane_start(lane), count=len(messages))
     assert reserved is not None, "an upsert returns its row"
-    first, now = reserved[0] - len(messages) + 1, tx.clock()
+    first = reserved[0] - len(messages) + 1
+    if all(map(_is_bare, messages)) and sum(len(message.body) for message in messages) <= ONE_STATEMENT:
+        _append_bare(tx, first, messages)
+    else:
+        _append_each(tx, first, messages)
+
+
+def _is_bare(new: NewMessage) -> bool:
+    """Whether there is nothing but a body, as in most messages."""
+    return (
+        new.headers is None
+        and new.key is None
+        and new.correlation_id is None
+        and new.reply_to is None
+        and new.topic is None
+        and new.ttl is None
+    )
+
+
+def _append_bare(tx: SqliteTransaction, first: int, messages: list[NewMessage]) -> None:
+    """All of them by one statement: a step for each is twice the work, and gives the interpreter away each time."""
+    bodies = [message.body for message in messages]
+    places, start = [], 1
+    for body in bodies:
+        places.append(start << 32 | len(body))
+        start += len(body)
+    tx.run(
+        "lanes.append_bare",
+        first=first,
+        ids=b"".join([message.id for message in messages]),
+        bodies=b"".join(bodies),
+        places=msgspec.json.encode(places).decode(),
+    )
+
+
+def _append_each(tx: SqliteTransaction, first: int, messages: list[NewMessage]) -> None:
+    now = tx.clock()
     tx.many(
         "lanes.append",
         [
@@ -65,6 +113,7 @@ def _append(tx: SqliteTransaction, lane: int, messages: list[NewMessage]) -> Non
                 new.key,
                 new.correlation_id,
                 new.reply_to,
+                new.topic,
                 None if new.ttl is None else now + new.ttl,
                 now,
             )
@@ -88,15 +137,21 @@ def _take_alone(tx: SqliteTransaction, request: ClaimRequest, channel: Channel) 
     return taken
 
 
-def _claim_channel(tx: SqliteTransaction, request: ClaimRequest, channel: Channel, grants: list[Grant]) -> bool:
+def _claim_channel(
+    tx: SqliteTransaction, request: ClaimRequest, channel: Channel, grants: list[Grant], silent: list[Channel]
+) -> bool:
     """Adds to the grants, as far as the queue's limits allow. True if the claim ends here, with a row held alone."""
     places = tx.all("lanes.look", group=channel.group)
-    limit = limiting.find(tx, channel.group) if places and places[0][0] else None
+    if not places and tx.one("liveness.is_silent", group=channel.group):
+        silent.append(channel)
+    is_limited = bool(places and places[0][0])
+    is_behind = channel.source is not None and any(position < live_from for *_, position, live_from, _, _ in places)
+    limit = limiting.find(tx, channel.group) if is_limited or is_behind else None
     if limit is None:
         return _claim_lanes(tx, request, channel, places, grants, request.limit)
     before = len(grants)
     most = before + limiting.room(tx, channel.group, limit, request.limit - before)
-    is_over = _claim_lanes(tx, request, channel, places, grants, most, limit if limit.by_key else None)
+    is_over = _claim_lanes(tx, request, channel, places, grants, most, limit)
     limited.note(tx, channel.group, limit, grants[before:])
     return is_over
 
@@ -108,29 +163,68 @@ def _claim_lanes(
     places: list[Row],
     grants: list[Grant],
     most: int,
-    by_key: Limit | None = None,
+    limit: Limit | None = None,
 ) -> bool:
     """A row that must be held alone is taken only as the first; a claim that has something already passes it by."""
-    for _, lane, position, in_rows, in_lane in places:
+    by_key = limit if limit is not None and limit.by_key else None
+    past = None if limit is None or limit.catch_up_count is None else limited.Past(tx, channel.group, limit)
+    for _, wanted, fed, lane, position, live_from, in_rows, in_lane in places:
         if len(grants) >= most:
             break
+        if fed is not None:
+            feeder = Feeder(tx, channel, lane, position, live_from, fed, wanted, past) if in_lane else None
+            if (in_rows or in_lane) and _claim_fed(tx, request, channel, lane, feeder, grants, most, by_key):
+                return True
+            continue
         if by_key and in_lane and limited.leave_lane(tx, channel, lane, position, most - len(grants)):
             in_rows = True
         if in_rows:
-            alone, room = request.alone and not grants, most - len(grants)
-            if by_key:
-                due = limited.due(tx, channel, by_key, lane, room, alone)
-            else:
-                due = _due_rows(tx, channel, lane, room, alone)
+            due = _due_rows(tx, channel, lane, most - len(grants), request.alone and not grants, by_key)
             grants += _take_rows(tx, request, channel, due)
             if due and due[0][4]:
                 return True
         if in_lane and len(grants) < most:
-            grants += _take_run(tx, request, channel, lane, position, most - len(grants), by_key is not None)
+            room, end = most - len(grants), priority.lane_start(lane + 1)
+            is_past = past is not None and position < live_from
+            if past is not None and is_past:
+                room, end = past.room(room), live_from + 1
+            skipped = set() if channel.source is None else skipping.skipped(tx, channel.group)
+            if not room:
+                taken = []
+            elif wanted is None and not skipped:
+                taken = _take_run(tx, request, channel, lane, position, end, room, by_key is not None)
+            else:
+                taken = _take_wanted(tx, request, channel, lane, position, end, room, wanted, skipped)
+            if past is not None and is_past:
+                past.note(len(taken))
+            grants += taken
     return False
 
 
-def _due_rows(tx: SqliteTransaction, channel: Channel, lane: int, room: int, alone: bool) -> list[Row]:
+def _claim_fed(
+    tx: SqliteTransaction,
+    request: ClaimRequest,
+    channel: Channel,
+    lane: int,
+    feeder: Feeder | None,
+    grants: list[Grant],
+    most: int,
+    by_key: Limit | None,
+) -> bool:
+    """Rows only, and more of them as long as there are too few. True if the claim ends here, with a row held alone."""
+    room, alone = most - len(grants), request.alone and not grants
+    due = _due_rows(tx, channel, lane, room, alone, by_key)
+    while len(due) < room and not (due and due[0][4]) and feeder is not None and feeder.feed(room):
+        due = _due_rows(tx, channel, lane, room, alone, by_key)
+    grants += _take_rows(tx, request, channel, due)
+    return bool(due and due[0][4])
+
+
+def _due_rows(
+    tx: SqliteTransaction, channel: Channel, lane: int, room: int, alone: bool, by_key: Limit | None
+) -> list[Row]:
+    if by_key is not None:
+        return limited.due(tx, channel, by_key, lane, room, alone)
     due = tx.all("rows.due", group=channel.group, lane=lane, limit=1, alone=alone)
     if not due or due[0][4] or room == 1:
         return due
@@ -150,37 +244,94 @@ def _take_rows(tx: SqliteTransaction, request: ClaimRequest, channel: Channel, d
 
 
 def _take_run(
-    tx: SqliteTransaction, request: ClaimRequest, channel: Channel, lane: int, position: int, room: int, unkeyed: bool
+    tx: SqliteTransaction,
+    request: ClaimRequest,
+    channel: Channel,
+    lane: int,
+    position: int,
+    end: int,
+    room: int,
+    unkeyed: bool,
 ) -> list[Grant]:
     """The lane's next run: read the range, move the cursor past it, record one lease for all of it.
 
     If it has to be `unkeyed`, it ends before the first message that has a key.
     """
-    found = tx.all("lanes.read", after=position, end=priority.lane_start(lane + 1), limit=channel.spec.run_limit(room))
+    found = tx.all("lanes.read", after=position, end=end, limit=channel.spec.run_limit(room))
     if unkeyed:
         found = list(itertools.takewhile(lambda row: row[4] is None, found))
     if not found:
         return []
+    tx.run("lanes.move_cursor", group=channel.group, lane=lane, position=found[-1][0])
+    lease, grant = _open_run(tx, request, channel, lane, found), request.kind
+    return [
+        grant(Message(message_id, lane, *content), 1, lease, member, channel)
+        for member, (_, message_id, *content) in enumerate(found)
+    ]
+
+
+def _take_wanted(
+    tx: SqliteTransaction,
+    request: ClaimRequest,
+    channel: Channel,
+    lane: int,
+    position: int,
+    end: int,
+    room: int,
+    wanted: str | None,
+    skipped: set[MessageId],
+) -> list[Grant]:
+    """The same for a group that wants only some messages: the others are passed by, and settled from the start."""
+    room, looks = channel.spec.run_limit(room), MOST_PASSED
+    while looks > 0:
+        found = tx.all("lanes.read", after=position, end=end, limit=max(room, LEAST_LOOK) if room > 1 else LEAST_LOOK)
+        if not found:
+            return []
+        looks -= len(found)
+        places = [
+            place
+            for place, row in enumerate(found)
+            if row[1] not in skipped and (wanted is None or routing.is_wanted(wanted, row[7]))
+        ][:room]
+        passed = found[: places[-1] + 1] if places else found
+        skipping.pass_by(tx, channel.group, skipped.intersection(row[1] for row in passed))
+        if places:
+            found = found[places[0] : places[-1] + 1]
+            places = [place - places[0] for place in places]
+        position = found[-1][0]
+        tx.run("lanes.move_cursor", group=channel.group, lane=lane, position=position)
+        if places:
+            others = set(range(len(found))) - set(places)
+            settled = run.settle(None, len(found), others) if others else None
+            lease, grant = _open_run(tx, request, channel, lane, found, settled), request.kind
+            return [
+                grant(Message(found[place][1], lane, *found[place][2:]), 1, lease, place, channel) for place in places
+            ]
+    return []
+
+
+def _open_run(
+    tx: SqliteTransaction,
+    request: ClaimRequest,
+    channel: Channel,
+    lane: int,
+    found: list[Row],
+    settled: run.Bits | None = None,
+) -> Lease:
     token, size, until = _next_token(tx), len(found), _until(tx, request, channel)
-    first, last = found[0][0], found[-1][0]
-    tx.run("lanes.move_cursor", group=channel.group, lane=lane, position=last)
     tx.run(
         "runs.open",
         token=token,
         group=channel.group,
         lane=lane,
-        first=first,
-        last=last,
+        first=found[0][0],
+        last=found[-1][0],
         size=size,
+        settled=settled,
         until=until,
         worker=request.worker,
     )
-    lease = Lease(token, channel.group, until, size, request.worker, tx.clock())
-    grant = request.kind
-    return [
-        grant(Message(message_id, lane, *content), 1, lease, member, channel)
-        for member, (_, message_id, *content) in enumerate(found)
-    ]
+    return Lease(token, channel.group, until, size, request.worker, tx.clock())
 
 
 def _until(tx: SqliteTransaction, request: ClaimRequest, channel: Channel) -> int:

@@ -12,7 +12,7 @@ from holdfast.core import priority
 from holdfast.core.lifecycle import must_be_alone
 from holdfast.store import rows
 from holdfast.store.api import Channel, Grant
-from holdfast.store.limiting import FRONT, QUEUE, Limit, started
+from holdfast.store.limiting import FRONT, PAST, QUEUE, Limit, past_room, started
 from holdfast.store.rows import Content, NewRow
 from holdfast.store.sqlite.connection import SqliteTransaction
 from holdfast.store.transaction import Row
@@ -26,6 +26,23 @@ def note(tx: SqliteTransaction, group: int, limit: Limit, grants: Sequence[Grant
         keys = Counter(grant.message.key for grant in grants if grant.message.key is not None)
         for key, count in keys.items():
             tx.run("limits.note", group=group, key="=" + key, per=limit.key_rate_per, count=count)
+
+
+class Past:
+    """What was there before a group has a rate of its own: so many of it a claim may take, and no lane further."""
+
+    def __init__(self, tx: SqliteTransaction, group: int, limit: Limit) -> None:
+        self._tx = tx
+        self._group = group
+        self._limit = limit
+
+    def room(self, wanted: int) -> int:
+        room, _ = past_room(self._tx, self._group, self._limit)
+        return wanted if room is None else min(wanted, room)
+
+    def note(self, count: int) -> None:
+        if count:
+            self._tx.run("limits.note", group=self._group, key=PAST, per=self._limit.catch_up_per, count=count)
 
 
 def due(tx: SqliteTransaction, channel: Channel, limit: Limit, lane: int, room: int, alone: bool) -> list[Row]:

@@ -11,14 +11,23 @@ CREATE TABLE holdfast_channel (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     tenant      text   NOT NULL,
     name        text   NOT NULL,
-    kind        text   NOT NULL CHECK (kind IN ('queue', 'topic')),
+    kind        text   NOT NULL CHECK (kind IN ('queue', 'topic', 'group')),
+    owns        boolean NOT NULL DEFAULT false,
     spec        bytea  NOT NULL,
     declared_at bigint NOT NULL,
     UNIQUE (tenant, name)
 );
 
--- Who reads a channel. A queue has exactly one group, without a name. `limited` is 1 if there is a limit on how often its
--- messages may be claimed, 2 if (also) on how many are held, so that the end of a claim makes room.
+-- Who reads a channel. A queue has exactly one group, without a name. A topic's groups are channels of their own, called topic/group,
+-- which read the lanes of another channel, their `source`, and of those only messages whose topic is `wanted` (a regular
+-- expression; NULL is all). What they read is not theirs to remove. A group that is `fed` has its part copied into rows, which are
+-- claimed in this order. `limited` is 1 if there is a limit on how often its messages may be claimed, 2 if (also) on how many are
+-- held, so that the end of a claim makes room.
+-- A topic's group has ended at `ended_at`; one that was canceled is still shown, and its name is not free until it is removed.
+-- `beat_at` is when a topic's group was last heard of (and holdfast_consumer), `misses` how often it was not when someone looked, the last time
+-- at `missed_at`; from `dead_at` on nothing is kept for it; `deaths` and `revivals` count how often that was so. `lost` is how many messages retention took from it, `missing` how many of
+-- those while it was dead: it claims nothing until someone has decided about them. `past` is how many
+-- messages were there that it wanted, when it was put where it began.
 CREATE TABLE holdfast_group (
     id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     channel_id bigint NOT NULL REFERENCES holdfast_channel (id),
@@ -26,8 +35,26 @@ CREATE TABLE holdfast_group (
     history    bigint NOT NULL DEFAULT 0,
     paused     boolean NOT NULL DEFAULT false,
     limited    bigint NOT NULL DEFAULT 0,
+    source     bigint REFERENCES holdfast_channel (id),
+    wanted     text,
+    fed        text CHECK (fed IN ('unordered', 'per_key', 'fifo')),
+    ended_at   bigint,
+    canceled_at bigint,
+    beat_at    bigint NOT NULL DEFAULT 0,
+    misses     bigint NOT NULL DEFAULT 0,
+    missed_at  bigint,
+    dead_at    bigint,
+    deaths     bigint NOT NULL DEFAULT 0,
+    revivals   bigint NOT NULL DEFAULT 0,
+    lost       bigint NOT NULL DEFAULT 0,
+    lost_at    bigint,
+    missing    bigint NOT NULL DEFAULT 0,
+    past       bigint NOT NULL DEFAULT 0,
+    delivery   text   NOT NULL DEFAULT 'database' CHECK (delivery IN ('database', 'sqs')),
     UNIQUE (channel_id, name)
 );
+
+CREATE INDEX holdfast_group_source ON holdfast_group (source) WHERE source IS NOT NULL;
 
 -- The limits of a group that has any; claims of such a group take turns by locking it. `turn` is the key that was the last to have
 -- its turn when the keys were gone through; NULL is the turn of those without one, before the first key.
@@ -39,10 +66,12 @@ CREATE TABLE holdfast_limit (
     key_concurrency bigint,
     key_rate_count  bigint,
     key_rate_per    bigint,
+    catch_up_count  bigint,
+    catch_up_per    bigint,
     turn            text
 );
 
--- How many messages of a limited group ('') or of one key of it ('=' and the key) were claimed, and when the last of them: one row
+-- How many messages of a limited group (''), of its past ('<') or of one key of it ('=' and the key) were claimed, and when the last of them: one row
 -- for all that began in the same 64th of the rate's time.
 CREATE TABLE holdfast_start (
     group_id bigint NOT NULL,
@@ -71,6 +100,7 @@ CREATE TABLE holdfast_message (
     key            text,
     correlation_id text,
     reply_to       text,
+    topic          text,
     expires_at     bigint,
     enqueued_at    bigint NOT NULL,
     PRIMARY KEY (lane, xid, seq)
@@ -90,6 +120,7 @@ CREATE TABLE holdfast_lane (
 -- How far a group has claimed a lane: all that snapshot `lo` shows, and of what `hi` shows besides, everything up to
 -- (xid, seq). A claim adds the new cursor and deletes the one before. It is not updated in place because under a held
 -- snapshot old versions pile up, and the newest one must stay the first that an index scan finds.
+-- A topic's group begins with a window of what was there before, whose `lo` shows nothing (holdfast_is_past).
 CREATE TABLE holdfast_cursor (
     group_id bigint      NOT NULL,
     lane     bigint      NOT NULL,
@@ -124,13 +155,16 @@ CREATE TABLE holdfast_run (
 CREATE INDEX holdfast_run_open ON holdfast_run (group_id, until, token) WHERE finished_at IS NULL;
 CREATE INDEX holdfast_run_finished ON holdfast_run (group_id, finished_at) WHERE finished_at IS NOT NULL;
 
--- Row engine: messages that need a state of their own.
+-- Row engine: messages that need a state of their own. `saga` says which step of which saga one is sent for. Where SQS delivers, a
+-- message is handed over as a pointer, its id and `generation`, which grows every time: it is `sending` (still pending, and nobody else's
+-- to send) until SQS has confirmed that, at the latest until `until`; then `enqueued` since `handed_at`, and somebody asks after it at `until`.
 CREATE TABLE holdfast_row (
     seq            bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     group_id       bigint  NOT NULL REFERENCES holdfast_group (id),
     id             uuid    NOT NULL,
     lane           bigint  NOT NULL,
-    state          text    NOT NULL CHECK (state IN ('pending', 'processing', 'succeeded', 'canceled', 'expired')),
+    state          text    NOT NULL CHECK (state IN ('pending', 'sending', 'enqueued', 'processing', 'succeeded',
+                                                            'canceled', 'expired')),
     due_at         bigint  NOT NULL,
     attempts       bigint  NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     alone          boolean NOT NULL DEFAULT false,
@@ -147,24 +181,34 @@ CREATE TABLE holdfast_row (
     key            text,
     correlation_id text,
     reply_to       text,
+    topic          text,
     expires_at     bigint,
     enqueued_at    bigint  NOT NULL,
+    saga           text,
+    generation     bigint  NOT NULL DEFAULT 0,
+    handed_at      bigint,
     CHECK ((state = 'processing') = (token IS NOT NULL)),
-    CHECK ((state = 'processing') = (until IS NOT NULL)),
+    CHECK ((state IN ('sending', 'enqueued', 'processing')) = (until IS NOT NULL)),
     CHECK ((state IN ('succeeded', 'canceled', 'expired')) = (finished_at IS NOT NULL)),
-    CHECK (head OR state <> 'processing')
+    CHECK (head OR state NOT IN ('sending', 'enqueued', 'processing'))
 );
 
 CREATE UNIQUE INDEX holdfast_row_id ON holdfast_row (id, group_id);
+CREATE INDEX holdfast_row_saga ON holdfast_row (group_id, id) WHERE token IS NULL AND finished_at IS NULL AND saga IS NOT NULL;
 CREATE INDEX holdfast_row_key ON holdfast_row (key, id) WHERE key IS NOT NULL;
 CREATE INDEX holdfast_row_correlation ON holdfast_row (correlation_id, id) WHERE correlation_id IS NOT NULL;
 CREATE INDEX holdfast_row_due ON holdfast_row (group_id, lane, due_at, seq) WHERE state = 'pending' AND head;
 CREATE INDEX holdfast_row_turn ON holdfast_row (group_id, lane, key, due_at, seq) WHERE state = 'pending' AND head;
+CREATE INDEX holdfast_row_waiting ON holdfast_row (group_id, lane, seq) WHERE state = 'pending' AND NOT head;
 CREATE INDEX holdfast_row_alone ON holdfast_row (group_id, due_at, seq) WHERE state = 'pending' AND head AND alone;
 CREATE INDEX holdfast_row_leased ON holdfast_row (group_id, until, seq) WHERE state = 'processing';
 CREATE INDEX holdfast_row_finished ON holdfast_row (group_id, finished_at) WHERE finished_at IS NOT NULL;
-CREATE INDEX holdfast_row_expires ON holdfast_row (group_id, expires_at, seq) WHERE state = 'pending' AND expires_at IS NOT NULL;
-CREATE INDEX holdfast_row_age ON holdfast_row (group_id, enqueued_at, seq) WHERE state = 'pending';
+CREATE INDEX holdfast_row_expires ON holdfast_row (group_id, expires_at, seq)
+    WHERE token IS NULL AND finished_at IS NULL AND expires_at IS NOT NULL;
+CREATE INDEX holdfast_row_age ON holdfast_row (group_id, enqueued_at, seq) WHERE token IS NULL AND finished_at IS NULL;
+CREATE INDEX holdfast_row_pending ON holdfast_row (group_id, enqueued_at, seq) WHERE state = 'pending';
+CREATE INDEX holdfast_row_sending ON holdfast_row (group_id, until, seq) WHERE state = 'sending';
+CREATE INDEX holdfast_row_enqueued ON holdfast_row (group_id, until, seq) WHERE state = 'enqueued';
 CREATE INDEX holdfast_row_order ON holdfast_row (group_id, order_key, seq) WHERE order_key <> '' AND finished_at IS NULL;
 
 -- Keys whose head has died where the queue says that the others have to wait for someone's decision.
@@ -193,7 +237,7 @@ CREATE TABLE holdfast_return (
 
 -- What was enqueued under a key, so that a second time finds the first.
 CREATE TABLE holdfast_idempotency (
-    channel_id bigint NOT NULL REFERENCES holdfast_channel (id),
+    channel_id bigint NOT NULL,
     key        text   NOT NULL,
     message_id uuid   NOT NULL,
     digest     bytea  NOT NULL,
@@ -203,6 +247,19 @@ CREATE TABLE holdfast_idempotency (
 
 CREATE INDEX holdfast_idempotency_expires ON holdfast_idempotency (channel_id, expires_at);
 CREATE INDEX holdfast_idempotency_message ON holdfast_idempotency (message_id);
+
+-- What commands have done, and gave back. Without a result it has only begun, in a transaction that is still open.
+CREATE TABLE holdfast_command (
+    tenant      text   NOT NULL,
+    command     text   NOT NULL,
+    key         text   NOT NULL,
+    result      bytea,
+    finished_at bigint,
+    expires_at  bigint NOT NULL,
+    PRIMARY KEY (tenant, command, key)
+);
+
+CREATE INDEX holdfast_command_expires ON holdfast_command (tenant, expires_at);
 
 -- What consumers gave back with an ack.
 CREATE TABLE holdfast_result (
@@ -234,11 +291,15 @@ CREATE TABLE holdfast_dead (
     key            text,
     correlation_id text,
     reply_to       text,
-    enqueued_at    bigint NOT NULL
+    topic          text,
+    enqueued_at    bigint NOT NULL,
+    saga           text,
+    unsent         boolean NOT NULL DEFAULT false
 );
 
 CREATE INDEX holdfast_dead_channel ON holdfast_dead (channel_id, id);
 CREATE INDEX holdfast_dead_age ON holdfast_dead (channel_id, failed_at);
+CREATE INDEX holdfast_dead_unsent ON holdfast_dead (channel_id, id) WHERE unsent;
 CREATE INDEX holdfast_dead_message ON holdfast_dead (message_id);
 CREATE INDEX holdfast_dead_key ON holdfast_dead (key, message_id) WHERE key IS NOT NULL;
 CREATE INDEX holdfast_dead_correlation ON holdfast_dead (correlation_id, message_id) WHERE correlation_id IS NOT NULL;
@@ -323,4 +384,60 @@ CREATE TABLE holdfast_consumer (
     worker   text   NOT NULL,
     seen_at  bigint NOT NULL,
     PRIMARY KEY (group_id, worker)
+);
+
+-- Messages of a topic that a group is done with before it came to them.
+CREATE TABLE holdfast_skip (
+    group_id bigint NOT NULL REFERENCES holdfast_group (id),
+    id       uuid   NOT NULL,
+    PRIMARY KEY (group_id, id)
+);
+
+-- What a saga consists of. A running one keeps the version that it was started with; a new one has the one that was declared last.
+CREATE TABLE holdfast_saga_definition (
+    id       bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    tenant   text    NOT NULL,
+    name     text    NOT NULL,
+    version  bigint  NOT NULL,
+    declared bigint  NOT NULL,
+    spec     bytea   NOT NULL,
+    UNIQUE (tenant, name, version)
+);
+
+-- Sagas. `given` is a digest of what it was started with; `version` counts its moves; `due_at` is when time has something to do with it.
+CREATE TABLE holdfast_saga (
+    id            bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    tenant        text    NOT NULL,
+    saga_id       text    NOT NULL,
+    definition_id bigint  NOT NULL REFERENCES holdfast_saga_definition (id),
+    given         bytea   NOT NULL,
+    status        text    NOT NULL CHECK (status IN ('pending', 'in_progress', 'completed', 'failed', 'compensating', 'compensated',
+                                                 'compensation_failed', 'canceled')),
+    version       bigint  NOT NULL DEFAULT 0,
+    state         bytea   NOT NULL,
+    due_at        bigint ,
+    started_at    bigint  NOT NULL,
+    updated_at    bigint  NOT NULL,
+    ended_at      bigint ,
+    forget_at     bigint ,
+    UNIQUE (tenant, saga_id)
+);
+
+CREATE INDEX holdfast_saga_status ON holdfast_saga (tenant, status, id);
+CREATE INDEX holdfast_saga_tenant ON holdfast_saga (tenant, id);
+CREATE INDEX holdfast_saga_over ON holdfast_saga (tenant, forget_at, id) WHERE forget_at IS NOT NULL;
+CREATE INDEX holdfast_saga_due ON holdfast_saga (tenant, due_at) WHERE due_at IS NOT NULL;
+
+-- What happened to sagas, line by line.
+CREATE TABLE holdfast_saga_event (
+    saga    bigint  NOT NULL REFERENCES holdfast_saga (id),
+    seq     bigint  NOT NULL,
+    at      bigint  NOT NULL,
+    what    text    NOT NULL,
+    step    text   ,
+    who     text   ,
+    attempt bigint ,
+    error   text   ,
+    output  bytea  ,
+    PRIMARY KEY (saga, seq)
 );

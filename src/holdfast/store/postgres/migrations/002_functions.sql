@@ -14,6 +14,7 @@ CREATE TYPE holdfast_grant AS (
     key            text,
     correlation_id text,
     reply_to       text,
+    topic          text,
     expires_at     bigint,
     enqueued_at    bigint
 );
@@ -65,12 +66,84 @@ BEGIN
 END
 $$;
 
+-- The first message, in (xid, seq) order, that waits for the reader whose cursor this is: of its window, of the transactions that were
+-- running when the window ended, or of those that began later.
+CREATE FUNCTION holdfast_first_pending(cursor holdfast_cursor, OUT xid xid8, OUT seq bigint)
+RETURNS SETOF record LANGUAGE sql STABLE AS $$
+    SELECT one.xid, one.seq
+    FROM ((SELECT w.xid, w.seq
+           FROM holdfast_read_window((cursor).lane, (cursor).lo, (cursor).hi, (cursor).xid, (cursor).seq, 1) AS w)
+          UNION ALL
+          SELECT m.xid, m.seq
+          FROM pg_snapshot_xip((cursor).hi) AS late,
+               LATERAL (SELECT n.xid, n.seq FROM holdfast_message n WHERE n.lane = (cursor).lane AND n.xid = late
+                        ORDER BY n.seq LIMIT 1) AS m
+          UNION ALL
+          (SELECT m.xid, m.seq FROM holdfast_message m
+           WHERE m.lane = (cursor).lane AND m.xid >= pg_snapshot_xmax((cursor).hi)
+           ORDER BY m.xid, m.seq LIMIT 1)) AS one
+    ORDER BY one.xid, one.seq
+    LIMIT 1
+$$;
+
+-- Whether a cursor's window is the one that a topic's group begins with: what was there before it.
+CREATE FUNCTION holdfast_is_past(lo pg_snapshot, hi pg_snapshot) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT pg_snapshot_xmax(lo) = '1' AND pg_snapshot_xmax(hi) > '1'
+$$;
+
+-- Whether a group has a past before it, and a rate to keep to in there.
+CREATE FUNCTION holdfast_is_catching_up(reader bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT 1 FROM holdfast_limit l WHERE l.group_id = reader AND l.catch_up_count IS NOT NULL)
+       AND EXISTS (SELECT 1 FROM holdfast_cursor c WHERE c.group_id = reader AND holdfast_is_past(c.lo, c.hi))
+$$;
+
+-- How many of the wanted messages may be claimed of the past now; NULL where there is none, or no rate for it. Only who has entered, so
+-- that nobody else counts at the same time, gets any.
+CREATE FUNCTION holdfast_past_room(cursor holdfast_cursor, wanted bigint, has_entered boolean, given_now bigint)
+RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    mine holdfast_limit;
+BEGIN
+    IF NOT holdfast_is_past(cursor.lo, cursor.hi) THEN
+        RETURN NULL;
+    END IF;
+    SELECT l.* INTO mine FROM holdfast_limit l WHERE l.group_id = cursor.group_id;
+    IF mine.catch_up_count IS NULL
+       OR NOT EXISTS (SELECT 1 FROM holdfast_read_window(cursor.lane, cursor.lo, cursor.hi, cursor.xid, cursor.seq, 1))
+    THEN
+        RETURN NULL;
+    END IF;
+    RETURN CASE WHEN has_entered THEN greatest(0, least(wanted, mine.catch_up_count
+        - (SELECT coalesce(sum(s.count), 0) FROM holdfast_start s
+           WHERE s.group_id = cursor.group_id AND s.key = '<' AND s.at > holdfast_now(given_now) - mine.catch_up_per))) ELSE 0 END;
+END
+$$;
+
+-- Notes that so many messages of the past were claimed, up to this cursor, and gives it back; after the last one, behind the past.
+CREATE FUNCTION holdfast_leave_past(cursor holdfast_cursor, number bigint, given_now bigint)
+RETURNS holdfast_cursor LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF number > 0 THEN
+        PERFORM holdfast_note_start(cursor.group_id, '<', (SELECT l.catch_up_per FROM holdfast_limit l WHERE l.group_id = cursor.group_id),
+                                    number, holdfast_now(given_now));
+    END IF;
+    IF NOT EXISTS (SELECT 1 FROM holdfast_read_window(cursor.lane, cursor.lo, cursor.hi, cursor.xid, cursor.seq, 1)) THEN
+        cursor.lo := cursor.hi;
+        cursor.xid := pg_snapshot_xmin(cursor.lo);
+        cursor.seq := -1;
+    END IF;
+    RETURN cursor;
+END
+$$;
+
 -- Where there may be something to claim, priority by priority, in one look and without a lock: most lanes are empty.
 -- A lane has something behind its reader's position, or from transactions that were still running when the window's
 -- snapshots were taken. (ORDER BY … LIMIT 1, because for a mere EXISTS the planner may walk over all that is done.)
 CREATE FUNCTION holdfast_look(reader bigint, first_lane bigint, moment bigint)
-RETURNS TABLE (limited bigint, level bigint, in_rows boolean, in_lane boolean) LANGUAGE sql STABLE AS $$
-    SELECT g.limited, l.level,
+RETURNS TABLE (limited bigint, source bigint, fed text, level bigint, in_rows boolean, in_lane boolean, in_past boolean)
+LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN g.limited > 0 OR g.source IS NULL THEN g.limited WHEN holdfast_is_catching_up(reader) THEN 1 ELSE 0 END,
+           g.source, g.fed, l.level,
            (SELECT 1 FROM holdfast_row r
             WHERE r.group_id = reader AND r.lane = first_lane + l.level AND r.state = 'pending' AND r.head
               AND r.due_at <= moment
@@ -82,21 +155,30 @@ RETURNS TABLE (limited bigint, level bigint, in_rows boolean, in_lane boolean) L
             ORDER BY m.xid, m.seq LIMIT 1) IS NOT NULL
            OR EXISTS (SELECT 1 FROM (SELECT pg_snapshot_xip(c.lo) UNION SELECT pg_snapshot_xip(c.hi)) AS x (late),
                       LATERAL (SELECT 1 FROM holdfast_message m WHERE m.lane = first_lane + l.level AND m.xid = x.late
-                               ORDER BY m.seq LIMIT 1) AS one)
+                               ORDER BY m.seq LIMIT 1) AS one),
+           holdfast_is_past(c.lo, c.hi)
     FROM holdfast_group g,
          generate_series(0, 3) AS l (level),
          LATERAL (SELECT * FROM holdfast_cursor c WHERE c.group_id = reader AND c.lane = first_lane + l.level
                   ORDER BY c.number DESC LIMIT 1) AS c
-    WHERE g.id = reader AND NOT g.paused
+    WHERE g.id = reader AND NOT g.paused AND g.dead_at IS NULL AND g.missing = 0
     ORDER BY l.level
+$$;
+
+-- Whether a group wants a message: by its name, if it does not want all, and if it is none that it skips.
+CREATE FUNCTION holdfast_is_wanted(wanted text, skipped uuid[], name text, message_id uuid) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT (wanted IS NULL OR name ~ wanted) AND (skipped IS NULL OR message_id <> ALL (skipped))
 $$;
 
 -- Takes the next run of a lane: reads the window, moves the cursor, records one lease for all of it. A run cannot reach
 -- over the end of a window, so what is missing then comes as a second run from the next one.
 -- The lock is taken by a statement of its own, so that the read after it sees everything that `hi` shows.
--- With `unkeyed` it stops before the first message that has a key.
+-- With `unkeyed` it stops before the first message that has a key. A group that wants only some messages (by their names, or because
+-- it skips the others) has the others settled from the start; where it wants none of many, it moves on until it has passed by
+-- enough for one turn. What was there before the group has a rate of its own, and ends a claim.
 CREATE FUNCTION holdfast_claim_lane(
-    reader bigint, wanted_lane bigint, wanted bigint, term bigint, new_worker text, given_now bigint, unkeyed boolean
+    reader bigint, wanted_lane bigint, wanted bigint, term bigint, new_worker text, given_now bigint, unkeyed boolean,
+    has_entered boolean
 ) RETURNS SETOF holdfast_grant LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     now_at holdfast_cursor;
@@ -105,39 +187,95 @@ DECLARE
     new_token bigint;
     new_until bigint;
     taken bigint;
+    granted bigint;
+    wanted_names text;
+    skipped uuid[];
+    is_picky boolean;
+    others bigint[];
+    bits bytea;
+    passed bigint := 0;
+    looked bigint;
     is_new boolean := false;
+    is_group boolean;
+    room bigint;
 BEGIN
     PERFORM 1 FROM holdfast_lane l WHERE l.group_id = reader AND l.lane = wanted_lane FOR UPDATE;
     new_until := holdfast_now(given_now) + term;  -- Only now: the wait for the lock must not eat up the lease.
+    SELECT g.wanted, (SELECT array_agg(s.id) FROM holdfast_skip s JOIN holdfast_message m ON m.id = s.id WHERE s.group_id = reader),
+           g.source IS NOT NULL
+    INTO wanted_names, skipped, is_group
+    FROM holdfast_group g WHERE g.id = reader;
+    is_picky := wanted_names IS NOT NULL OR skipped IS NOT NULL;
     SELECT c.* INTO now_at FROM holdfast_cursor c
     WHERE c.group_id = reader AND c.lane = wanted_lane ORDER BY c.number DESC LIMIT 1;
+    IF NOT FOUND THEN  -- The group has ended while we waited.
+        RETURN;
+    END IF;
+    room := CASE WHEN is_group THEN holdfast_past_room(now_at, wanted, has_entered, given_now) END;
+    IF room = 0 THEN
+        RETURN;
+    END IF;
+    wanted := coalesce(room, wanted);
     LOOP
         IF unkeyed THEN
             SELECT coalesce(min(w.place) FILTER (WHERE w.key IS NOT NULL) - 1, wanted) INTO wanted
             FROM holdfast_read_window(wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, wanted)
-                 WITH ORDINALITY AS w (lane, xid, seq, id, body, headers, key, correlation_id, reply_to, expires_at,
+                 WITH ORDINALITY AS w (lane, xid, seq, id, body, headers, key, correlation_id, reply_to, topic, expires_at,
                                        enqueued_at, place);
         END IF;
         new_token := nextval('holdfast_token');
+        looked := wanted;
+        bits := NULL;
+        IF is_picky THEN
+            -- The shortest piece of the lane that has as many as wanted, or the longest that is looked at in one go.
+            SELECT coalesce(max(w.place) FILTER (WHERE w.fits AND w.number <= wanted), count(*)),
+                   array_agg(w.place - 1) FILTER (WHERE NOT w.fits) INTO looked, others
+            FROM (SELECT f.place, f.fits, count(*) FILTER (WHERE f.fits) OVER (ORDER BY f.place) AS number
+                  FROM (SELECT m.place, holdfast_is_wanted(wanted_names, skipped, m.topic, m.id) AS fits
+                        FROM holdfast_read_window(wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, greatest(wanted, 100))
+                             WITH ORDINALITY AS m (lane, xid, seq, id, body, headers, key, correlation_id, reply_to, topic,
+                                                   expires_at, enqueued_at, place)) AS f) AS w;
+        END IF;
         RETURN QUERY
             SELECT reader, new_token, new_until, 1::bigint, w.place - 1, w.lane, w.id, w.body, w.headers, w.key,
-                   w.correlation_id, w.reply_to, w.expires_at, w.enqueued_at
-            FROM holdfast_read_window(wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, wanted)
-                 WITH ORDINALITY AS w (lane, xid, seq, id, body, headers, key, correlation_id, reply_to, expires_at,
-                                       enqueued_at, place);
-        GET DIAGNOSTICS taken = ROW_COUNT;
+                   w.correlation_id, w.reply_to, w.topic, w.expires_at, w.enqueued_at
+            FROM holdfast_read_window(wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, looked)
+                 WITH ORDINALITY AS w (lane, xid, seq, id, body, headers, key, correlation_id, reply_to, topic, expires_at,
+                                       enqueued_at, place)
+            WHERE NOT is_picky OR holdfast_is_wanted(wanted_names, skipped, w.topic, w.id);
+        GET DIAGNOSTICS granted = ROW_COUNT;
+        taken := CASE WHEN is_picky THEN looked ELSE granted END;
+        IF granted < taken THEN
+            bits := decode(repeat('00', ((taken + 7) / 8)::int), 'hex');
+            FOR spot IN 1..cardinality(others) LOOP
+                bits := CASE WHEN others[spot] < taken THEN set_bit(bits, others[spot], 1) ELSE bits END;
+            END LOOP;
+        END IF;
+        IF taken > 0 AND skipped IS NOT NULL THEN
+            DELETE FROM holdfast_skip s
+            USING holdfast_read_window(wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, taken) w
+            WHERE s.group_id = reader AND s.id = w.id;
+        END IF;
         IF taken > 0 THEN
             SELECT w.xid, w.seq INTO last_xid, last_seq
             FROM holdfast_read_window(wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, taken) w OFFSET taken - 1;
-            INSERT INTO holdfast_run (token, group_id, lane, lo, hi, after_xid, after_seq, last_xid, last_seq, size, until,
-                                      worker)
-            VALUES (new_token, reader, wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, last_xid, last_seq,
-                    taken, new_until, new_worker);
+            IF granted > 0 THEN
+                INSERT INTO holdfast_run (token, group_id, lane, lo, hi, after_xid, after_seq, last_xid, last_seq, size, settled,
+                                          until, worker)
+                VALUES (new_token, reader, wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, last_xid, last_seq,
+                        taken, bits, new_until, new_worker);
+            END IF;
             now_at.xid := last_xid;
             now_at.seq := last_seq;
         END IF;
-        wanted := wanted - taken;
-        EXIT WHEN is_new OR wanted = 0;
+        wanted := wanted - granted;
+        EXIT WHEN wanted = 0;
+        IF taken > 0 AND is_picky THEN  -- There may be more in this window.
+            passed := passed + taken;
+            EXIT WHEN granted > 0 OR passed >= 10000;
+            CONTINUE;
+        END IF;
+        EXIT WHEN is_new OR room IS NOT NULL;
         -- The window is used up: the next one begins where it ended, and ends now.
         is_new := true;
         now_at.lo := now_at.hi;
@@ -145,6 +283,9 @@ BEGIN
         now_at.xid := pg_snapshot_xmin(now_at.lo);
         now_at.seq := -1;
     END LOOP;
+    IF room IS NOT NULL THEN
+        now_at := holdfast_leave_past(now_at, room - wanted, given_now);
+    END IF;
     -- An empty window is remembered too, so that the next look need not pass over what is done.
     INSERT INTO holdfast_cursor (group_id, lane, lo, hi, xid, seq)
     VALUES (reader, wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq);
@@ -198,7 +339,7 @@ BEGIN
         )
         SELECT first_alone,
                ROW(reader, new_token, new_until, t.attempts, NULL, t.lane, t.id, t.body, t.headers, t.key,
-                   t.correlation_id, t.reply_to, t.expires_at, t.enqueued_at)::holdfast_grant
+                   t.correlation_id, t.reply_to, t.topic, t.expires_at, t.enqueued_at)::holdfast_grant
         FROM taken t
         ORDER BY t.due_at, t.seq;
 END
@@ -222,11 +363,75 @@ BEGIN
 END
 $$;
 
--- Removes a run and its messages. Inside its range there may be strangers from other windows: only what its own window
--- shows goes.
-CREATE FUNCTION holdfast_drop(mine holdfast_run) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+-- Stores messages of one queue, each with an idempotency key of its own, as far as their keys are not known yet; those that were
+-- there before come back, with what they led to. If a key stands for another body, or there is no room, nothing happens, and
+-- someone has to look closer. Keys are taken in their order, so that rivals cannot wait for each other.
+CREATE FUNCTION holdfast_enqueue_once(
+    reader bigint, lane bigint, lanes bigint[], ids uuid[], bodies bytea[], headers bytea[], keys text[], correlation_ids text[],
+    reply_tos text[], topics text[], ttls bigint[], once_keys text[], digests bytea[], windows bigint[], limited boolean,
+    given_now bigint, OUT place bigint, OUT message_id uuid, OUT result bytea
+) RETURNS SETOF record LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+    moment bigint := holdfast_now(given_now);
+    target bigint := lane / 4;
+    taken uuid[];
+    known bigint;
+BEGIN
+    WITH remembered AS (
+        INSERT INTO holdfast_idempotency AS i (channel_id, key, message_id, digest, expires_at)
+        SELECT target, n.key, n.id, n.digest, moment + n.duration
+        FROM unnest(once_keys, ids, digests, windows) AS n (key, id, digest, duration)
+        ORDER BY n.key COLLATE "C"
+        ON CONFLICT (channel_id, key) DO UPDATE
+        SET message_id = excluded.message_id, digest = excluded.digest, expires_at = excluded.expires_at
+        WHERE i.expires_at <= moment
+        RETURNING i.message_id
+    )
+    SELECT array_agg(r.message_id) INTO taken FROM remembered r;
+    known := cardinality(ids) - coalesce(cardinality(taken), 0);
+    IF known > 0 AND EXISTS (
+        SELECT FROM unnest(once_keys, digests) AS n (key, digest)
+        JOIN holdfast_idempotency i ON i.channel_id = target AND i.key = n.key
+        WHERE i.digest <> n.digest
+    ) THEN
+        RAISE EXCEPTION SQLSTATE 'HF001' USING MESSAGE = 'a key stands for another body';
+    END IF;
+    IF limited THEN
+        UPDATE holdfast_depth d SET bound = d.bound + cardinality(ids) - known
+        WHERE d.channel_id = target AND d.bound + cardinality(ids) - known <= d.most AND d.settled_at <= moment
+          AND NOT EXISTS (SELECT FROM holdfast_return r WHERE r.channel_id = target);
+        IF NOT FOUND THEN
+            RAISE EXCEPTION SQLSTATE 'HF001' USING MESSAGE = 'there may be no room';
+        END IF;
+    END IF;
+    INSERT INTO holdfast_message (lane, id, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at)
+    SELECT coalesce(n.own_lane, holdfast_enqueue_once.lane), n.id, n.body, n.headers, n.key, n.correlation_id, n.reply_to, n.topic,
+           moment + n.ttl, moment
+    FROM unnest(lanes, ids, bodies, headers, keys, correlation_ids, reply_tos, topics, ttls)
+         WITH ORDINALITY AS n (own_lane, id, body, headers, key, correlation_id, reply_to, topic, ttl, place)
+    WHERE known = 0 OR n.id = ANY (taken)
+    ORDER BY n.place;
+    PERFORM holdfast_count(reader, moment, cardinality(ids) - known, 0, 0, 0, 0, 0, 0, 0, 0);
+    IF known > 0 THEN
+        RETURN QUERY
+            SELECT n.place, i.message_id, r.result
+            FROM unnest(once_keys, ids) WITH ORDINALITY AS n (key, id, place)
+            JOIN holdfast_idempotency i ON i.channel_id = target AND i.key = n.key
+            LEFT JOIN holdfast_result r ON r.message_id = i.message_id
+            WHERE i.message_id <> n.id;
+    END IF;
+END
+$$;
+
+-- Removes a run and its messages; not those of a topic. Inside its range there may be strangers from other windows: only what its own
+-- window shows goes.
+CREATE FUNCTION holdfast_drop(mine holdfast_run, is_shared boolean) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     DELETE FROM holdfast_run r WHERE r.token = mine.token;
+    IF is_shared THEN
+        RETURN;
+    END IF;
     DELETE FROM holdfast_message m
     WHERE m.lane = mine.lane
       AND (m.xid, m.seq) > (mine.after_xid, mine.after_seq) AND (m.xid, m.seq) <= (mine.last_xid, mine.last_seq)
@@ -253,7 +458,7 @@ BEGIN
         IF reader.history > 0 THEN
             UPDATE holdfast_run r SET finished_at = moment WHERE r.token = mine.token;
         ELSE
-            PERFORM holdfast_drop(mine);
+            PERFORM holdfast_drop(mine, reader.source IS NOT NULL);
         END IF;
         PERFORM holdfast_count(mine.group_id, moment, 0, mine.size, 0, 0, mine.size, 0, 0, mine.size * sinces[place],
                                CASE WHEN reader.history > 0 THEN mine.size ELSE 0 END);
@@ -296,13 +501,15 @@ BEGIN
         spot := leaving[place];
         CONTINUE WHEN get_bit(mine.settled, spot) = 1;
         INSERT INTO holdfast_row (group_id, id, lane, state, due_at, attempts, alone, errors, body, headers, key, correlation_id,
-                                  reply_to, expires_at, enqueued_at)
+                                  reply_to, topic, expires_at, enqueued_at)
         SELECT mine.group_id, m.id, m.lane, 'pending', moment + delays[place], attempts[place], alone[place],
                errors[place] || convert_to(moment::text || '}]', 'UTF8'), m.body, m.headers, m.key, m.correlation_id,
-               m.reply_to, m.expires_at, m.enqueued_at
+               m.reply_to, m.topic, m.expires_at, m.enqueued_at
         FROM holdfast_message m WHERE m.id = ids[place];
-        DELETE FROM holdfast_message m WHERE m.id = ids[place];
-        mine.gone := set_bit(mine.gone, spot, 1);
+        IF reader.source IS NULL THEN
+            DELETE FROM holdfast_message m WHERE m.id = ids[place];
+            mine.gone := set_bit(mine.gone, spot, 1);
+        END IF;
         returned := returned + 1;
         failed := failed + CASE WHEN errors[place] IS NULL THEN 0 ELSE 1 END;
         applied := set_bit(applied, spot, 1);
@@ -335,7 +542,7 @@ BEGIN
     ELSIF reader.history > 0 THEN
         UPDATE holdfast_run r SET settled = mine.settled, gone = mine.gone, finished_at = moment WHERE r.token = mine.token;
     ELSE
-        PERFORM holdfast_drop(mine);
+        PERFORM holdfast_drop(mine, reader.source IS NOT NULL);
     END IF;
 END
 $$;

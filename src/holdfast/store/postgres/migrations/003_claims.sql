@@ -194,7 +194,7 @@ BEGIN
         )
         SELECT choice.alone,
                ROW(mine.group_id, new_token, new_until, t.attempts, NULL, t.lane, t.id, t.body, t.headers, t.key,
-                   t.correlation_id, t.reply_to, t.expires_at, t.enqueued_at)::holdfast_grant
+                   t.correlation_id, t.reply_to, t.topic, t.expires_at, t.enqueued_at)::holdfast_grant
         FROM taken t
         ORDER BY t.due_at, t.seq;
 END
@@ -230,9 +230,9 @@ BEGIN
             DELETE FROM holdfast_message m USING front f WHERE f.key IS NOT NULL AND m.id = f.id
             RETURNING f.part, m.*
         ), arriving AS (
-            INSERT INTO holdfast_row (group_id, id, lane, state, due_at, alone, body, headers, key, correlation_id, reply_to,
+            INSERT INTO holdfast_row (group_id, id, lane, state, due_at, alone, body, headers, key, correlation_id, reply_to, topic,
                                       expires_at, enqueued_at)
-            SELECT reader, n.id, n.lane, 'pending', moment, new_alone, n.body, n.headers, n.key, n.correlation_id, n.reply_to,
+            SELECT reader, n.id, n.lane, 'pending', moment, new_alone, n.body, n.headers, n.key, n.correlation_id, n.reply_to, n.topic,
                    n.expires_at, n.enqueued_at
             FROM leaving n
             ORDER BY n.part, n.xid, n.seq
@@ -246,9 +246,109 @@ BEGIN
 END
 $$;
 
+-- Whether so many rows of one priority wait, behind others of their key or for room, that a group is not fed any more.
+CREATE FUNCTION holdfast_is_full(reader bigint, wanted_lane bigint, most bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT (SELECT 1 FROM holdfast_row r WHERE r.group_id = reader AND r.lane = wanted_lane AND r.state = 'pending' AND NOT r.head
+            ORDER BY r.seq LIMIT 1 OFFSET most - 1) IS NOT NULL
+        OR (SELECT 1 FROM holdfast_row r WHERE r.group_id = reader AND r.lane = wanted_lane AND r.state = 'pending' AND r.head
+            ORDER BY r.due_at, r.seq LIMIT 1 OFFSET most - 1) IS NOT NULL
+$$;
+
+-- The key whose head is claimable.
+CREATE FUNCTION holdfast_order_key(ordering text, key text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE ordering WHEN 'per_key' THEN coalesce('=' || key, '') WHEN 'fifo' THEN 'fifo' ELSE '' END
+$$;
+
+-- Copies the next messages of a lane into rows of a group that is fed, in the order of the lane, and moves its cursor: how many it came
+-- past, and how many it copied. An arrival and the end of a key's head must not miss each other, so each key is locked; but who has a
+-- lane waits for no key: it stops before the first message whose key is not to be had, and comes back. Of what was there before the
+-- group it copies only as many as someone is hungry for, at its rate.
+CREATE FUNCTION holdfast_feed(
+    reader bigint, wanted_lane bigint, wanted bigint, moment bigint, new_alone boolean, hungry bigint, has_entered boolean,
+    given_now bigint, OUT seen bigint, OUT copied bigint
+) LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    mine holdfast_group;
+    now_at holdfast_cursor;
+    skipped uuid[];
+    busy text[];
+    room bigint;
+BEGIN
+    seen := 0;
+    copied := 0;
+    PERFORM 1 FROM holdfast_lane l WHERE l.group_id = reader AND l.lane = wanted_lane FOR UPDATE;
+    IF holdfast_is_full(reader, wanted_lane, 10000) THEN
+        RETURN;
+    END IF;
+    SELECT g.* INTO mine FROM holdfast_group g WHERE g.id = reader;
+    SELECT array_agg(s.id) INTO skipped FROM holdfast_skip s JOIN holdfast_message m ON m.id = s.id WHERE s.group_id = reader;
+    SELECT c.* INTO now_at FROM holdfast_cursor c
+    WHERE c.group_id = reader AND c.lane = wanted_lane ORDER BY c.number DESC LIMIT 1;
+    room := holdfast_past_room(now_at, hungry, has_entered, given_now);
+    IF room = 0 THEN
+        RETURN;
+    END IF;
+    wanted := coalesce(room, wanted);
+    PERFORM 1 FROM holdfast_read_window(wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, 1);
+    IF NOT FOUND THEN  -- The window is used up: the next one begins where it ended, and ends now.
+        now_at.lo := now_at.hi;
+        now_at.hi := pg_current_snapshot();
+        now_at.xid := pg_snapshot_xmin(now_at.lo);
+        now_at.seq := -1;
+    END IF;
+    SELECT array_agg(k.order_key) INTO busy
+    FROM (SELECT DISTINCT holdfast_order_key(mine.fed, w.key) AS order_key
+          FROM holdfast_read_window(wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, wanted) w
+          WHERE holdfast_is_wanted(mine.wanted, skipped, w.topic, w.id)
+          ORDER BY 1 OFFSET 0) AS k
+    WHERE k.order_key <> '' AND NOT pg_try_advisory_xact_lock(hashtextextended(k.order_key, reader));
+    SELECT count(*) INTO seen
+    FROM (SELECT coalesce(bool_or(holdfast_order_key(mine.fed, w.key) = ANY (busy)
+                                  AND holdfast_is_wanted(mine.wanted, skipped, w.topic, w.id)) OVER (ORDER BY w.place), false) AS stopped
+          FROM holdfast_read_window(wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, wanted)
+               WITH ORDINALITY AS w (lane, xid, seq, id, body, headers, key, correlation_id, reply_to, topic, expires_at,
+                                     enqueued_at, place)) AS reached
+    WHERE NOT reached.stopped;
+    WITH arriving AS MATERIALIZED (
+        SELECT w.*, holdfast_order_key(mine.fed, w.key) AS order_key
+        FROM holdfast_read_window(wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, seen)
+             WITH ORDINALITY AS w (lane, xid, seq, id, body, headers, key, correlation_id, reply_to, topic, expires_at,
+                                   enqueued_at, place)
+        WHERE holdfast_is_wanted(mine.wanted, skipped, w.topic, w.id)
+    )
+    INSERT INTO holdfast_row (group_id, id, lane, state, due_at, alone, order_key, head, body, headers, key, correlation_id, reply_to,
+                              topic, expires_at, enqueued_at)
+    SELECT reader, n.id, n.lane, 'pending', least(n.enqueued_at, moment), new_alone, n.order_key,
+           n.order_key = ''
+           OR row_number() OVER (PARTITION BY n.order_key ORDER BY n.place) = 1
+              AND NOT EXISTS (SELECT 1 FROM holdfast_blocked b WHERE b.group_id = reader AND b.order_key = n.order_key)
+              AND NOT EXISTS (SELECT 1 FROM holdfast_row r
+                              WHERE r.group_id = reader AND r.order_key = n.order_key AND r.order_key <> '' AND r.finished_at IS NULL),
+           n.body, n.headers, n.key, n.correlation_id, n.reply_to, n.topic, n.expires_at, n.enqueued_at
+    FROM arriving n
+    ORDER BY n.place;
+    GET DIAGNOSTICS copied = ROW_COUNT;
+    IF seen > 0 AND skipped IS NOT NULL THEN
+        DELETE FROM holdfast_skip s
+        USING holdfast_read_window(wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, seen) w
+        WHERE s.group_id = reader AND s.id = w.id;
+    END IF;
+    IF seen > 0 THEN
+        SELECT w.xid, w.seq INTO now_at.xid, now_at.seq
+        FROM holdfast_read_window(wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, seen) w OFFSET seen - 1;
+    END IF;
+    IF room IS NOT NULL THEN
+        now_at := holdfast_leave_past(now_at, copied, given_now);
+    END IF;
+    INSERT INTO holdfast_cursor (group_id, lane, lo, hi, xid, seq)
+    VALUES (reader, wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq);
+    DELETE FROM holdfast_cursor c WHERE c.group_id = reader AND c.lane = wanted_lane AND c.number = now_at.number;
+END
+$$;
+
 -- One claim: for each group in turn, priority by priority, due rows and then the lane, until the limit is reached.
 -- With `alone_first` it begins with a row that must be alone, so that those are not passed by for ever; who holds one
--- already takes no other (`may_be_alone`). A run limit of 1 says that a message has one attempt only.
+-- already takes no other (`may_be_alone`). A group that is dead, has lost something, or was canceled comes back without a token. A run limit of 1 says that a message has one attempt only.
 CREATE FUNCTION holdfast_claim(
     readers bigint[], first_lanes bigint[], terms bigint[], run_limits bigint[], wanted bigint, new_worker text,
     alone_first boolean, may_be_alone boolean, given_now bigint
@@ -267,9 +367,13 @@ DECLARE
     entered record;
     place_in record;
     found_row record;
+    eaten record;
+    copied bigint;
+    passed bigint;
 BEGIN
     FOR place IN 1..CASE WHEN alone_first THEN cardinality(readers) ELSE 0 END LOOP
-        SELECT g.paused, g.limited > 0 INTO is_paused, is_limited FROM holdfast_group g WHERE g.id = readers[place];
+        SELECT g.paused OR g.dead_at IS NOT NULL OR g.missing > 0, g.limited > 0 INTO is_paused, is_limited
+        FROM holdfast_group g WHERE g.id = readers[place];
         CONTINUE WHEN is_paused;
         is_keyed := false;
         IF is_limited THEN
@@ -310,37 +414,56 @@ BEGIN
                 is_keyed := mine.key_concurrency IS NOT NULL OR mine.key_rate_count IS NOT NULL;
             END IF;
             EXIT WHEN taken >= bound;
-            IF is_keyed AND place_in.in_lane AND holdfast_leave_lane(
+            IF is_keyed AND place_in.in_lane AND place_in.source IS NULL AND holdfast_leave_lane(
                    readers[place], first_lanes[place] + place_in.level, greatest(bound - taken, 200), moment, run_limits[place] = 1)
             THEN
                 place_in.in_rows := true;
             END IF;
-            IF place_in.in_rows AND NOT is_keyed THEN
-                FOR found_row IN SELECT * FROM holdfast_claim_rows(readers[place], first_lanes[place] + place_in.level,
-                                         bound - taken, moment, moment + terms[place], new_worker, may_be_alone AND taken = 0)
-                LOOP
-                    taken := taken + 1;
-                    RETURN NEXT found_row.granted;
-                    is_over := found_row.alone;
-                END LOOP;
-            ELSIF place_in.in_rows THEN
-                FOR found_row IN SELECT * FROM holdfast_claim_keyed(mine, first_lanes[place] + place_in.level, bound - taken,
-                                         moment, moment + terms[place], new_worker, may_be_alone AND taken = 0)
-                LOOP
-                    taken := taken + 1;
-                    RETURN NEXT found_row.granted;
-                    is_over := found_row.alone;
-                    PERFORM holdfast_note_start(readers[place], '=' || (found_row.granted).key, mine.key_rate_per, 1, moment);
-                END LOOP;
-            END IF;
+            copied := 0;
+            passed := 0;
+            LOOP  -- Once, unless it is a group that is fed as long as it stays hungry, and not too much for one turn.
+                IF place_in.in_rows AND NOT is_keyed THEN
+                    FOR found_row IN SELECT * FROM holdfast_claim_rows(readers[place], first_lanes[place] + place_in.level,
+                                             bound - taken, moment, moment + terms[place], new_worker, may_be_alone AND taken = 0)
+                    LOOP
+                        taken := taken + 1;
+                        RETURN NEXT found_row.granted;
+                        is_over := found_row.alone;
+                    END LOOP;
+                ELSIF place_in.in_rows THEN
+                    FOR found_row IN SELECT * FROM holdfast_claim_keyed(mine, first_lanes[place] + place_in.level, bound - taken,
+                                             moment, moment + terms[place], new_worker, may_be_alone AND taken = 0)
+                    LOOP
+                        taken := taken + 1;
+                        RETURN NEXT found_row.granted;
+                        is_over := found_row.alone;
+                        PERFORM holdfast_note_start(readers[place], '=' || (found_row.granted).key, mine.key_rate_per, 1, moment);
+                    END LOOP;
+                END IF;
+                EXIT WHEN place_in.fed IS NULL OR NOT place_in.in_lane OR is_over OR taken >= bound OR copied >= 500 OR passed >= 10000;
+                SELECT * INTO eaten FROM holdfast_feed(readers[place], first_lanes[place] + place_in.level, greatest(bound - taken, 200),
+                                                       moment, run_limits[place] = 1, bound - taken, is_limited, given_now);
+                EXIT WHEN eaten.seen = 0;
+                copied := copied + eaten.copied;
+                passed := passed + eaten.seen - eaten.copied;
+                place_in.in_rows := true;
+                moment := holdfast_now(given_now);  -- The wait for the lane must not eat up a lease.
+            END LOOP;
             EXIT WHEN is_over OR taken >= bound;
-            IF place_in.in_lane THEN
+            IF place_in.in_lane AND place_in.fed IS NULL THEN
                 RETURN QUERY SELECT * FROM holdfast_claim_lane(readers[place], first_lanes[place] + place_in.level,
-                                         least(bound - taken, run_limits[place]), terms[place], new_worker, given_now, is_keyed);
+                                         least(bound - taken, run_limits[place]), terms[place], new_worker, given_now, is_keyed,
+                                         is_limited);
                 GET DIAGNOSTICS part = ROW_COUNT;
                 taken := taken + part;
             END IF;
         END LOOP;
+        IF NOT FOUND AND EXISTS (SELECT 1 FROM holdfast_group g WHERE g.id = readers[place] AND (g.canceled_at IS NOT NULL
+                                   OR NOT g.paused AND g.ended_at IS NULL AND (g.dead_at IS NOT NULL OR g.missing > 0)))
+        THEN
+            RETURN NEXT ROW(readers[place], NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                            NULL)::holdfast_grant;
+        END IF;
         IF taken > before THEN
             PERFORM holdfast_count(readers[place], moment, 0, 0, 0, taken - before, 0, 0, 0, 0, 0);
             IF is_limited THEN

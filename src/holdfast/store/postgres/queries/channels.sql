@@ -1,15 +1,19 @@
 -- name: declare
 INSERT INTO holdfast_channel (tenant, name, kind, spec, declared_at)
 VALUES (:tenant, :name, 'queue', :spec, (SELECT holdfast_now(:now::bigint)))
-ON CONFLICT (tenant, name) DO UPDATE SET spec = excluded.spec
-RETURNING id
+ON CONFLICT (tenant, name) DO UPDATE SET spec = excluded.spec WHERE holdfast_channel.kind = 'queue'
+RETURNING id, owns
 
 -- name: join
 -- The hidden group of a queue.
-INSERT INTO holdfast_group (channel_id, name, history, limited)
-VALUES (:channel, '', :history, :limited)
-ON CONFLICT (channel_id, name) DO UPDATE SET history = excluded.history, limited = excluded.limited
+INSERT INTO holdfast_group (channel_id, name, history, limited, delivery)
+VALUES (:channel, '', :history, :limited, :delivery)
+ON CONFLICT (channel_id, name) DO UPDATE
+SET history = excluded.history, limited = excluded.limited, delivery = excluded.delivery
 RETURNING id
+
+-- name: delivery
+SELECT delivery FROM holdfast_group WHERE channel_id = :channel AND name = ''
 
 -- name: place_cursor
 -- A queue's reader starts before everything: a snapshot that shows nothing. (:start is a SQLite position.)
@@ -22,10 +26,17 @@ INSERT INTO holdfast_cursor (group_id, lane, lo, hi, xid, seq)
 SELECT group_id, lane, '1:1:', '1:1:', '1', -1 FROM placed WHERE :start::bigint IS NOT NULL
 
 -- name: find
-SELECT c.id, g.id, c.spec
+-- A queue, or a group of a topic.
+SELECT c.id, g.id, c.spec, g.source
 FROM holdfast_channel c
 JOIN holdfast_group g ON g.channel_id = c.id AND g.name = ''
-WHERE c.tenant = :tenant AND c.name = :name
+WHERE c.tenant = :tenant AND c.name = :name AND c.kind <> 'topic' AND g.ended_at IS NULL
+
+-- name: owners
+-- What owns these names, and all below them; the longest first.
+SELECT id, kind, name FROM holdfast_channel
+WHERE tenant = :tenant AND owns AND name IN (SELECT value FROM json_array_elements_text(:names::json) AS value)
+ORDER BY length(name) DESC
 
 -- name: owner
 -- Whose message a group's is: for wake-ups, dead letters and settings.
@@ -35,13 +46,25 @@ JOIN holdfast_channel c ON c.id = g.channel_id
 WHERE g.id = :group
 
 -- name: names
-SELECT name FROM holdfast_channel WHERE tenant = :tenant ORDER BY name
+-- Without Holdfast's own, whose names begin with :own.
+SELECT name FROM holdfast_channel
+WHERE tenant = :tenant AND kind = 'queue' AND substr(name, 1, length(:own::text)) <> :own::text
+ORDER BY name
+
+-- name: readers
+-- Queues, and groups of topics. Without Holdfast's own, whose names begin with :own.
+SELECT c.name
+FROM holdfast_channel c
+JOIN holdfast_group g ON g.channel_id = c.id AND g.name = ''
+WHERE c.tenant = :tenant AND c.kind <> 'topic' AND g.ended_at IS NULL AND substr(c.name, 1, length(:own::text)) <> :own::text
+ORDER BY c.name
 
 -- name: next_due
 -- How long until the next delay or lease of a group runs out, and whether it has limits that know better. :lane is the first of the channel's four.
 SELECT min(moment) - (SELECT holdfast_now(:now::bigint)), (SELECT limited FROM holdfast_group WHERE id = :group) FROM (
     SELECT min(until) AS moment FROM holdfast_run WHERE group_id = :group AND finished_at IS NULL
     UNION ALL SELECT min(until) FROM holdfast_row WHERE group_id = :group AND state = 'processing'
+    UNION ALL SELECT min(until) FROM holdfast_row WHERE group_id = :group AND state = 'sending'
     UNION ALL SELECT min(due_at) FROM holdfast_row
               WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head AND NOT (SELECT paused FROM holdfast_group WHERE id = :group)
     UNION ALL SELECT min(due_at) FROM holdfast_row
@@ -53,7 +76,8 @@ SELECT min(moment) - (SELECT holdfast_now(:now::bigint)), (SELECT limited FROM h
 ) AS moments
 
 -- name: pause
-UPDATE holdfast_group SET paused = :paused WHERE id = :group
+-- The time of the pause is no silence.
+UPDATE holdfast_group SET paused = :paused, beat_at = (SELECT holdfast_now(:now::bigint)), misses = 0, missed_at = NULL WHERE id = :group
 
 -- name: is_paused
 SELECT paused FROM holdfast_group WHERE id = :group
@@ -65,9 +89,11 @@ SELECT paused FROM holdfast_group WHERE id = :group
  ORDER BY until, token LIMIT 1)
 UNION ALL (SELECT 1 FROM holdfast_row WHERE group_id = :group AND state = 'processing' AND until <= (SELECT holdfast_now(:now::bigint))
  ORDER BY until, seq LIMIT 1)
-UNION ALL (SELECT 1 FROM holdfast_row WHERE group_id = :group AND state = 'pending' AND expires_at <= (SELECT holdfast_now(:now::bigint))
+UNION ALL (SELECT 1 FROM holdfast_row WHERE group_id = :group AND state = 'sending' AND until <= (SELECT holdfast_now(:now::bigint))
+ ORDER BY until, seq LIMIT 1)
+UNION ALL (SELECT 1 FROM holdfast_row WHERE group_id = :group AND token IS NULL AND finished_at IS NULL AND expires_at <= (SELECT holdfast_now(:now::bigint))
  ORDER BY expires_at, seq LIMIT 1)
-UNION ALL (SELECT 1 FROM holdfast_row WHERE group_id = :group AND state = 'pending' AND enqueued_at <= (SELECT holdfast_now(:now::bigint)) - :max_age::bigint
+UNION ALL (SELECT 1 FROM holdfast_row WHERE group_id = :group AND token IS NULL AND finished_at IS NULL AND enqueued_at <= (SELECT holdfast_now(:now::bigint)) - :max_age::bigint
  ORDER BY enqueued_at, seq LIMIT 1)
 UNION ALL (SELECT 1 FROM holdfast_run WHERE group_id = :group AND finished_at <= (SELECT holdfast_now(:now::bigint)) - :history::bigint
  ORDER BY finished_at LIMIT 1)
@@ -79,7 +105,7 @@ UNION ALL (SELECT 1 FROM holdfast_effort WHERE group_id = :group AND look_at <= 
  ORDER BY look_at LIMIT 1)
 UNION ALL (SELECT 1 FROM holdfast_commitment WHERE group_id = :group AND expires_at <= (SELECT holdfast_now(:now::bigint))
  ORDER BY expires_at LIMIT 1)
-UNION ALL (SELECT 1 FROM holdfast_idempotency WHERE channel_id = :channel AND expires_at <= (SELECT holdfast_now(:now::bigint))
+UNION ALL (SELECT 1 FROM holdfast_idempotency WHERE channel_id = :entry AND expires_at <= (SELECT holdfast_now(:now::bigint))
  ORDER BY expires_at LIMIT 1)
 UNION ALL (SELECT 1 FROM holdfast_dead WHERE channel_id = :channel AND failed_at <= (SELECT holdfast_now(:now::bigint)) - :retention::bigint
  ORDER BY failed_at LIMIT 1)

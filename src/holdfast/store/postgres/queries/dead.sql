@@ -1,12 +1,12 @@
 -- name: insert
 INSERT INTO holdfast_dead (id, tenant, channel_id, group_id, message_id, lane, attempts, error, errors, failed_at,
-                           body, headers, key, correlation_id, reply_to, enqueued_at, replays)
+                           body, headers, key, correlation_id, reply_to, topic, enqueued_at, saga, unsent, replays)
 VALUES (:id::uuid, :tenant, :channel, :group, :message_id::uuid, :lane, :attempts, :error, :errors, :failed_at,
-        :body, :headers, :key, :correlation_id, :reply_to, :enqueued_at,
+        :body, :headers, :key, :correlation_id, :reply_to, :topic, :enqueued_at, :saga, :unsent,
         coalesce((SELECT d.replays + 1 FROM holdfast_dead d WHERE d.id = :replay_of::uuid), 0))
 
 -- name: list
-SELECT d.id, c.name, d.message_id, d.lane, d.body, d.headers, d.key, d.correlation_id, d.reply_to,
+SELECT d.id, c.name, d.message_id, d.lane, d.body, d.headers, d.key, d.correlation_id, d.reply_to, d.topic,
        NULL::bigint, d.enqueued_at,
        d.error, d.attempts, d.failed_at, d.errors, d.replayed_as, d.replay_state, d.replays
 FROM holdfast_dead d
@@ -46,7 +46,7 @@ WHERE id = ANY (ARRAY(
 
 -- name: look_up
 -- The last death of a message.
-SELECT d.message_id, d.lane, d.body, d.headers, d.key, d.correlation_id, d.reply_to, NULL::bigint, d.enqueued_at,
+SELECT d.message_id, d.lane, d.body, d.headers, d.key, d.correlation_id, d.reply_to, d.topic, NULL::bigint, d.enqueued_at,
        c.name, 'dead', d.attempts, NULL::bigint, NULL, NULL::bigint, d.failed_at, d.errors
 FROM holdfast_dead d
 JOIN holdfast_channel c ON c.id = d.channel_id
@@ -78,10 +78,12 @@ LIMIT :limit
 -- name: begin_replay
 UPDATE holdfast_dead SET replayed_as = :new_id::uuid, replay_state = 'pending'
 WHERE id = :id::uuid AND tenant = :tenant AND replayed_as IS NULL
-RETURNING group_id, lane, body, headers, key, correlation_id, reply_to
+  AND EXISTS (SELECT 1 FROM holdfast_group g WHERE g.id = group_id AND g.ended_at IS NULL)
+RETURNING group_id, lane, body, headers, key, correlation_id, reply_to, topic, saga
 
 -- name: exists
-SELECT 1 FROM holdfast_dead WHERE id = :id::uuid AND tenant = :tenant
+-- With when its group has ended.
+SELECT g.ended_at FROM holdfast_dead d JOIN holdfast_group g ON g.id = d.group_id WHERE d.id = :id::uuid AND d.tenant = :tenant
 
 -- name: end_replay
 UPDATE holdfast_dead SET replay_state = :state WHERE id = :id::uuid RETURNING 1
@@ -90,4 +92,4 @@ UPDATE holdfast_dead SET replay_state = :state WHERE id = :id::uuid RETURNING 1
 -- The replays among the messages that are about to be purged.
 UPDATE holdfast_dead SET replay_state = 'canceled'
 WHERE id IN (SELECT replay_of FROM holdfast_row
-             WHERE group_id = :group AND state = 'pending' AND replay_of IS NOT NULL)
+             WHERE group_id = :group AND token IS NULL AND finished_at IS NULL AND replay_of IS NOT NULL)

@@ -25,7 +25,7 @@ DELETE FROM holdfast_depth WHERE channel_id = :channel
 -- name: hold
 -- What came back is counted now.
 WITH counted AS (DELETE FROM holdfast_return WHERE channel_id = :channel)
-SELECT g.id, c.name, d.most
+SELECT g.id, c.kind, c.name, d.most
 FROM holdfast_depth d
 JOIN holdfast_channel c ON c.id = d.channel_id
 JOIN holdfast_group g ON g.channel_id = c.id AND g.name = ''

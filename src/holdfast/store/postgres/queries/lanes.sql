@@ -5,12 +5,12 @@ WITH counted AS (
     VALUES (:group, (SELECT holdfast_now(:now::bigint)) / 1000000, pg_backend_pid(), :count)
     ON CONFLICT (group_id, second, slot) DO UPDATE SET arrived = holdfast_tally.arrived + excluded.arrived
 )
-INSERT INTO holdfast_message (lane, id, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at)
-SELECT coalesce(n.lane, :lane), n.id, n.body, n.headers, n.key, n.correlation_id, n.reply_to,
+INSERT INTO holdfast_message (lane, id, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at)
+SELECT coalesce(n.lane, :lane), n.id, n.body, n.headers, n.key, n.correlation_id, n.reply_to, n.topic,
        (SELECT holdfast_now(:now::bigint)) + n.ttl, (SELECT holdfast_now(:now::bigint))
 FROM unnest(:lanes::bigint[], :ids::uuid[], :bodies::bytea[], :headers::bytea[], :keys::text[], :correlation_ids::text[],
-            :reply_tos::text[], :ttls::bigint[])
-     WITH ORDINALITY AS n (lane, id, body, headers, key, correlation_id, reply_to, ttl, place)
+            :reply_tos::text[], :topics::text[], :ttls::bigint[])
+     WITH ORDINALITY AS n (lane, id, body, headers, key, correlation_id, reply_to, topic, ttl, place)
 ORDER BY n.place
 
 -- name: append_limited
@@ -25,17 +25,24 @@ WITH room AS (
     SELECT :group, (SELECT holdfast_now(:now::bigint)) / 1000000, pg_backend_pid(), :count FROM room
     ON CONFLICT (group_id, second, slot) DO UPDATE SET arrived = holdfast_tally.arrived + excluded.arrived
 )
-INSERT INTO holdfast_message (lane, id, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at)
-SELECT coalesce(n.lane, :lane), n.id, n.body, n.headers, n.key, n.correlation_id, n.reply_to,
+INSERT INTO holdfast_message (lane, id, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at)
+SELECT coalesce(n.lane, :lane), n.id, n.body, n.headers, n.key, n.correlation_id, n.reply_to, n.topic,
        (SELECT holdfast_now(:now::bigint)) + n.ttl, (SELECT holdfast_now(:now::bigint))
 FROM unnest(:lanes::bigint[], :ids::uuid[], :bodies::bytea[], :headers::bytea[], :keys::text[], :correlation_ids::text[],
-            :reply_tos::text[], :ttls::bigint[])
-     WITH ORDINALITY AS n (lane, id, body, headers, key, correlation_id, reply_to, ttl, place)
+            :reply_tos::text[], :topics::text[], :ttls::bigint[])
+     WITH ORDINALITY AS n (lane, id, body, headers, key, correlation_id, reply_to, topic, ttl, place)
 WHERE EXISTS (SELECT 1 FROM room)
 ORDER BY n.place
 
+-- name: append_once
+-- The same for messages with idempotency keys; those that were there before come back.
+SELECT place, message_id, result
+FROM holdfast_enqueue_once(:group::bigint, :lane::bigint, :lanes::bigint[], :ids::uuid[], :bodies::bytea[], :headers::bytea[], :keys::text[],
+                           :correlation_ids::text[], :reply_tos::text[], :topics::text[], :ttls::bigint[], :once_keys::text[],
+                           :digests::bytea[], :windows::bigint[], :limited, :now::bigint)
+
 -- name: claim
-SELECT group_id, token, until, attempt, member, lane, id, body, headers, key, correlation_id, reply_to, expires_at,
+SELECT group_id, token, until, attempt, member, lane, id, body, headers, key, correlation_id, reply_to, topic, expires_at,
        enqueued_at
 FROM holdfast_claim(:readers::bigint[], :first_lanes::bigint[], :terms::bigint[], :run_limits::bigint[], :wanted::bigint,
                     :worker::text, :alone_first, :alone, :now::bigint)
@@ -45,17 +52,18 @@ FROM holdfast_claim(:readers::bigint[], :first_lanes::bigint[], :terms::bigint[]
 -- A closed run comes back as a row without a message, and with whom to wake in place of the lane.
 SELECT NULL::bigint AS group_id, token, NULL::bigint AS until, NULL::bigint AS attempt, NULL::bigint AS member,
        channel AS lane, NULL::uuid AS id, NULL::bytea AS body, NULL::bytea AS headers, NULL::text AS key,
-       NULL::text AS correlation_id, NULL::text AS reply_to, NULL::bigint AS expires_at, NULL::bigint AS enqueued_at
+       NULL::text AS correlation_id, NULL::text AS reply_to, NULL::text AS topic,
+       NULL::bigint AS expires_at, NULL::bigint AS enqueued_at
 FROM holdfast_close(:tokens::bigint[], :sizes::bigint[], :sinces::bigint[], :now::bigint)
 UNION ALL
-SELECT group_id, token, until, attempt, member, lane, id, body, headers, key, correlation_id, reply_to, expires_at,
+SELECT group_id, token, until, attempt, member, lane, id, body, headers, key, correlation_id, reply_to, topic, expires_at,
        enqueued_at
 FROM holdfast_claim(:readers::bigint[], :first_lanes::bigint[], :terms::bigint[], :run_limits::bigint[], :wanted::bigint,
                     :worker::text, :alone_first, :alone, :now::bigint)
 
 -- name: member
 -- The message of a lane by id, in the columns that a row takes over.
-SELECT id, lane, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at
+SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at
 FROM holdfast_message
 WHERE id = :id::uuid
 
@@ -93,14 +101,14 @@ WITH last AS MATERIALIZED (
     ORDER BY m.xid, m.seq
     LIMIT :limit
 )
-SELECT id, lane, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at
+SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at
 FROM (SELECT * FROM windowed UNION ALL SELECT * FROM later) AS both_parts
 ORDER BY part, xid, seq
 LIMIT :limit
 
 -- name: find
 -- A message of a lane by id, with the channel that it belongs to.
-SELECT g.id, m.lane, m.enqueued_at, c.name
+SELECT g.id, m.lane, m.enqueued_at, c.name, c.kind
 FROM holdfast_message m
 JOIN holdfast_channel c ON c.id = m.lane / 4
 JOIN holdfast_group g ON g.channel_id = c.id AND g.name = ''

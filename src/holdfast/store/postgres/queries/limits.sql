@@ -1,15 +1,17 @@
 -- name: find
-SELECT concurrency, rate_count, rate_per, key_concurrency, key_rate_count, key_rate_per, turn
+SELECT concurrency, rate_count, rate_per, key_concurrency, key_rate_count, key_rate_per, catch_up_count, catch_up_per, turn
 FROM holdfast_limit
 WHERE group_id = :group
 
 -- name: set
-INSERT INTO holdfast_limit (group_id, concurrency, rate_count, rate_per, key_concurrency, key_rate_count, key_rate_per)
+INSERT INTO holdfast_limit (group_id, concurrency, rate_count, rate_per, key_concurrency, key_rate_count, key_rate_per, catch_up_count,
+                            catch_up_per)
 VALUES (:group, :concurrency::bigint, :rate_count::bigint, :rate_per::bigint, :key_concurrency::bigint, :key_rate_count::bigint,
-        :key_rate_per::bigint)
+        :key_rate_per::bigint, :catch_up_count::bigint, :catch_up_per::bigint)
 ON CONFLICT (group_id) DO UPDATE SET
     concurrency = excluded.concurrency, rate_count = excluded.rate_count, rate_per = excluded.rate_per,
-    key_concurrency = excluded.key_concurrency, key_rate_count = excluded.key_rate_count, key_rate_per = excluded.key_rate_per
+    key_concurrency = excluded.key_concurrency, key_rate_count = excluded.key_rate_count, key_rate_per = excluded.key_rate_per,
+    catch_up_count = excluded.catch_up_count, catch_up_per = excluded.catch_up_per
 
 -- name: lift
 DELETE FROM holdfast_limit WHERE group_id = :group
@@ -42,6 +44,7 @@ FROM holdfast_front((SELECT l FROM holdfast_limit l WHERE l.group_id = :group), 
 SELECT min(moment) - (SELECT holdfast_now(:now::bigint)) FROM (
     SELECT min(until) AS moment FROM holdfast_run WHERE group_id = :group AND finished_at IS NULL
     UNION ALL SELECT min(until) FROM holdfast_row WHERE group_id = :group AND state = 'processing'
+    UNION ALL SELECT min(until) FROM holdfast_row WHERE group_id = :group AND state = 'sending'
 ) AS moments
 
 -- name: next_row
@@ -53,4 +56,4 @@ WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head AND due_
 -- How long until some key may have one more claim.
 SELECT min(at) + :per::bigint - (SELECT holdfast_now(:now::bigint))
 FROM holdfast_start
-WHERE group_id = :group AND key <> '' AND at > (SELECT holdfast_now(:now::bigint)) - :per::bigint
+WHERE group_id = :group AND substr(key, 1, 1) = '=' AND at > (SELECT holdfast_now(:now::bigint)) - :per::bigint

@@ -8,6 +8,17 @@ WHERE g.id = :group
 ON CONFLICT (message_id) DO UPDATE SET result = excluded.result, expires_at = excluded.expires_at
 RETURNING 1
 
+-- name: keep_together
+-- Of two groups of a topic that did the same message, the last one's is kept.
+INSERT INTO holdfast_result (message_id, group_id, result, expires_at)
+SELECT DISTINCT ON (m.id) m.id, g.id, m.result, greatest((SELECT holdfast_now(:now::bigint)) + g.history,
+       coalesce((SELECT i.expires_at FROM holdfast_idempotency i WHERE i.message_id = m.id), 0))
+FROM unnest(:id::uuid[], :group::bigint[], :result::bytea[]) WITH ORDINALITY AS m (id, group_id, result, place)
+JOIN holdfast_group g ON g.id = m.group_id
+ORDER BY m.id, m.place DESC
+ON CONFLICT (message_id) DO UPDATE SET result = excluded.result, expires_at = excluded.expires_at
+RETURNING message_id AS of_id, 1
+
 -- name: find
 SELECT result FROM holdfast_result WHERE message_id = :id::uuid
 

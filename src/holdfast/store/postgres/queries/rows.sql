@@ -1,7 +1,7 @@
 -- name: insert
 -- A row with an order key is claimable only as the first unfinished one of its key.
 INSERT INTO holdfast_row (group_id, id, lane, state, due_at, attempts, alone, order_key, head, finished_at,
-                          errors, replay_of, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at)
+                          errors, replay_of, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, saga)
 VALUES (:group, :id::uuid, :lane, :state, (SELECT holdfast_now(:now::bigint)) + :delay, :attempts, :alone, :order_key,
         :first OR :order_key::text = '' OR NOT EXISTS (SELECT 1 FROM holdfast_blocked
                                        WHERE group_id = :group AND order_key = :order_key)
@@ -9,11 +9,34 @@ VALUES (:group, :id::uuid, :lane, :state, (SELECT holdfast_now(:now::bigint)) + 
                                        WHERE group_id = :group AND order_key = :order_key AND order_key <> ''
                                          AND finished_at IS NULL),
         CASE WHEN :state::text IN ('pending', 'processing') THEN NULL ELSE (SELECT holdfast_now(:now::bigint)) END,
-        :errors, :replay_of::uuid, :body, :headers, :key, :correlation_id, :reply_to,
+        :errors, :replay_of::uuid, :body, :headers, :key, :correlation_id, :reply_to, :topic,
         coalesce(:expires_at::bigint, (SELECT holdfast_now(:now::bigint)) + :ttl::bigint),
-        coalesce(:enqueued_at::bigint, (SELECT holdfast_now(:now::bigint))))
+        coalesce(:enqueued_at::bigint, (SELECT holdfast_now(:now::bigint))), :saga)
 ON CONFLICT DO NOTHING
 RETURNING 1
+
+-- name: insert_together
+-- Several of one key in one call: the first of them is the first of its key. Not by EXISTS, which the server would make a table of all keys for.
+INSERT INTO holdfast_row (group_id, id, lane, state, due_at, attempts, alone, order_key, head, finished_at,
+                          errors, replay_of, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, saga)
+SELECT m.group_id, m.id, m.lane, m.state, (SELECT holdfast_now(:now::bigint)) + m.delay, m.attempts, m.alone, m.order_key,
+       m.first OR m.order_key = ''
+           OR (SELECT 1 FROM holdfast_blocked b WHERE b.group_id = m.group_id AND b.order_key = m.order_key LIMIT 1) IS NULL
+              AND (SELECT 1 FROM holdfast_row r
+                   WHERE r.group_id = m.group_id AND r.order_key = m.order_key AND r.order_key <> '' AND r.finished_at IS NULL LIMIT 1) IS NULL
+              AND row_number() OVER (PARTITION BY m.group_id, m.order_key ORDER BY m.place) = 1,
+       CASE WHEN m.state IN ('pending', 'processing') THEN NULL ELSE (SELECT holdfast_now(:now::bigint)) END,
+       m.errors, m.replay_of, m.body, m.headers, m.key, m.correlation_id, m.reply_to, m.topic,
+       coalesce(m.expires_at, (SELECT holdfast_now(:now::bigint)) + m.ttl), coalesce(m.enqueued_at, (SELECT holdfast_now(:now::bigint))), m.saga
+FROM unnest(:group::bigint[], :id::uuid[], :lane::bigint[], :state::text[], :delay::bigint[], :attempts::bigint[], :alone::boolean[],
+            :order_key::text[], :first::boolean[], :errors::bytea[], :replay_of::uuid[], :body::bytea[], :headers::bytea[], :key::text[],
+            :correlation_id::text[], :reply_to::text[], :topic::text[], :expires_at::bigint[], :ttl::bigint[], :enqueued_at::bigint[],
+            :saga::text[]) WITH ORDINALITY
+    AS m (group_id, id, lane, state, delay, attempts, alone, order_key, first, errors, replay_of, body, headers, key,
+          correlation_id, reply_to, topic, expires_at, ttl, enqueued_at, saga, place)
+ORDER BY m.place
+ON CONFLICT DO NOTHING
+RETURNING id AS of_id, group_id AS of_group, 1
 
 -- name: hold_key
 -- An arrival and the end of the head must not miss each other: whoever touches a key takes turns.
@@ -21,17 +44,40 @@ SELECT pg_advisory_xact_lock(hashtextextended(:order_key::text, :group::bigint))
 
 -- name: lock
 -- The row behind a claim, if the token still holds.
-SELECT id, lane, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at, errors, order_key, replay_of, worker,
-       alone, attempts
+SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, errors, order_key, replay_of, worker,
+       alone, attempts, saga
 FROM holdfast_row
 WHERE group_id = :group AND id = :id::uuid AND token = :token
 FOR UPDATE
+
+-- name: lock_together
+SELECT r.group_id AS of_group, r.id AS of_id, r.token AS of_token,
+       r.id, r.lane, r.body, r.headers, r.key, r.correlation_id, r.reply_to, r.topic, r.expires_at, r.enqueued_at, r.errors, r.order_key,
+       r.replay_of, r.worker, r.alone, r.attempts, r.saga
+FROM unnest(:group::bigint[], :id::uuid[], :token::bigint[]) WITH ORDINALITY AS m (group_id, id, token, place)
+JOIN holdfast_row r ON r.id = m.id AND r.group_id = m.group_id AND r.token = m.token
+ORDER BY m.place
+FOR UPDATE OF r
+
+-- name: ended_as
+-- What became of a message whose claim is gone.
+SELECT state FROM holdfast_row WHERE group_id = :group AND id = :id::uuid
+UNION ALL
+SELECT 'dead' FROM holdfast_dead WHERE group_id = :group AND message_id = :id::uuid
 
 -- name: succeed
 UPDATE holdfast_row
 SET state = 'succeeded', finished_at = (SELECT holdfast_now(:now::bigint)), token = NULL, until = NULL
 WHERE group_id = :group AND id = :id::uuid AND token = :token
 RETURNING (SELECT g.history FROM holdfast_group g WHERE g.id = group_id), (SELECT g.limited FROM holdfast_group g WHERE g.id = group_id)
+
+-- name: succeed_together
+UPDATE holdfast_row r
+SET state = 'succeeded', finished_at = (SELECT holdfast_now(:now::bigint)), token = NULL, until = NULL
+FROM unnest(:group::bigint[], :id::uuid[], :token::bigint[]) AS m (group_id, id, token)
+WHERE r.id = m.id AND r.group_id = m.group_id AND r.token = m.token
+RETURNING r.group_id AS of_group, r.id AS of_id,
+          (SELECT g.history FROM holdfast_group g WHERE g.id = r.group_id), (SELECT g.limited FROM holdfast_group g WHERE g.id = r.group_id)
 
 -- name: again
 UPDATE holdfast_row
@@ -44,10 +90,16 @@ RETURNING 1
 UPDATE holdfast_row
 SET state = :state, attempts = coalesce(:attempts::bigint, attempts), finished_at = (SELECT holdfast_now(:now::bigint)), token = NULL, until = NULL
 WHERE group_id = :group AND id = :id::uuid AND finished_at IS NULL
-RETURNING head
+RETURNING head, saga
 
 -- name: remove
 DELETE FROM holdfast_row WHERE group_id = :group AND id = :id::uuid RETURNING 1
+
+-- name: remove_together
+DELETE FROM holdfast_row r
+USING unnest(:group::bigint[], :id::uuid[]) AS m (group_id, id)
+WHERE r.id = m.id AND r.group_id = m.group_id
+RETURNING r.group_id AS of_group, r.id AS of_id, 1
 
 -- name: promote
 -- The key's next one may go.
@@ -64,8 +116,8 @@ WHERE group_id = :group AND id = :id::uuid AND token = :token
 RETURNING until
 
 -- name: lapsed
-SELECT id, lane, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at, errors, order_key, replay_of, worker,
-       alone, attempts
+SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, errors, order_key, replay_of, worker,
+       alone, attempts, saga
 FROM holdfast_row
 WHERE group_id = :group AND state = 'processing' AND until <= (SELECT holdfast_now(:now::bigint))
 ORDER BY until, seq
@@ -75,7 +127,7 @@ FOR UPDATE SKIP LOCKED
 -- name: outlived
 SELECT id, order_key, replay_of
 FROM holdfast_row
-WHERE group_id = :group AND state = 'pending' AND expires_at <= (SELECT holdfast_now(:now::bigint))
+WHERE group_id = :group AND token IS NULL AND finished_at IS NULL AND expires_at <= (SELECT holdfast_now(:now::bigint))
 ORDER BY expires_at, seq
 LIMIT :limit
 FOR UPDATE SKIP LOCKED
@@ -83,7 +135,7 @@ FOR UPDATE SKIP LOCKED
 -- name: aged
 SELECT id, order_key, replay_of
 FROM holdfast_row
-WHERE group_id = :group AND state = 'pending' AND enqueued_at <= (SELECT holdfast_now(:now::bigint)) - :max_age
+WHERE group_id = :group AND token IS NULL AND finished_at IS NULL AND enqueued_at <= (SELECT holdfast_now(:now::bigint)) - :max_age
 ORDER BY enqueued_at, seq
 LIMIT :limit
 FOR UPDATE SKIP LOCKED
@@ -98,10 +150,15 @@ WHERE seq = ANY (ARRAY(
 ))
 
 -- name: purge
-DELETE FROM holdfast_row WHERE group_id = :group AND state = 'pending'
+DELETE FROM holdfast_row WHERE group_id = :group AND token IS NULL AND finished_at IS NULL AND saga IS NULL
+
+-- name: purge_steps
+-- Those that a saga waits for, which has to know.
+DELETE FROM holdfast_row WHERE group_id = :group AND token IS NULL AND finished_at IS NULL AND saga IS NOT NULL
+RETURNING id, saga
 
 -- name: peek
-SELECT id, lane, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at
+SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at
 FROM holdfast_row
 WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head AND due_at <= (SELECT holdfast_now(:now::bigint))
 ORDER BY due_at, seq
@@ -115,7 +172,7 @@ JOIN holdfast_channel c ON c.id = g.channel_id
 WHERE r.id = :id::uuid AND c.tenant = :tenant
 
 -- name: look_up
-SELECT r.id, r.lane, r.body, r.headers, r.key, r.correlation_id, r.reply_to, r.expires_at, r.enqueued_at,
+SELECT r.id, r.lane, r.body, r.headers, r.key, r.correlation_id, r.reply_to, r.topic, r.expires_at, r.enqueued_at,
        c.name, r.state, r.attempts, r.due_at, r.worker, r.until, r.finished_at, r.errors
 FROM holdfast_row r
 JOIN holdfast_group g ON g.id = r.group_id
@@ -123,22 +180,23 @@ JOIN holdfast_channel c ON c.id = g.channel_id
 WHERE r.id = :id::uuid AND c.tenant = :tenant
 
 -- name: search
+-- The sum keeps the planner from walking over all rows of a group to find those with a key.
 -- By one of the three; each has an index but the last.
 SELECT DISTINCT id FROM (
     SELECT m.id FROM holdfast_row m
-    JOIN holdfast_group g ON g.id = m.group_id
+    JOIN holdfast_group g ON g.id = m.group_id + 0
     JOIN holdfast_channel c ON c.id = g.channel_id
     WHERE m.key = :key::text AND c.tenant = :tenant AND (:queue::text IS NULL OR c.name = :queue)
       AND (:after::uuid IS NULL OR m.id > :after::uuid)
     UNION ALL
     SELECT m.id FROM holdfast_row m
-    JOIN holdfast_group g ON g.id = m.group_id
+    JOIN holdfast_group g ON g.id = m.group_id + 0
     JOIN holdfast_channel c ON c.id = g.channel_id
     WHERE m.correlation_id = :correlation_id::text AND c.tenant = :tenant AND (:queue::text IS NULL OR c.name = :queue)
       AND (:after::uuid IS NULL OR m.id > :after::uuid)
     UNION ALL
     SELECT m.id FROM holdfast_row m
-    JOIN holdfast_group g ON g.id = m.group_id
+    JOIN holdfast_group g ON g.id = m.group_id + 0
     JOIN holdfast_channel c ON c.id = g.channel_id
     WHERE :header::bytea IS NOT NULL AND position(:header::bytea IN m.headers) > 0 AND c.tenant = :tenant AND (:queue::text IS NULL OR c.name = :queue)
       AND (:after::uuid IS NULL OR m.id > :after::uuid)
@@ -149,17 +207,35 @@ LIMIT :limit
 -- name: held
 SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'processing'
 
+-- name: pending
+SELECT (SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'pending')
+     + (SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'sending')
+     + (SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'enqueued')
+
 -- name: waiting
 SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'pending' AND due_at > (SELECT holdfast_now(:now::bigint))
 
 -- name: first_due
-SELECT due_at FROM holdfast_row
-WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head
-ORDER BY due_at, seq
-LIMIT 1
+SELECT min(due_at) FROM (
+    SELECT due_at FROM (SELECT due_at FROM holdfast_row
+                        WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head
+                        ORDER BY due_at, seq
+                        LIMIT 1) AS pending
+    UNION ALL
+    SELECT due_at FROM (SELECT due_at FROM holdfast_row
+                        WHERE group_id = :group AND state = 'enqueued' AND lane = :lane
+                        ORDER BY until, seq
+                        LIMIT 1) AS handed_over
+    UNION ALL
+    SELECT due_at FROM (SELECT due_at FROM holdfast_row
+                        WHERE group_id = :group AND state = 'sending' AND lane = :lane
+                        ORDER BY until, seq
+                        LIMIT 1) AS on_the_way
+) AS firsts
+HAVING count(*) > 0
 
 -- name: oldest
-SELECT enqueued_at FROM holdfast_row WHERE group_id = :group AND state = 'pending' ORDER BY enqueued_at, seq LIMIT 1
+SELECT enqueued_at FROM holdfast_row WHERE group_id = :group AND token IS NULL AND finished_at IS NULL ORDER BY enqueued_at, seq LIMIT 1
 
 -- name: oldest_finished
 SELECT r.id, r.finished_at
@@ -168,3 +244,10 @@ WHERE r.group_id = :group AND r.finished_at IS NOT NULL
 ORDER BY r.finished_at
 LIMIT :limit
 FOR UPDATE OF r SKIP LOCKED
+
+-- name: unbegun
+-- A message that nobody has ever claimed. Whoever claims it at this moment has begun; and who settles one locks it, and then the saga
+-- that is locked here: nobody may wait.
+SELECT order_key, replay_of FROM holdfast_row
+WHERE group_id = :group AND id = :id::uuid AND token IS NULL AND finished_at IS NULL AND attempts = 0
+FOR UPDATE SKIP LOCKED

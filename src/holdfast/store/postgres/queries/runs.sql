@@ -7,7 +7,7 @@ FROM holdfast_split(:token::bigint, :acked::bytea, :leaving::bigint[], :ids::uui
                     :alone::boolean[], :errors::bytea[], :since::bigint, :now::bigint)
 
 -- name: lock
-SELECT r.size, r.settled, r.gone, g.history, g.limited
+SELECT r.size, r.settled, r.gone, g.history, g.limited, g.source IS NOT NULL
 FROM holdfast_run r JOIN holdfast_group g ON g.id = r.group_id
 WHERE r.token = :token AND r.finished_at IS NULL
 FOR UPDATE OF r
@@ -25,7 +25,7 @@ WHERE token = :token AND finished_at IS NULL
 RETURNING until
 
 -- name: lapsed
-SELECT r.token, r.size, r.settled, r.gone, g.history, r.worker
+SELECT r.token, r.size, r.settled, r.gone, g.history, r.worker, g.source IS NOT NULL
 FROM holdfast_run r JOIN holdfast_group g ON g.id = r.group_id
 WHERE r.group_id = :group AND r.finished_at IS NULL AND r.until <= (SELECT holdfast_now(:now::bigint))
 ORDER BY r.until, r.token
@@ -33,7 +33,7 @@ LIMIT :limit
 FOR UPDATE OF r SKIP LOCKED
 
 -- name: members
-SELECT m.id, m.lane, m.body, m.headers, m.key, m.correlation_id, m.reply_to, m.expires_at, m.enqueued_at
+SELECT m.id, m.lane, m.body, m.headers, m.key, m.correlation_id, m.reply_to, m.topic, m.expires_at, m.enqueued_at
 FROM holdfast_run r
 JOIN holdfast_message m ON m.lane = r.lane
  AND (m.xid, m.seq) > (r.after_xid, r.after_seq) AND (m.xid, m.seq) <= (r.last_xid, r.last_seq)

@@ -47,9 +47,29 @@ SELECT token, group_id, size FROM holdfast_run
 -- name: renumber_messages
 UPDATE holdfast_message SET xid = pg_current_xact_id()
 
+-- name: place_groups
+-- What groups have read is still there. By the numbers to come, each goes on before the first message that it has not read; of
+-- those behind that one it may get some again.
+INSERT INTO holdfast_cursor (group_id, lane, lo, hi, xid, seq)
+SELECT l.group_id, l.lane, CASE WHEN first.seq IS NULL THEN new.all_of_it ELSE '1:1:' END, new.all_of_it, pg_current_xact_id(),
+       coalesce(first.seq - 1, -1)
+FROM holdfast_lane l
+JOIN holdfast_group g ON g.id = l.group_id AND g.source IS NOT NULL AND g.ended_at IS NULL
+CROSS JOIN LATERAL (SELECT format('%1$s:%1$s:', pg_current_xact_id()::text::numeric + 1)::pg_snapshot AS all_of_it) AS new
+LEFT JOIN LATERAL (SELECT c FROM holdfast_cursor c WHERE c.group_id = l.group_id AND c.lane = l.lane
+                   ORDER BY c.number DESC LIMIT 1) AS last ON true
+LEFT JOIN LATERAL (SELECT min(m.seq) AS seq FROM holdfast_message m
+                   WHERE m.lane = l.lane AND holdfast_is_pending(last.c, m.xid, m.seq)) AS first ON true
+
 -- name: forget_cursors
-DELETE FROM holdfast_cursor
+-- All but those that groups have just got.
+DELETE FROM holdfast_cursor c USING holdfast_group g
+WHERE g.id = c.group_id
+  AND (g.source IS NULL OR EXISTS (SELECT 1 FROM holdfast_cursor n
+                                   WHERE n.group_id = c.group_id AND n.lane = c.lane AND n.number > c.number))
 
 -- name: restart_cursors
 INSERT INTO holdfast_cursor (group_id, lane, lo, hi, xid, seq)
-SELECT group_id, lane, '1:1:', '1:1:', '1', -1 FROM holdfast_lane
+SELECT l.group_id, l.lane, '1:1:', '1:1:', '1', -1
+FROM holdfast_lane l
+JOIN holdfast_group g ON g.id = l.group_id AND g.source IS NULL

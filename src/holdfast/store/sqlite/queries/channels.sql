@@ -1,15 +1,19 @@
 -- name: declare
 INSERT INTO holdfast_channel (tenant, name, kind, spec, declared_at)
 VALUES (:tenant, :name, 'queue', :spec, :now)
-ON CONFLICT (tenant, name) DO UPDATE SET spec = excluded.spec
-RETURNING id
+ON CONFLICT (tenant, name) DO UPDATE SET spec = excluded.spec WHERE holdfast_channel.kind = 'queue'
+RETURNING id, owns
 
 -- name: join
 -- The hidden group of a queue.
-INSERT INTO holdfast_group (channel_id, name, history, limited)
-VALUES (:channel, '', :history, :limited)
-ON CONFLICT (channel_id, name) DO UPDATE SET history = excluded.history, limited = excluded.limited
+INSERT INTO holdfast_group (channel_id, name, history, limited, delivery)
+VALUES (:channel, '', :history, :limited, :delivery)
+ON CONFLICT (channel_id, name) DO UPDATE
+SET history = excluded.history, limited = excluded.limited, delivery = excluded.delivery
 RETURNING id
+
+-- name: delivery
+SELECT delivery FROM holdfast_group WHERE channel_id = :channel AND name = ''
 
 -- name: place_cursor
 INSERT INTO holdfast_cursor (group_id, lane, position)
@@ -17,10 +21,17 @@ VALUES (:group, :lane, :start)
 ON CONFLICT DO NOTHING
 
 -- name: find
-SELECT c.id, g.id, c.spec
+-- A queue, or a group of a topic.
+SELECT c.id, g.id, c.spec, g.source
 FROM holdfast_channel c
 JOIN holdfast_group g ON g.channel_id = c.id AND g.name = ''
-WHERE c.tenant = :tenant AND c.name = :name
+WHERE c.tenant = :tenant AND c.name = :name AND c.kind <> 'topic' AND g.ended_at IS NULL
+
+-- name: owners
+-- What owns these names, and all below them; the longest first.
+SELECT id, kind, name FROM holdfast_channel
+WHERE tenant = :tenant AND owns AND name IN (SELECT value FROM json_each(:names))
+ORDER BY length(name) DESC
 
 -- name: owner
 -- Whose message a group's is: for wake-ups, dead letters and settings.
@@ -30,13 +41,25 @@ JOIN holdfast_channel c ON c.id = g.channel_id
 WHERE g.id = :group
 
 -- name: names
-SELECT name FROM holdfast_channel WHERE tenant = :tenant ORDER BY name
+-- Without Holdfast's own, whose names begin with :own.
+SELECT name FROM holdfast_channel
+WHERE tenant = :tenant AND kind = 'queue' AND substr(name, 1, length(:own)) <> :own
+ORDER BY name
+
+-- name: readers
+-- Queues, and groups of topics. Without Holdfast's own, whose names begin with :own.
+SELECT c.name
+FROM holdfast_channel c
+JOIN holdfast_group g ON g.channel_id = c.id AND g.name = ''
+WHERE c.tenant = :tenant AND c.kind <> 'topic' AND g.ended_at IS NULL AND substr(c.name, 1, length(:own)) <> :own
+ORDER BY c.name
 
 -- name: next_due
 -- How long until the next delay or lease of a group runs out, and whether it has limits that know better. :lane is the first of the channel's four.
 SELECT min(moment) - :now, (SELECT limited FROM holdfast_group WHERE id = :group) FROM (
     SELECT min(until) AS moment FROM holdfast_run WHERE group_id = :group AND finished_at IS NULL
     UNION ALL SELECT min(until) FROM holdfast_row WHERE group_id = :group AND state = 'processing'
+    UNION ALL SELECT min(until) FROM holdfast_row WHERE group_id = :group AND state = 'sending'
     UNION ALL SELECT min(due_at) FROM holdfast_row
               WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1 AND NOT (SELECT paused FROM holdfast_group WHERE id = :group)
     UNION ALL SELECT min(due_at) FROM holdfast_row
@@ -48,7 +71,8 @@ SELECT min(moment) - :now, (SELECT limited FROM holdfast_group WHERE id = :group
 )
 
 -- name: pause
-UPDATE holdfast_group SET paused = :paused WHERE id = :group
+-- The time of the pause is no silence.
+UPDATE holdfast_group SET paused = :paused, beat_at = :now, misses = 0, missed_at = NULL WHERE id = :group
 
 -- name: is_paused
 SELECT paused FROM holdfast_group WHERE id = :group
@@ -57,14 +81,15 @@ SELECT paused FROM holdfast_group WHERE id = :group
 -- Whether a sweep of the queue would find anything to do. (What is too old in a lane is seen by a look at its front.)
 SELECT 1 FROM holdfast_run WHERE group_id = :group AND finished_at IS NULL AND until <= :now
 UNION ALL SELECT 1 FROM holdfast_row WHERE group_id = :group AND state = 'processing' AND until <= :now
-UNION ALL SELECT 1 FROM holdfast_row WHERE group_id = :group AND state = 'pending' AND expires_at <= :now
-UNION ALL SELECT 1 FROM holdfast_row WHERE group_id = :group AND state = 'pending' AND enqueued_at <= :now - :max_age
+UNION ALL SELECT 1 FROM holdfast_row WHERE group_id = :group AND state = 'sending' AND until <= :now
+UNION ALL SELECT 1 FROM holdfast_row WHERE group_id = :group AND token IS NULL AND finished_at IS NULL AND expires_at <= :now
+UNION ALL SELECT 1 FROM holdfast_row WHERE group_id = :group AND token IS NULL AND finished_at IS NULL AND enqueued_at <= :now - :max_age
 UNION ALL SELECT 1 FROM holdfast_run WHERE group_id = :group AND finished_at <= :now - :history
 UNION ALL SELECT 1 FROM holdfast_row WHERE group_id = :group AND finished_at <= :now - :history
 UNION ALL SELECT 1 FROM holdfast_result WHERE group_id = :group AND expires_at <= :now
 UNION ALL SELECT 1 FROM holdfast_effort WHERE group_id = :group AND look_at <= :now
 UNION ALL SELECT 1 FROM holdfast_commitment WHERE group_id = :group AND expires_at <= :now
-UNION ALL SELECT 1 FROM holdfast_idempotency WHERE channel_id = :channel AND expires_at <= :now
+UNION ALL SELECT 1 FROM holdfast_idempotency WHERE channel_id = :entry AND expires_at <= :now
 UNION ALL SELECT 1 FROM holdfast_dead WHERE channel_id = :channel AND failed_at <= :now - :retention
 UNION ALL SELECT 1 FROM holdfast_start WHERE group_id = :group AND at <= :now - :window
 UNION ALL SELECT 1 FROM holdfast_tally WHERE group_id = :group AND second > 0 AND second < :now / 1000000 - 120

@@ -8,3 +8,7 @@ SELECT count(*) FROM holdfast_consumer WHERE group_id = :group AND seen_at > :no
 
 -- name: outdated
 DELETE FROM holdfast_consumer WHERE group_id = :group AND seen_at <= :now - 3600000000
+
+-- name: recent
+-- Those who asked for work a short while ago, and when last.
+SELECT worker, seen_at FROM holdfast_consumer WHERE group_id = :group AND seen_at > :now - 45000000 ORDER BY worker

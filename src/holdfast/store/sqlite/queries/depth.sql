@@ -20,7 +20,7 @@ SELECT most FROM holdfast_depth WHERE channel_id = :channel
 DELETE FROM holdfast_depth WHERE channel_id = :channel
 
 -- name: hold
-SELECT g.id, c.name, d.most
+SELECT g.id, c.kind, c.name, d.most
 FROM holdfast_depth d
 JOIN holdfast_channel c ON c.id = d.channel_id
 JOIN holdfast_group g ON g.channel_id = c.id AND g.name = ''

@@ -10,7 +10,7 @@ SELECT max(moment) FROM (
             ORDER BY m.position DESC LIMIT 1) AS moment
     FROM holdfast_cursor k
     UNION ALL
-    SELECT (SELECT r.enqueued_at FROM holdfast_row r WHERE r.group_id = g.id AND r.state = 'pending'
+    SELECT (SELECT r.enqueued_at FROM holdfast_row r WHERE r.group_id = g.id AND r.token IS NULL AND r.finished_at IS NULL
             ORDER BY r.enqueued_at DESC LIMIT 1)
     FROM holdfast_group g
     UNION ALL

@@ -5,22 +5,29 @@ ON CONFLICT (lane) DO UPDATE SET tail = tail + :count
 RETURNING tail
 
 -- name: append
-INSERT INTO holdfast_message (position, id, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO holdfast_message (position, id, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: append_bare
+-- Messages that have only a body: one behind the other in :ids and :bodies, and for each where its body starts, in the upper
+-- 32 bits, and how long it is.
+INSERT INTO holdfast_message (position, id, body, enqueued_at)
+SELECT :first + n.key, substr(:ids, 16 * n.key + 1, 16), substr(:bodies, n.value >> 32, n.value & 4294967295), :now
+FROM json_each(:places) n
 
 -- name: look
 -- Where there is something to claim, priority by priority: most lanes are empty.
-SELECT g.limited, c.lane, c.position,
+SELECT g.limited, g.wanted, g.fed, c.lane, c.position, c.live_from,
        EXISTS (SELECT 1 FROM holdfast_row r
                WHERE r.group_id = :group AND r.lane = c.lane AND r.state = 'pending' AND r.head = 1 AND r.due_at <= :now),
        EXISTS (SELECT 1 FROM holdfast_message m WHERE m.position > c.position AND m.position < (c.lane + 1) << 40)
 FROM holdfast_group g
 JOIN holdfast_cursor c ON c.group_id = g.id
-WHERE g.id = :group AND NOT g.paused
+WHERE g.id = :group AND NOT g.paused AND g.dead_at IS NULL AND g.missing = 0
 ORDER BY c.lane
 
 -- name: read
-SELECT position, id, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at
+SELECT position, id, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at
 FROM holdfast_message
 WHERE position > :after AND position < :end
 ORDER BY position
@@ -31,7 +38,7 @@ UPDATE holdfast_cursor SET position = :position WHERE group_id = :group AND lane
 
 -- name: member
 -- The message of a lane by id, in the columns that a row takes over.
-SELECT id, position >> 40, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at
+SELECT id, position >> 40, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at
 FROM holdfast_message
 WHERE id = :id
 
@@ -55,7 +62,7 @@ WHERE position > (SELECT position FROM holdfast_cursor WHERE group_id = :group A
   AND position < (:lane + 1) << 40
 
 -- name: peek
-SELECT id, position >> 40, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at
+SELECT id, position >> 40, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at
 FROM holdfast_message
 WHERE position > (SELECT position FROM holdfast_cursor WHERE group_id = :group AND lane = :lane)
   AND position < (:lane + 1) << 40
@@ -64,7 +71,7 @@ LIMIT :limit
 
 -- name: find
 -- A message of a lane by id, with the channel that it belongs to.
-SELECT g.id, m.position >> 40, m.enqueued_at, c.name
+SELECT g.id, m.position >> 40, m.enqueued_at, c.name, c.kind
 FROM holdfast_message m
 JOIN holdfast_channel c ON c.id = (m.position >> 40) / 4
 JOIN holdfast_group g ON g.channel_id = c.id AND g.name = ''

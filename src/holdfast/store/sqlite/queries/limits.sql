@@ -1,14 +1,16 @@
 -- name: find
-SELECT concurrency, rate_count, rate_per, key_concurrency, key_rate_count, key_rate_per, turn
+SELECT concurrency, rate_count, rate_per, key_concurrency, key_rate_count, key_rate_per, catch_up_count, catch_up_per, turn
 FROM holdfast_limit
 WHERE group_id = :group
 
 -- name: set
-INSERT INTO holdfast_limit (group_id, concurrency, rate_count, rate_per, key_concurrency, key_rate_count, key_rate_per)
-VALUES (:group, :concurrency, :rate_count, :rate_per, :key_concurrency, :key_rate_count, :key_rate_per)
+INSERT INTO holdfast_limit (group_id, concurrency, rate_count, rate_per, key_concurrency, key_rate_count, key_rate_per, catch_up_count,
+                            catch_up_per)
+VALUES (:group, :concurrency, :rate_count, :rate_per, :key_concurrency, :key_rate_count, :key_rate_per, :catch_up_count, :catch_up_per)
 ON CONFLICT (group_id) DO UPDATE SET
     concurrency = excluded.concurrency, rate_count = excluded.rate_count, rate_per = excluded.rate_per,
-    key_concurrency = excluded.key_concurrency, key_rate_count = excluded.key_rate_count, key_rate_per = excluded.key_rate_per
+    key_concurrency = excluded.key_concurrency, key_rate_count = excluded.key_rate_count, key_rate_per = excluded.key_rate_per,
+    catch_up_count = excluded.catch_up_count, catch_up_per = excluded.catch_up_per
 
 -- name: lift
 DELETE FROM holdfast_limit WHERE group_id = :group
@@ -103,7 +105,7 @@ LIMIT 20
 UPDATE holdfast_limit SET turn = :key WHERE group_id = :group
 
 -- name: row
-SELECT seq, id, lane, attempts, alone, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at
+SELECT seq, id, lane, attempts, alone, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at
 FROM holdfast_row
 WHERE seq = :seq
 
@@ -112,6 +114,7 @@ WHERE seq = :seq
 SELECT min(moment) - :now FROM (
     SELECT min(until) AS moment FROM holdfast_run WHERE group_id = :group AND finished_at IS NULL
     UNION ALL SELECT min(until) FROM holdfast_row WHERE group_id = :group AND state = 'processing'
+    UNION ALL SELECT min(until) FROM holdfast_row WHERE group_id = :group AND state = 'sending'
 )
 
 -- name: next_row
@@ -121,4 +124,4 @@ WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1 AND 
 
 -- name: next_of_a_key
 -- How long until some key may have one more claim.
-SELECT min(at) + :per - :now FROM holdfast_start WHERE group_id = :group AND key <> '' AND at > :now - :per
+SELECT min(at) + :per - :now FROM holdfast_start WHERE group_id = :group AND substr(key, 1, 1) = '=' AND at > :now - :per

@@ -1,7 +1,7 @@
 -- name: insert
 -- A row with an order key is claimable only as the first unfinished one of its key.
 INSERT INTO holdfast_row (group_id, id, lane, state, due_at, attempts, alone, order_key, head, finished_at,
-                          errors, replay_of, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at)
+                          errors, replay_of, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, saga)
 VALUES (:group, :id, :lane, :state, :now + :delay, :attempts, :alone, :order_key,
         :first OR :order_key = '' OR NOT EXISTS (SELECT 1 FROM holdfast_blocked
                                        WHERE group_id = :group AND order_key = :order_key)
@@ -9,8 +9,8 @@ VALUES (:group, :id, :lane, :state, :now + :delay, :attempts, :alone, :order_key
                                        WHERE group_id = :group AND order_key = :order_key AND order_key <> ''
                                          AND finished_at IS NULL),
         CASE WHEN :state IN ('pending', 'processing') THEN NULL ELSE :now END,
-        :errors, :replay_of, :body, :headers, :key, :correlation_id, :reply_to, coalesce(:expires_at, :now + :ttl),
-        coalesce(:enqueued_at, :now))
+        :errors, :replay_of, :body, :headers, :key, :correlation_id, :reply_to, :topic, coalesce(:expires_at, :now + :ttl),
+        coalesce(:enqueued_at, :now), :saga)
 ON CONFLICT DO NOTHING
 RETURNING 1
 
@@ -19,7 +19,7 @@ RETURNING 1
 SELECT 1 WHERE :group IS NOT NULL AND :order_key IS NOT NULL
 
 -- name: due
-SELECT seq, id, lane, attempts, alone, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at
+SELECT seq, id, lane, attempts, alone, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at
 FROM holdfast_row
 WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1 AND due_at <= :now
   AND (alone = 0 OR :alone)
@@ -27,10 +27,10 @@ ORDER BY due_at, seq
 LIMIT :limit
 
 -- name: due_alone
-SELECT seq, id, lane, attempts, alone, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at
+SELECT seq, id, lane, attempts, alone, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at
 FROM holdfast_row
 WHERE group_id = :group AND state = 'pending' AND head = 1 AND alone = 1 AND due_at <= :now
-  AND NOT (SELECT paused FROM holdfast_group WHERE id = :group)
+  AND NOT (SELECT paused OR dead_at IS NOT NULL OR missing > 0 FROM holdfast_group WHERE id = :group)
 ORDER BY due_at, seq
 LIMIT 1
 
@@ -41,8 +41,8 @@ WHERE seq = :seq
 
 -- name: lock
 -- The row behind a claim, if the token still holds.
-SELECT id, lane, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at, errors, order_key, replay_of, worker,
-       alone, attempts
+SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, errors, order_key, replay_of, worker,
+       alone, attempts, saga
 FROM holdfast_row
 WHERE group_id = :group AND id = :id AND token = :token
 
@@ -63,7 +63,7 @@ RETURNING 1
 UPDATE holdfast_row
 SET state = :state, attempts = coalesce(:attempts, attempts), finished_at = :now, token = NULL, until = NULL
 WHERE group_id = :group AND id = :id AND finished_at IS NULL
-RETURNING head
+RETURNING head, saga
 
 -- name: remove
 DELETE FROM holdfast_row WHERE group_id = :group AND id = :id RETURNING 1
@@ -83,8 +83,8 @@ WHERE group_id = :group AND id = :id AND token = :token
 RETURNING until
 
 -- name: lapsed
-SELECT id, lane, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at, errors, order_key, replay_of, worker,
-       alone, attempts
+SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, errors, order_key, replay_of, worker,
+       alone, attempts, saga
 FROM holdfast_row
 WHERE group_id = :group AND state = 'processing' AND until <= :now
 ORDER BY until, seq
@@ -93,14 +93,14 @@ LIMIT :limit
 -- name: outlived
 SELECT id, order_key, replay_of
 FROM holdfast_row
-WHERE group_id = :group AND state = 'pending' AND expires_at <= :now
+WHERE group_id = :group AND token IS NULL AND finished_at IS NULL AND expires_at <= :now
 ORDER BY expires_at, seq
 LIMIT :limit
 
 -- name: aged
 SELECT id, order_key, replay_of
 FROM holdfast_row
-WHERE group_id = :group AND state = 'pending' AND enqueued_at <= :now - :max_age
+WHERE group_id = :group AND token IS NULL AND finished_at IS NULL AND enqueued_at <= :now - :max_age
 ORDER BY enqueued_at, seq
 LIMIT :limit
 
@@ -112,10 +112,15 @@ WHERE seq IN (SELECT r.seq FROM holdfast_row r JOIN holdfast_group g ON g.id = r
               LIMIT :limit)
 
 -- name: purge
-DELETE FROM holdfast_row WHERE group_id = :group AND state = 'pending'
+DELETE FROM holdfast_row WHERE group_id = :group AND token IS NULL AND finished_at IS NULL AND saga IS NULL
+
+-- name: purge_steps
+-- Those that a saga waits for, which has to know.
+DELETE FROM holdfast_row WHERE group_id = :group AND token IS NULL AND finished_at IS NULL AND saga IS NOT NULL
+RETURNING id, saga
 
 -- name: peek
-SELECT id, lane, body, headers, key, correlation_id, reply_to, expires_at, enqueued_at
+SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at
 FROM holdfast_row
 WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1 AND due_at <= :now
 ORDER BY due_at, seq
@@ -129,7 +134,7 @@ JOIN holdfast_channel c ON c.id = g.channel_id
 WHERE r.id = :id AND c.tenant = :tenant
 
 -- name: look_up
-SELECT r.id, r.lane, r.body, r.headers, r.key, r.correlation_id, r.reply_to, r.expires_at, r.enqueued_at,
+SELECT r.id, r.lane, r.body, r.headers, r.key, r.correlation_id, r.reply_to, r.topic, r.expires_at, r.enqueued_at,
        c.name, r.state, r.attempts, r.due_at, r.worker, r.until, r.finished_at, r.errors
 FROM holdfast_row r
 JOIN holdfast_group g ON g.id = r.group_id
@@ -163,17 +168,35 @@ LIMIT :limit
 -- name: held
 SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'processing'
 
+-- name: pending
+SELECT (SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'pending')
+     + (SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'sending')
+     + (SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'enqueued')
+
 -- name: waiting
 SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'pending' AND due_at > :now
 
 -- name: first_due
-SELECT due_at FROM holdfast_row
-WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1
-ORDER BY due_at, seq
-LIMIT 1
+SELECT min(due_at) FROM (
+    SELECT due_at FROM (SELECT due_at FROM holdfast_row
+                        WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1
+                        ORDER BY due_at, seq
+                        LIMIT 1) AS pending
+    UNION ALL
+    SELECT due_at FROM (SELECT due_at FROM holdfast_row
+                        WHERE group_id = :group AND state = 'enqueued' AND lane = :lane
+                        ORDER BY until, seq
+                        LIMIT 1) AS handed_over
+    UNION ALL
+    SELECT due_at FROM (SELECT due_at FROM holdfast_row
+                        WHERE group_id = :group AND state = 'sending' AND lane = :lane
+                        ORDER BY until, seq
+                        LIMIT 1) AS on_the_way
+) AS firsts
+HAVING count(*) > 0
 
 -- name: oldest
-SELECT enqueued_at FROM holdfast_row WHERE group_id = :group AND state = 'pending' ORDER BY enqueued_at, seq LIMIT 1
+SELECT enqueued_at FROM holdfast_row WHERE group_id = :group AND token IS NULL AND finished_at IS NULL ORDER BY enqueued_at, seq LIMIT 1
 
 -- name: oldest_finished
 SELECT r.id, r.finished_at
@@ -181,3 +204,8 @@ FROM holdfast_row r
 WHERE r.group_id = :group AND r.finished_at IS NOT NULL
 ORDER BY r.finished_at
 LIMIT :limit
+
+-- name: unbegun
+-- A message that nobody has ever claimed.
+SELECT order_key, replay_of FROM holdfast_row
+WHERE group_id = :group AND id = :id AND token IS NULL AND finished_at IS NULL AND attempts = 0

@@ -2,11 +2,11 @@
 UPDATE holdfast_counter SET value = value + 1 WHERE name = 'token' RETURNING value
 
 -- name: open
-INSERT INTO holdfast_run (token, group_id, lane, first, last, size, until, worker)
-VALUES (:token, :group, :lane, :first, :last, :size, :until, :worker)
+INSERT INTO holdfast_run (token, group_id, lane, first, last, size, settled, until, worker)
+VALUES (:token, :group, :lane, :first, :last, :size, :settled, :until, :worker)
 
 -- name: lock
-SELECT r.size, r.settled, r.gone, g.history, g.limited
+SELECT r.size, r.settled, r.gone, g.history, g.limited, g.source IS NOT NULL
 FROM holdfast_run r JOIN holdfast_group g ON g.id = r.group_id
 WHERE r.token = :token AND r.finished_at IS NULL
 
@@ -23,14 +23,14 @@ WHERE token = :token AND finished_at IS NULL
 RETURNING until
 
 -- name: lapsed
-SELECT r.token, r.size, r.settled, r.gone, g.history, r.worker
+SELECT r.token, r.size, r.settled, r.gone, g.history, r.worker, g.source IS NOT NULL
 FROM holdfast_run r JOIN holdfast_group g ON g.id = r.group_id
 WHERE r.group_id = :group AND r.finished_at IS NULL AND r.until <= :now
 ORDER BY r.until, r.token
 LIMIT :limit
 
 -- name: members
-SELECT m.id, m.position >> 40, m.body, m.headers, m.key, m.correlation_id, m.reply_to, m.expires_at, m.enqueued_at
+SELECT m.id, m.position >> 40, m.body, m.headers, m.key, m.correlation_id, m.reply_to, m.topic, m.expires_at, m.enqueued_at
 FROM holdfast_run r
 JOIN holdfast_message m ON m.position >= r.first AND m.position <= r.last
 WHERE r.token = :token

@@ -1,0 +1,66 @@
+"""`holdfast check`: what is wrong with a spec."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from holdfast import Holdfast
+from holdfast.cli.files import specs_argument
+from holdfast.serving.loading import load_module, register
+from holdfast.spec.files import examine
+from holdfast.spec.model import Spec, to_json
+
+FAILED = 1
+
+
+@click.command()
+@specs_argument
+@click.option("--json", "as_json", is_flag=True, help="Print each sound spec as JSON, one per line.")
+@click.option("--module", metavar="FILE.py", help="Also check against the commands and consumers of register(hf).")
+@click.option("--strict", is_flag=True, help="Warnings are errors too.")
+def check(files: Sequence[str], as_json: bool, module: str | None, strict: bool) -> int:
+    """Say what is wrong with a spec, where, and what was probably meant.
+
+    FILE is a *.holdfast file, the JSON of one, or - for standard input. What is wrong goes to standard error, and the
+    exit code is 1 if anything is. Secrets that the environment does not hold are warnings here.
+    """
+    known = {} if module is None else _declared(module)
+    good = [_check(path, known, as_json, strict) for path in files]
+    return 0 if all(good) else FAILED
+
+
+def _declared(module: str) -> dict[str, Any]:
+    """What the user's own code has; the client that it is declared with never opens its database."""
+    hf = Holdfast("sqlite:///:nowhere:.db")
+    register(hf, load_module(module))
+    return {"commands": hf.commands(), "consumers": hf._consumers}
+
+
+def _check(path: str, known: dict[str, Any], as_json: bool, strict: bool) -> bool:
+    found = examine(path, environ=os.environ, **known)
+    for finding in found.findings:
+        click.echo(found.show(finding), err=True)
+    errors = len(found.errors)
+    good = not errors and not (strict and found.findings)
+    if found.spec is not None and good and as_json:
+        click.echo(to_json(found.spec).decode())
+    elif not as_json:
+        click.echo(_summary(found.name, found.spec, errors, len(found.findings) - errors))
+    return good
+
+
+def _summary(name: str, spec: Spec | None, errors: int, warnings: int) -> str:
+    if errors or spec is None:
+        return f"{name}: {_count(errors, 'error')}, {_count(warnings, 'warning')}"
+    kinds = ("queue", "topic", "webhook", "consumer", "pool", "schedule", "saga", "owner")
+    parts = [_count(len(getattr(spec, kind + "s")), kind) for kind in kinds if getattr(spec, kind + "s")]
+    said = f", {_count(warnings, 'warning')}" if warnings else ""
+    return f"{name}: {spec.app} is sound: {', '.join(parts) or 'empty'}{said}"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

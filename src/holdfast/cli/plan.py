@@ -1,0 +1,73 @@
+"""`holdfast plan` and `holdfast apply`: a spec beside a database, and into it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from holdfast.cli.options import client_options, json_option, open_client
+from holdfast.cli.showing import show_json
+from holdfast.spec.applying import apply as apply_spec
+from holdfast.spec.files import examine, sound_spec
+from holdfast.spec.plan import Plan, Step, make_plan, summary
+
+CHANGES = 2
+MARKS = {"create": "+", "change": "~", "remove": "-"}
+
+
+@click.command()
+@click.argument("spec", metavar="FILE")
+@client_options
+@click.option("--prune", is_flag=True, help="Also remove groups and schedules that the file does not have.")
+@click.option("--exit-code", is_flag=True, help=f"End with {CHANGES} if there is something to do.")
+@json_option
+def plan(spec: str, url: str, tenant: str, prune: bool, exit_code: bool, as_json: bool) -> int:
+    """Show what a spec would change in a database, and what would be lost by it. Changes nothing."""
+    wanted = sound_spec(examine(spec))
+    with open_client(url, tenant) as hf:
+        found = make_plan(hf, wanted, prune)
+    if as_json:
+        show_json(found.steps)
+    else:
+        _show(found)
+    return CHANGES if exit_code and found.steps else 0
+
+
+@click.command()
+@click.argument("spec", metavar="FILE")
+@client_options
+@click.option("--prune", is_flag=True, help="Also remove groups and schedules that the file does not have.")
+@click.option("--accept-loss", is_flag=True, help="Go on although something is lost by it: see holdfast plan.")
+@json_option
+def apply(spec: str, url: str, tenant: str, prune: bool, accept_loss: bool, as_json: bool) -> None:
+    """Make a database as a spec says. Doing it again changes nothing, and nothing is lost unless you agree."""
+    wanted = sound_spec(examine(spec))
+    with open_client(url, tenant) as hf:
+        told = (lambda step: show_json([step])) if as_json else _show_step
+        done = apply_spec(hf, wanted, accept_loss=accept_loss, prune=prune, told=told)
+    if not as_json:
+        click.echo(f"done: {len(done.steps)} changed, {done.unchanged} as they were")
+
+
+def _show(found: Plan) -> None:
+    for step in found.steps:
+        _show_step(step)
+    for kind, name in found.others:
+        click.echo(f"? {kind} {name} is not in the spec, and is left alone")
+    click.echo(f"{summary(found.steps)}; {found.unchanged} as they should be")
+
+
+def _show_step(step: Step) -> None:
+    click.echo(f"{MARKS[step.act]} {step.kind} {step.name}")
+    if step.loses:
+        click.secho(f"    ! {step.loses}", fg="red")
+    for change in step.changes:
+        click.echo(f"    {change.setting}: {_text(change.before)} → {_text(change.after)}")
+        if change.loses:
+            click.secho(f"    ! {change.loses}", fg="red")
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

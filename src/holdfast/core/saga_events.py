@@ -1,0 +1,117 @@
+"""What can happen to a saga, and what has to be done about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Begin(msgspec.Struct, frozen=True):
+    """It was started, `delay` microseconds before it is to begin."""
+
+    delay: int = 0
+    who: str | None = None
+
+
+class MessageEnded(msgspec.Struct, frozen=True):
+    """A message of a step has ended. With `final`, sending it again would not help."""
+
+    step: int
+    undo: bool
+    id: str
+    succeeded: bool
+    output: Any = None
+    error: str = ""
+    final: bool = False
+    who: str | None = None
+    attempt: int | None = None
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """Time has passed."""
+
+
+class Signal(msgspec.Struct, frozen=True):
+    """Something happened outside."""
+
+    name: str
+    data: Any = None
+    who: str | None = None
+
+
+class Cancel(msgspec.Struct, frozen=True):
+    """Nobody wants it any more."""
+
+    reason: str | None = None
+    who: str | None = None
+
+
+class Retry(msgspec.Struct, frozen=True):
+    """An operator: try the step, or its undo, once more."""
+
+    step: int
+    who: str | None = None
+
+
+class Skip(msgspec.Struct, frozen=True):
+    """An operator: go on without the step, or without its undo."""
+
+    step: int
+    reason: str
+    who: str | None = None
+
+
+class MarkDone(msgspec.Struct, frozen=True):
+    """An operator: the step, or its undo, was done by hand."""
+
+    step: int
+    output: Any = None
+    who: str | None = None
+
+
+Event = Begin | MessageEnded | Tick | Signal | Cancel | Retry | Skip | MarkDone
+
+
+class Send(msgspec.Struct, frozen=True):
+    """A message of a step is to be sent, `delay` microseconds from now."""
+
+    step: int
+    undo: bool
+    number: int
+    delay: int = 0
+
+
+class Withdraw(msgspec.Struct, frozen=True):
+    """A message is to end, unless someone has begun it: then only its end says what came of it."""
+
+    group: int
+    id: str
+
+
+class Escalate(msgspec.Struct, frozen=True):
+    """Someone has to look."""
+
+    error: str
+
+
+Effect = Send | Withdraw | Escalate
+
+
+class Note(msgspec.Struct, frozen=True):
+    """A line for the history."""
+
+    what: str
+    step: int | None = None
+    who: str | None = None
+    attempt: int | None = None
+    error: str | None = None
+    output: Any = None
+
+
+class Move(msgspec.Struct):
+    """What came of an event. `accepted` is false where it makes no sense for a saga that is where this one is."""
+
+    effects: list[Effect] = []
+    notes: list[Note] = []
+    accepted: bool = True

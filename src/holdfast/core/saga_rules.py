@@ -1,0 +1,395 @@
+"""What follows what in a saga. Pure: an event and a time change an instance, and say what has to be done about it.
+
+Whoever applies an event does so in the transaction that brought it about, holding the saga. Every message of a step
+ends once, so every event comes once; in which order they come does not matter, since each is judged by where the saga
+is when it comes:
+
+- forwards, stage by stage: the next one begins when every step of this one is completed or skipped;
+- a step that has failed for good turns the saga round (or stops it, `on_failure="stop"`). Then completed steps are
+  undone one at a time, the last completed first. What nobody has begun is withdrawn; what someone has goes on to its
+  end (nobody else knows what it did), is undone as well if it succeeds, and until then the saga has not ended;
+- an undo that has failed for good stops everything (`compensation_failed`) until an operator decides.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.picking import evaluate
+from holdfast.core.saga import DONE, Instance, SagaSpec, Status, StepRecord, StepState
+from holdfast.core.saga_events import (
+    Begin,
+    Cancel,
+    Escalate,
+    Event,
+    MarkDone,
+    MessageEnded,
+    Move,
+    Retry,
+    Send,
+    Signal,
+    Skip,
+    Tick,
+)
+from holdfast.core.saga_steps import LATEST, Moving, micros, moment
+from holdfast.errors import HoldfastError
+
+
+def move(spec: SagaSpec, saga: Instance, event: Event, now: int) -> Move:
+    """Applies an event to `saga`, which is changed. Answers every event, in every state."""
+    mover = _Mover(spec, saga, now)
+    match event:
+        case Begin():
+            mover.begin(event)
+        case MessageEnded():
+            mover.message_ended(event)
+        case Tick():
+            mover.tick()
+        case Signal():
+            mover.signal(event)
+        case Cancel():
+            mover.cancel(event)
+        case Retry():
+            mover.retry(event)
+        case Skip():
+            mover.skip(event)
+        case MarkDone():
+            mover.mark_done(event)
+    return mover.came_of
+
+
+class _Mover(Moving):
+    """One event at work."""
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def begin(self, event: Begin) -> None:
+        self._note("started", who=event.who)
+        self.saga.due = self.now + event.delay
+        if not event.delay:
+            self._start()
+
+    def message_ended(self, event: MessageEnded) -> None:
+        step = self.saga.steps[event.step]
+        step.out = [one for one in step.out if one.id != event.id]
+        if event.undo:
+            if event.succeeded:
+                self._undone(event)
+            else:
+                self._undo_failed(event)
+        elif event.succeeded:
+            self._succeeded(event)
+        else:
+            self._failed(event)
+        self._undo_next()
+
+    def tick(self) -> None:
+        saga = self.saga
+        if saga.status is Status.PENDING and saga.due is not None and saga.due <= self.now:
+            self._start()
+        for number, step in enumerate(saga.steps):
+            if step.state is StepState.RUNNING and step.due is not None and step.due <= self.now:
+                self._time_is_over(number, step)
+        self._undo_next()
+
+    def signal(self, event: Signal) -> None:
+        saga = self.saga
+        if saga.status not in (Status.PENDING, Status.IN_PROGRESS, Status.FAILED):
+            self._refuse()
+            return
+        self._note("signal", who=event.who, output={event.name: event.data})
+        saga.signals.setdefault(event.name, []).append(event.data)
+        for number, step in enumerate(saga.steps):
+            if step.state is StepState.RUNNING and self.spec.steps[number].signal == event.name:
+                self._complete(number, saga.signals[event.name].pop(0), "completed", event.who)
+                break
+        self._advance()
+
+    def cancel(self, event: Cancel) -> None:
+        saga = self.saga
+        if saga.status not in (Status.PENDING, Status.IN_PROGRESS) and not self._can_resume():
+            self._refuse()
+            return
+        self._note("canceled", who=event.who, error=event.reason)
+        saga.canceled, saga.error = True, event.reason
+        self._turn_round()
+
+    def retry(self, event: Retry) -> None:
+        step = self.saga.steps[event.step]
+        if step.state is not StepState.FAILED or not (step.undoing or self._can_resume()):
+            self._refuse()
+            return
+        self._note("retried", event.step, who=event.who)
+        step.error = None
+        if step.undoing:  # As if it had not been its turn yet: what was completed late comes first.
+            step.state, step.undoing = StepState.COMPLETED, False
+            self.saga.status = Status.COMPENSATING
+            self._undo_next()
+        else:
+            step.tries = 0
+            self._enter(event.step)
+            self._resume()
+
+    def skip(self, event: Skip) -> None:
+        if not self._is_open(event.step):
+            self._refuse()
+            return
+        step = self.saga.steps[event.step]
+        self._note("skipped", event.step, who=event.who, error=event.reason)
+        self._withdraw(event.step)
+        self._end(step, StepState.SKIPPED, event.reason)
+        self._go_on(step)
+
+    def mark_done(self, event: MarkDone) -> None:
+        if not self._is_open(event.step):
+            self._refuse()
+            return
+        step = self.saga.steps[event.step]
+        self._withdraw(event.step)
+        if step.undoing:
+            self._note("marked_done", event.step, who=event.who, output=event.output)
+            self._end(step, StepState.COMPENSATED)
+        else:
+            self._complete(event.step, event.output, "marked_done", event.who)
+        self._go_on(step)
+
+    # --- forwards -----------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self.saga.status, self.saga.due = Status.IN_PROGRESS, None
+        self._advance()
+
+    def _advance(self) -> None:
+        """Begins what may begin now; after the last step, the saga is completed."""
+        while self.saga.status is Status.IN_PROGRESS:
+            stage = self._stage()
+            if stage is None:
+                self._finish(Status.COMPLETED)
+                return
+            waiting = [number for number in stage if self.saga.steps[number].state is StepState.PENDING]
+            if not waiting:
+                return
+            for number in waiting:
+                if self.saga.status is Status.IN_PROGRESS:
+                    self._begin_step(number)
+
+    def _stage(self) -> list[int] | None:
+        """The steps of the first stage that is not over."""
+        open_steps = [number for number, step in enumerate(self.saga.steps) if step.state not in DONE]
+        if not open_steps:
+            return None
+        stage = self.spec.steps[open_steps[0]].stage
+        return [number for number in open_steps if self.spec.steps[number].stage == stage]
+
+    def _begin_step(self, number: int) -> None:
+        spec = self.spec.steps[number]
+        try:
+            is_needed = spec.when is None or evaluate(spec.when, self.saga.data)
+        except HoldfastError as problem:
+            self._fail(number, f"when: {problem}")
+            return
+        if is_needed:
+            self._enter(number)
+        else:
+            self._note("skipped", number)
+            self._end(self.saga.steps[number], StepState.SKIPPED)
+
+    def _enter(self, number: int) -> None:
+        spec = self.spec.steps[number]
+        if spec.queue is not None:
+            self._send(number)
+        elif spec.signal is not None and self.saga.signals.get(spec.signal):
+            self._complete(number, self.saga.signals[spec.signal].pop(0), "completed", None)
+        else:
+            self._wait(number, self.saga.steps[number])
+
+    def _wait(self, number: int, step: StepRecord) -> None:
+        spec = self.spec.steps[number]
+        step.state, step.started_at = StepState.RUNNING, self.now
+        if spec.signal is not None:
+            step.due = None if spec.timeout is None else self.now + micros(spec.timeout)
+        elif spec.delay is not None:
+            step.due = self.now + micros(spec.delay)
+        else:
+            try:
+                step.due = min(max(moment(evaluate(spec.until or {"value": None}, self.saga.data)), 0), LATEST)
+            except HoldfastError as problem:
+                self._fail(number, f"until: {problem}")
+
+    def _send(self, number: int) -> None:
+        spec, step = self.spec.steps[number], self.saga.steps[number]
+        delay = micros(spec.backoff.base(step.tries)) if step.tries else 0
+        step.tries += 1
+        step.state, step.ended_at = StepState.RUNNING, None
+        step.started_at = self.now if step.started_at is None else step.started_at
+        step.due = None if spec.timeout is None else self.now + delay + micros(spec.timeout)
+        self.came_of.effects.append(Send(number, False, step.tries, delay))
+
+    def _succeeded(self, event: MessageEnded) -> None:
+        step, status = self.saga.steps[event.step], self.saga.status
+        can_go_on = status is Status.FAILED and self.spec.on_failure == "stop" and self._can_resume()
+        if status is Status.IN_PROGRESS or can_go_on:
+            undecided = (StepState.RUNNING, StepState.SKIPPED, StepState.FAILED)  # Skipped, and done all the same.
+            if step.state in undecided:
+                self._withdraw(event.step)
+                self._complete(event.step, event.output, "completed", event.who, event.attempt)
+                self._resume()
+        elif status is not Status.COMPLETED:
+            self._succeeded_late(event, step)
+
+    def _succeeded_late(self, event: MessageEnded, step: StepRecord) -> None:
+        """The saga has turned round: what was done all the same is undone."""
+        if step.state is StepState.COMPLETED:
+            return
+        if step.state is StepState.COMPENSATING or (step.undoing and step.state is StepState.FAILED):
+            step.late = True
+            return
+        self._complete(event.step, event.output, "completed_late", event.who, event.attempt)
+        if self.saga.has_ended:
+            self.saga.status = Status.COMPENSATING
+
+    def _failed(self, event: MessageEnded) -> None:
+        step = self.saga.steps[event.step]
+        going = self.saga.status in (Status.IN_PROGRESS, Status.FAILED) and step.state is StepState.RUNNING
+        if not going or any(not one.unwanted for one in step.out):
+            return  # It is withdrawn, or another try of it is under way.
+        self._note("attempt_failed", event.step, event.who, event.attempt, event.error)
+        self._try_again_or_fail(event.step, event.error, event.final)
+
+    def _time_is_over(self, number: int, step: StepRecord) -> None:
+        spec = self.spec.steps[number]
+        if spec.queue is None and spec.signal is None:
+            self._complete(number, None, "completed", None)
+            self._advance()
+            return
+        error = f"timed out after {spec.timeout:g} s"
+        self._note("timed_out", number, error=error)
+        self._withdraw(number)
+        self._try_again_or_fail(number, error, final=spec.queue is None)
+
+    def _try_again_or_fail(self, number: int, error: str, final: bool) -> None:
+        step = self.saga.steps[number]
+        if not final and step.tries <= self.spec.steps[number].retry:
+            step.error = error
+            self._send(number)
+        else:
+            self._fail(number, error)
+
+    def _fail(self, number: int, error: str) -> None:
+        step = self.saga.steps[number]
+        self._note("failed", number, error=error)
+        self._end(step, StepState.FAILED, error)
+        self.saga.error = f"{self.spec.steps[number].name}: {error}"
+        if self.spec.on_failure == "stop":
+            if self.saga.status is not Status.FAILED:
+                self._finish(Status.FAILED)
+                self.came_of.effects.append(Escalate(self.saga.error))
+        else:
+            self._turn_round()
+
+    def _can_resume(self) -> bool:
+        """Whether a saga that has failed may go on forwards: nothing of it was undone."""
+        return self.saga.status is Status.FAILED and not any(step.undoing for step in self.saga.steps)
+
+    def _resume(self) -> None:
+        """Goes on, unless another step has failed."""
+        if any(step.state is StepState.FAILED for step in self.saga.steps):
+            return
+        self.saga.status, self.saga.canceled, self.saga.error = Status.IN_PROGRESS, False, None
+        for step in self.saga.steps:
+            step.undoable = True
+            if step.withdrawn:
+                step.state, step.withdrawn, step.error = StepState.PENDING, False, None
+        self._advance()
+
+    # --- backwards ----------------------------------------------------------------------------------------------------
+
+    def _turn_round(self) -> None:
+        self.saga.status = Status.COMPENSATING
+        self._note("compensating", error=self.saga.error)
+        for number, step in enumerate(self.saga.steps):
+            if step.state is StepState.RUNNING:
+                self._withdraw(number)
+                self._end(step, StepState.SKIPPED, "withdrawn")
+                step.withdrawn = True
+        self._undo_next()
+
+    def _undo_next(self) -> None:
+        """Undoes what was completed last, if nothing is being undone; after the first step, the saga has ended."""
+        saga = self.saga
+        if saga.status is not Status.COMPENSATING:
+            return
+        if any(step.state is StepState.COMPENSATING for step in saga.steps):
+            return
+        done = [n for n, step in enumerate(saga.steps) if step.state is StepState.COMPLETED and step.undoable]
+        for number in sorted(done, key=lambda n: saga.steps[n].order, reverse=True):
+            if self.spec.steps[number].undo is not None:
+                saga.steps[number].undo_tries = 0
+                self._send_undo(number)
+                return
+            saga.steps[number].undoable = False
+            if self.spec.steps[number].queue is not None:
+                self._note("not_undoable", number)
+        if not any(not one.undo for step in saga.steps for one in step.out):
+            self._finish(self._end_of_compensation())
+
+    def _end_of_compensation(self) -> Status:
+        if any(step.undoing and step.state is StepState.SKIPPED for step in self.saga.steps):
+            return Status.FAILED
+        if self.saga.canceled:
+            return Status.CANCELED
+        if any(step.state is StepState.COMPENSATED for step in self.saga.steps):
+            return Status.COMPENSATED
+        return Status.FAILED
+
+    def _send_undo(self, number: int) -> None:
+        spec, step = self.spec.steps[number], self.saga.steps[number]
+        delay = micros(spec.backoff.base(step.undo_tries)) if step.undo_tries else 0
+        step.undo_tries += 1
+        step.state, step.undoing, step.ended_at = StepState.COMPENSATING, True, None
+        self.came_of.effects.append(Send(number, True, step.undo_tries, delay))
+
+    def _undone(self, event: MessageEnded) -> None:
+        step = self.saga.steps[event.step]
+        if not step.undoing or step.state not in (StepState.COMPENSATING, StepState.FAILED):
+            return
+        self._withdraw(event.step, undo=True)
+        self._note("compensated", event.step, event.who, event.attempt, output=event.output)
+        self._end(step, StepState.COMPENSATED)
+        self._go_on(step)
+
+    def _undo_failed(self, event: MessageEnded) -> None:
+        step = self.saga.steps[event.step]
+        if step.state is not StepState.COMPENSATING or any(one.undo and not one.unwanted for one in step.out):
+            return
+        self._note("undo_attempt_failed", event.step, event.who, event.attempt, event.error)
+        if not event.final and step.undo_tries <= self.spec.steps[event.step].retry:
+            step.error = event.error
+            self._send_undo(event.step)
+            return
+        self._end(step, StepState.FAILED, event.error)
+        name = self.spec.steps[event.step].name
+        self.saga.status = Status.COMPENSATION_FAILED
+        self.saga.error = f"{name} could not be undone: {event.error}"
+        self._note("compensation_failed", event.step, error=event.error)
+        self.came_of.effects.append(Escalate(self.saga.error))
+
+    # --- what both have in common -------------------------------------------------------------------------------------
+
+    def _is_open(self, number: int) -> bool:
+        """Whether an operator may decide about a step, or its undo: it has failed, or is under way."""
+        step = self.saga.steps[number]
+        if step.undoing:
+            return step.state in (StepState.COMPENSATING, StepState.FAILED)
+        if step.state is StepState.FAILED:
+            return self._can_resume()
+        return step.state is StepState.RUNNING and self.saga.status in (Status.IN_PROGRESS, Status.FAILED)
+
+    def _go_on(self, step: StepRecord) -> None:
+        if not step.undoing:
+            self._resume()
+            return
+        if step.late and step.state is StepState.COMPENSATED:  # It was done once more in the meantime.
+            self.saga.completed += 1
+            step.late, step.undoing, step.order = False, False, self.saga.completed
+            step.state = StepState.COMPLETED
+        self.saga.status = Status.COMPENSATING
+        self._undo_next()

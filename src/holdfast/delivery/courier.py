@@ -1,0 +1,281 @@
+"""In a process that runs consumers: one thread hands over what is due, and one per queue waits for pointers.
+
+As long as there is something, workers fetch it themselves, from whatever queue it is the turn of. Who finds nothing
+says so, and is poked when something has come, or was sent. Whoever waits for SQS waits in a long poll, and nobody waits
+for those when everything stops.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.delivery.disposal import Disposal
+from holdfast.delivery.messages import DeliveredMessages, hidden_for
+from holdfast.delivery.sending import BATCH
+from holdfast.delivery.sqs import AT_ONCE, Received
+from holdfast.errors import DeliveryFailed, HoldfastError
+from holdfast.store.api import Bell, Channel
+
+if TYPE_CHECKING:
+    from holdfast.client import Holdfast
+
+log = logging.getLogger("holdfast")
+
+LONG_POLL = 20.0
+"""Seconds that SQS waits for a message before it says that there is none."""
+
+HOARDED = 3.0
+"""Seconds after which pointers that no worker of this process wants any more are given back, for others."""
+
+FRESH = 10.0
+"""Seconds that a pointer has to be hidden for still, to be worth a claim."""
+
+QUICK = 0.5
+"""Seconds within which fetched pointers are used up by those who may fetch more at once."""
+
+UNCLAIMABLE = 2.0
+"""Seconds without a poll after pointers that lead to nothing now: a paused queue, a limit."""
+
+LONGEST_NAP, SAFETY_NAP = 5.0, 60.0
+"""Seconds after which the sender looks, even if nobody rang; the longer one where all workers hibernate."""
+
+SHORTEST_NAP = 0.05
+
+Poke = Callable[[], object]
+
+
+class Round:
+    """What has come of one queue, and who wants it."""
+
+    def __init__(self, messages: DeliveredMessages, channel: Channel) -> None:
+        self.channel = channel
+        self._messages = messages
+        self._came: deque[Received] = deque()
+        self._changed = threading.Condition()
+        self._wanted = 0
+        self._pokes: set[Poke] = set()
+        self.is_quiet = False
+        self.appetite = 1
+        self._fetched = 0.0
+        self._rest_until = 0.0
+        self._over = False
+
+    def start(self) -> None:
+        """Begins to poll."""
+        threading.Thread(target=self._run, name=f"holdfast-sqs-{self.channel.name}", daemon=True).start()
+
+    def stop(self) -> None:
+        """Ends soon; what has come goes back."""
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+        self._give_back(list(self._came))
+
+    def take(self, channel: Channel, most: int) -> list[Received]:
+        """What has come."""
+        with self._changed:
+            self.channel = channel
+            taken: list[Received] = []
+            while self._came and len(taken) < most:
+                one = self._came.popleft()
+                if one.hidden_until - time.monotonic() > FRESH:
+                    taken.append(one)
+            return taken
+
+    def keep(self, received: Sequence[Received]) -> None:
+        """For whoever takes next. Who asks again so soon is quick, and gets more the next time."""
+        with self._changed:
+            now = time.monotonic()
+            self.appetite = min(AT_ONCE, 2 * self.appetite) if now - self._fetched < QUICK else 1
+            self._fetched = now
+            self._came.extend(received)
+
+    def want(self, most: int, poke: Poke) -> None:
+        """There is nothing: whoever wants it is poked when something comes."""
+        with self._changed:
+            self.is_quiet = not self._came
+            self._wanted = max(self._wanted, most)
+            self._pokes.add(poke)
+            self._changed.notify_all()
+
+    def stir(self) -> None:
+        """Something is there, or on its way."""
+        with self._changed:
+            self.is_quiet = False
+            pokes, self._pokes = self._pokes, set()
+        for poke in pokes:
+            poke()
+
+    def rest(self, seconds: float) -> None:
+        """What comes leads to nothing at the moment."""
+        self._rest_until = time.monotonic() + seconds
+
+    def _run(self) -> None:
+        while self._wait():
+            try:
+                self._poll()
+            except DeliveryFailed as problem:
+                self._messages.failed(self.channel, problem)
+            except Exception:
+                log.exception("polling SQS for %s failed; it goes on", self.channel.name)
+                self.rest(UNCLAIMABLE)
+
+    def _wait(self) -> bool:
+        """Until someone wants something; False at the end. What nobody wants for long is given back."""
+        while True:
+            with self._changed:
+                rest = max(self._rest_until - time.monotonic(), self._messages.trouble(self.channel).left())
+                if self._over:
+                    return False
+                if self._wanted and rest <= 0:
+                    return True
+                self._changed.wait(min(1.0, max(rest, 0.01)) if self._wanted else 1.0)
+                hoarded = self._take_hoarded()
+            self._give_back(hoarded)
+
+    def _poll(self) -> None:
+        queue = self._messages.queue(self.channel)
+        found = queue.receive(min(self._wanted, AT_ONCE), LONG_POLL, hidden_for(self.channel))
+        self._messages.well(self.channel)
+        with self._changed:
+            self._came.extend(found)
+            self._wanted = max(0, self._wanted - len(found)) if found else self._wanted
+            is_over = self._over
+        if is_over:
+            self._give_back(list(found))
+        elif found:
+            self.stir()
+
+    def _take_hoarded(self) -> list[Received]:
+        now, old = time.monotonic(), []
+        while self._came and now - self._came[0].came_at > HOARDED:
+            old.append(self._came.popleft())
+        if old:
+            self._wanted = 0
+        return old
+
+    def _give_back(self, received: list[Received]) -> None:
+        if received:
+            self._messages.give_back(self.channel, received)
+
+
+class Desk:
+    """A worker's place at the courier's: who gets nothing here is poked when something comes."""
+
+    def __init__(self, courier: ProcessCourier, poke: Poke) -> None:
+        self._courier = courier
+        self._poke = poke
+
+    def take(self, channel: Channel, most: int) -> list[Received]:
+        """Pointers of a queue that have come."""
+        return self._courier.round(channel).take(channel, most)
+
+    def is_quiet(self, channel: Channel) -> bool:
+        """Whether it is not worth asking SQS."""
+        return self._courier.round(channel).is_quiet
+
+    def want(self, channel: Channel, most: int) -> None:
+        """Nothing was there: poke when something is."""
+        self._courier.round(channel).want(most, self._poke)
+
+    def appetite(self, channel: Channel) -> int:
+        """How many pointers to fetch for later, as far as the last ones were used up quickly."""
+        return self._courier.round(channel).appetite
+
+    def keep(self, channel: Channel, received: Sequence[Received]) -> None:
+        """Pointers that were fetched for later."""
+        self._courier.round(channel).keep(received)
+
+    def rest(self, channel: Channel) -> None:
+        """The pointers of a queue lead to nothing at the moment."""
+        self._courier.round(channel).rest(UNCLAIMABLE)
+
+
+class ProcessCourier:
+    """All of a process. `is_awake` says whether any of its workers does not hibernate."""
+
+    def __init__(self, hf: Holdfast, is_awake: Callable[[], bool]) -> None:
+        self._hf = hf
+        self._is_awake = is_awake
+        self._messages = hf.messages
+        self._rounds: dict[int, Round] = {}
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._bell: Bell | None = None
+        self._thread = threading.Thread(target=self._run, name="holdfast-sqs-sender", daemon=True)
+
+    def round(self, channel: Channel) -> Round:
+        """That of a queue; the first who asks begins it."""
+        return self._rounds.get(channel.id) or self._begin(channel)
+
+    def stop(self) -> None:
+        """Ends, without waiting for SQS."""
+        self._over.set()
+        if self._bell is not None:
+            self._bell.poke()
+        for one in list(self._rounds.values()):
+            one.stop()
+        disposal, self._messages.disposal = self._messages.disposal, None
+        if disposal is not None:
+            disposal.stop()
+
+    def _begin(self, channel: Channel) -> Round:
+        with self._lock:
+            if channel.id not in self._rounds:
+                self._rounds[channel.id] = Round(self._messages, channel)
+                self._rounds[channel.id].start()
+                if len(self._rounds) == 1:
+                    self._messages.disposal = self._messages.disposal or Disposal(self._messages.delete)
+                    self._thread.start()
+                elif self._bell is not None:
+                    self._bell.poke()
+            return self._rounds[channel.id]
+
+    def _run(self) -> None:
+        with self._hf._bells.borrowed() as bell:
+            self._bell = bell
+            while not self._over.is_set():
+                self._turn(bell)
+            self._bell = None
+
+    def _turn(self, bell: Bell) -> None:
+        """Hands over all that is due, then sleeps until there is more."""
+        channels = [one.channel for one in list(self._rounds.values())]
+        nap = LONGEST_NAP if self._is_awake() else SAFETY_NAP
+        for channel in channels:
+            try:
+                nap = min(nap, self._send(channel))
+            except DeliveryFailed as problem:
+                self._messages.failed(channel, problem)
+            except HoldfastError as problem:
+                log.warning("handing over to SQS: %s; it goes on", problem)
+                nap = min(nap, 1.0)
+            except Exception:
+                log.exception("handing over to SQS failed; it goes on")
+                nap = min(nap, 1.0)
+            rest = self._messages.trouble(channel).left()
+            nap = min(nap, rest) if rest > 0 else nap
+        if not self._over.is_set():
+            bell.wait([channel.id for channel in channels], max(nap, SHORTEST_NAP))
+
+    def _send(self, channel: Channel) -> float:
+        """All that is due of a queue; after how many seconds there may be more without a bell."""
+        if self._messages.trouble(channel).left() > 0:
+            return SAFETY_NAP
+        queue = self._messages.queue(channel)
+        while not self._over.is_set():
+            sent = self._messages.sender.hand_over(channel, queue, BATCH)
+            if sent.count:
+                self._messages.well(channel)
+                self._rounds[channel.id].stir()
+            if not sent.more:
+                break
+        due = self._hf.store.reads.next_due([channel])
+        if due is not None and due <= 0:
+            self._hf._claiming.sweep([channel], self._hf.worker)
+        return SAFETY_NAP if due is None else max(due, SHORTEST_NAP)

@@ -1,0 +1,1 @@
+"""HTTP: webhooks come in, operators look and act. Needs the extra `server`; nothing else imports this."""

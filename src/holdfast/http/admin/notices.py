@@ -1,0 +1,157 @@
+"""Escalations: notices that wait for an answer, and the owners that have to give it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+
+from holdfast.client import Holdfast
+from holdfast.core import notice as core
+from holdfast.errors import NotFound
+from holdfast.http.admin.models import (
+    TEXT,
+    After,
+    Count,
+    Done,
+    Id,
+    Input,
+    Output,
+    ReaderName,
+    Seconds,
+    Text,
+    existing_reader,
+    refusals,
+    seconds,
+    seconds_or_none,
+)
+from holdfast.http.admin.roles import Operates, Reads
+from holdfast.http.answers import Refusal
+
+router = APIRouter(prefix="/admin", tags=["escalations"])
+
+
+class Notice(Output):
+    """Someone has to look at something. `level` is how often it has climbed, `climbs_at` when it does next."""
+
+    id: str
+    kind: str
+    about: str | None
+    queue: str | None
+    owner: str | None
+    level: int
+    dead_id: str | None
+    message_id: str | None
+    error: str
+    attempts: int
+    repeats: int
+    created_at: Seconds
+    climbs_at: Seconds | None
+    acknowledged_at: Seconds | None
+    acknowledged_by: str | None
+    remark: str | None
+
+
+class Notices(Output):
+    """Oldest first. The next page is `after` the last id."""
+
+    notices: list[Notice]
+
+
+class Owner(Output):
+    """Who answers for dead letters. Lengths are seconds."""
+
+    name: str
+    inbox: str
+    owner: str | None
+    escalate_after: float | None
+    notify: str
+    digest_every: float
+
+
+class Owners(Output):
+    """By name."""
+
+    owners: list[Owner]
+
+
+class Acknowledge(Input):
+    """What was done about it."""
+
+    remark: str | None = Field(None, max_length=500, pattern=TEXT)
+
+
+@router.get("/notices", operation_id="list_notices", responses=refusals())
+def list_notices(
+    access: Reads,
+    owner: Text = None,
+    queue: ReaderName = None,
+    acknowledged: Annotated[bool, Query(description="Also those that someone looks after.")] = False,
+    n: Count = 100,
+    after: After = None,
+) -> Notices:
+    """What waits for an answer, oldest first. `owner=` (empty) chooses what nobody owns."""
+    found = access.client.notices(owner, queue=existing_reader(queue), acknowledged=acknowledged, n=n, after=after)
+    return Notices(notices=[_shown(one) for one in found])
+
+
+@router.post(
+    "/notices/{notice_id:uuid}/acknowledge", operation_id="acknowledge_notice", responses=refusals(409, body=True)
+)
+def acknowledge_notice(access: Operates, notice_id: Id, how: Acknowledge | None = None) -> Done:
+    """Someone looks after it: it climbs no further."""
+    hf = access.client
+    if not hf.acknowledge(str(notice_id), remark=how.remark if how else None):
+        known = _find(hf, notice_id)
+        raise Refusal(409, f"{known.acknowledged_by} has acknowledged it before", code="acknowledged")
+    return Done()
+
+
+@router.get("/owners", operation_id="list_owners", responses=refusals())
+def list_owners(access: Reads) -> Owners:
+    """Everyone who was declared."""
+    found = access.client.owners()
+    lines = [
+        Owner(
+            name=name,
+            inbox=spec.inbox,
+            owner=spec.owner,
+            escalate_after=spec.escalate_after,
+            notify=spec.notify,
+            digest_every=spec.digest_every,
+        )
+        for name, spec in sorted(found.items())
+    ]
+    return Owners(owners=lines)
+
+
+def _find(hf: Holdfast, notice_id: UUID) -> core.Notice:
+    """Notices are listed by id: the first one after the id just before this one."""
+    before = str(UUID(int=notice_id.int - 1)) if notice_id.int else None
+    found = hf.notices(acknowledged=True, n=1, after=before)
+    if not found or found[0].id != str(notice_id):
+        raise NotFound(f"there is no notice {notice_id}")
+    return found[0]
+
+
+def _shown(one: core.Notice) -> Notice:
+    return Notice(
+        id=one.id,
+        kind=one.kind,
+        about=one.about,
+        queue=one.queue,
+        owner=one.owner,
+        level=one.level,
+        dead_id=one.dead_id,
+        message_id=one.message_id,
+        error=one.error,
+        attempts=one.attempts,
+        repeats=one.repeats,
+        created_at=seconds(one.created_at),
+        climbs_at=seconds_or_none(one.climbs_at),
+        acknowledged_at=seconds_or_none(one.acknowledged_at),
+        acknowledged_by=one.acknowledged_by,
+        remark=one.remark,
+    )

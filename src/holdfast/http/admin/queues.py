@@ -1,0 +1,220 @@
+"""Queues: how they stand, stopping and starting them, what is next in them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+
+from holdfast.core.message import Message
+from holdfast.core.stats import Stats
+from holdfast.http.admin.models import (
+    NAME,
+    TEXT,
+    Count,
+    Counted,
+    Done,
+    Input,
+    Json,
+    Name,
+    Output,
+    Seconds,
+    existing,
+    refusals,
+    seconds,
+)
+from holdfast.http.admin.roles import Administers, Operates, Reads
+
+router = APIRouter(prefix="/admin/queues", tags=["queues"])
+
+
+class Queue(Output):
+    """A queue at a glance. `depth` waits, due or not; `messages_per_minute` is what was acked in the last one."""
+
+    name: str
+    depth: int
+    in_flight: int
+    oldest_message_age_seconds: int | None
+    messages_per_minute: int
+
+
+class Queues(Output):
+    """All of them, by name."""
+
+    queues: list[Queue]
+
+
+class QueueDetail(Queue):
+    """A queue in all its numbers. Rates are per second over the last minute, times are seconds."""
+
+    paused: bool
+    pending: int
+    waiting: int
+    dead: int
+    consumers: int
+    claim_rate: float
+    completion_rate: float
+    failure_rate: float
+    timeout_rate: float
+    avg_processing_time: float | None
+    spent: float
+    blocked_keys: int
+
+
+class Waiting(Output):
+    """A message that waits."""
+
+    id: str
+    priority: int
+    key: str | None
+    correlation_id: str | None
+    enqueued_at: Seconds
+    expires_at: Seconds | None
+    headers: dict[str, Json]
+    body: Json
+
+
+class Peeked(Output):
+    """The next ones, in the order of claiming."""
+
+    messages: list[Waiting]
+
+
+class Blocked(Output):
+    """A key that waits for someone's decision; none for all of a fifo queue."""
+
+    key: str | None
+    dead_id: str
+    blocked_at: Seconds
+    waiting: int
+
+
+class BlockedKeys(Output):
+    """All of a queue, longest first."""
+
+    blocked_keys: list[Blocked]
+
+
+class Unblock(Input):
+    """Which key is to go on; none for all of a fifo queue."""
+
+    key: str | None = Field(None, max_length=500, pattern=TEXT)
+
+
+class BudgetReset(Done):
+    """What the queue had spent until now."""
+
+    spent: float
+
+
+MOST_BLOCKED = 1_000
+
+
+@router.get("", operation_id="list_queues", responses=refusals())
+def list_queues(
+    access: Reads,
+    n: Count = 1_000,
+    after: Annotated[str | None, Query(max_length=200, pattern=NAME, description="The last name before.")] = None,
+) -> Queues:
+    """All queues of the tenant."""
+    hf = access.client
+    names = [name for name in sorted(hf.queues()) if after is None or name > after]
+    return Queues(queues=[_queue(name, hf.stats(name)) for name in names[:n]])
+
+
+@router.get("/{name}", operation_id="get_queue", responses=refusals())
+def get_queue(access: Reads, name: Name) -> QueueDetail:
+    """One queue, in more numbers."""
+    hf, name = access.client, existing(name)
+    stats = hf.stats(name)
+    return QueueDetail(
+        **_queue(name, stats).model_dump(),
+        paused=hf.is_paused(name),
+        pending=stats.pending,
+        waiting=stats.waiting,
+        dead=stats.dead,
+        consumers=stats.consumer_count,
+        claim_rate=stats.claim_rate,
+        completion_rate=stats.completion_rate,
+        failure_rate=stats.failure_rate,
+        timeout_rate=stats.timeout_rate,
+        avg_processing_time=stats.avg_processing_time,
+        spent=hf.spent(name),
+        blocked_keys=len(hf.blocked_keys(name, MOST_BLOCKED)),
+    )
+
+
+@router.post("/{name}/pause", operation_id="pause_queue", responses=refusals())
+def pause_queue(access: Operates, name: Name) -> Done:
+    """Nothing is handed out any more, anywhere; what comes is kept."""
+    access.client.pause(existing(name))
+    return Done()
+
+
+@router.post("/{name}/resume", operation_id="resume_queue", responses=refusals())
+def resume_queue(access: Operates, name: Name) -> Done:
+    """Ends a pause."""
+    access.client.resume(existing(name))
+    return Done()
+
+
+@router.post("/{name}/purge", operation_id="purge_queue", responses=refusals())
+def purge_queue(access: Administers, name: Name) -> Counted:
+    """Removes every pending message for good. What is being worked on is left alone."""
+    return Counted(count=access.client.purge(existing(name)))
+
+
+@router.get("/{name}/messages", operation_id="peek_queue", responses=refusals())
+def peek_queue(access: Reads, name: Name, n: Count = 10) -> Peeked:
+    """The next messages in the order of claiming, without claiming them."""
+    found = access.client.peek(existing(name), n)
+    return Peeked(messages=[waiting(message) for message in found])
+
+
+@router.get("/{name}/blocked", operation_id="list_blocked_keys", responses=refusals())
+def list_blocked_keys(access: Reads, name: Name, n: Count = 100) -> BlockedKeys:
+    """Keys whose head has died and whose queue waits for a decision."""
+    found = access.client.blocked_keys(existing(name), n)
+    lines = [
+        Blocked(key=one.key, dead_id=one.dead_id, blocked_at=seconds(one.blocked_at), waiting=one.waiting)
+        for one in found
+    ]
+    return BlockedKeys(blocked_keys=lines)
+
+
+@router.post("/{name}/unblock", operation_id="unblock_key", responses=refusals(409, body=True))
+def unblock_key(access: Operates, name: Name, which: Unblock) -> Done:
+    """Lets a blocked key go on without the one that died. `ok` is false if it was not blocked."""
+    return Done(ok=access.client.unblock(existing(name), which.key))
+
+
+@router.post("/{name}/budget/reset", operation_id="reset_budget", responses=refusals())
+def reset_budget(access: Operates, name: Name) -> BudgetReset:
+    """The queue has spent nothing from now on. If it was paused for its budget, it stays so until `resume`."""
+    return BudgetReset(spent=access.client.reset_budget(existing(name)))
+
+
+def waiting(message: Message) -> Waiting:
+    """A message as it is shown before anyone has it."""
+    return Waiting(
+        id=message.id,
+        priority=message.priority,
+        key=message.key,
+        correlation_id=message.correlation_id,
+        enqueued_at=seconds(message.enqueued_at),
+        expires_at=None if message.expires_at is None else seconds(message.expires_at),
+        headers=message.headers,
+        body=message.body,
+    )
+
+
+def _queue(name: str, stats: Stats) -> Queue:
+    age = stats.age_of_oldest_item
+    return Queue(
+        name=name,
+        depth=stats.queue_depth,
+        in_flight=stats.in_flight_count,
+        oldest_message_age_seconds=None if age is None else int(age),
+        messages_per_minute=round(stats.completion_rate * 60),
+    )

@@ -1,0 +1,78 @@
+"""What stands before every route: the Host, the Origin, and headers that keep browsers from helping an attacker."""
+
+from __future__ import annotations
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from holdfast.http.answers import Refusal
+from holdfast.http.hosts import Hosts
+from holdfast.http.origin import is_foreign
+
+POLICY = b"content-security-policy"
+
+SECURITY_HEADERS = (
+    (POLICY, b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+"""On every answer. A page of ours may say more exactly what it loads; whatever an answer says itself stays."""
+
+
+class Guard:
+    """Around the whole application, so that no route can be forgotten."""
+
+    def __init__(self, app: ASGIApp, hosts: Hosts) -> None:
+        self.app = app
+        self.hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._http(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = guarded(message.get("headers", ()))
+            await send(message)
+
+        refusal = self.refusal(scope)
+        if refusal is None:
+            await self.app(scope, receive, send_guarded)
+        else:
+            await refusal.answer()(scope, receive, send_guarded)
+
+    def refusal(self, scope: Scope) -> Refusal | None:
+        """What is wrong with a request, before anybody looks what it wants."""
+        host: bytes | None = None
+        site: bytes | None = None
+        origin: bytes | None = None
+        for name, value in scope["headers"]:
+            if name == b"host":
+                if host is not None:
+                    return Refusal(400, "a request has one Host header")
+                host = value
+            elif name == b"origin":
+                origin = value if origin is None else b"null"
+            elif name == b"sec-fetch-site":
+                site = value if site is None else b"cross-site"
+        if host is None:
+            return Refusal(400, "a request has a Host header")
+        if not self.hosts.admit(host):
+            return Refusal(421, "this server does not answer to that name")
+        if is_foreign(scope["method"], site, origin, host):
+            return Refusal(403, "a page of another site may not do this", code="foreign_origin")
+        return None
+
+
+def guarded(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The headers of an answer with ours, and without any that would open it to other sites."""
+    kept = [header for header in headers if not header[0].lower().startswith(b"access-control-")]
+    present = {name.lower() for name, _ in kept}
+    return [*kept, *(header for header in SECURITY_HEADERS if header[0] not in present)]

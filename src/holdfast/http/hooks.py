@@ -1,0 +1,162 @@
+"""What a webhook is at run time: where deliveries go, and the functions that decide about each."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from holdfast.core.message import TEXT_LIMIT, DeliveryKey, plain_text
+from holdfast.core.queue import NAME_LIMIT, channel_name
+from holdfast.errors import InvalidInput, shown
+from holdfast.http.signatures import DELIVERY_IDS, Headers, Verifier
+
+Envelope = dict[str, Any]
+"""`payload`, `headers`, `source_ip` and `received_at`: what is enqueued, and what expressions see."""
+
+Expression = Callable[[Mapping[str, Any]], Any]
+"""Computes something from an envelope. It is total: what it cannot compute is null."""
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+MAX_SIZE = 1_048_576
+"""Bytes of a body, unless a hook says otherwise."""
+
+LONGEST_KEY = TEXT_LIMIT - NAME_LIMIT - 1
+"""Keys are stored behind the hook's name; what would be too long for that is stored as a hash."""
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """What does not fit the message type: where, and why."""
+
+    path: str
+    message: str
+
+
+class Hook(msgspec.Struct, frozen=True, kw_only=True):
+    """A webhook. It has a `queue`, to which deliveries go, or a `command`, which is run at once.
+
+    - `verifier` checks signatures; without one everybody may deliver.
+    - `key` computes the idempotency key; without it, it is the sender's own delivery id, if there is one.
+    - `order_key` and `priority` compute the key and the priority of the message; null is none, and normal.
+    - `wanted` says whether a delivery is of interest; what is not is accepted and forgotten.
+    - `routing` chooses one of `queues`; if it names none of them, `queue` is taken.
+    - `networks` may deliver, if there are any.
+    - `check` finds what does not fit the message type. `shapes` say, by queue, what of the envelope is stored.
+    - `max_size` is how many bytes a body may have. With `forms`, an HTML form is accepted besides JSON.
+    - `headers` are the names of those that are stored; None: all but secrets.
+    """
+
+    name: str
+    queue: str | None = None
+    command: Callable[[Envelope, str | None], Any | Awaitable[Any]] | None = None
+    verifier: Verifier | None = None
+    key: Expression | None = None
+    order_key: Expression | None = None
+    priority: Expression | None = None
+    wanted: Expression | None = None
+    routing: Expression | None = None
+    queues: frozenset[str] = frozenset()
+    networks: tuple[Network, ...] = ()
+    check: Callable[[Envelope], Fault | None] | None = None
+    shapes: Mapping[str, Callable[[Envelope], Envelope]] = {}
+    max_size: int = MAX_SIZE
+    forms: bool = False
+    headers: frozenset[str] | None = None
+
+    def __post_init__(self) -> None:
+        channel_name(self.name, "the name of a webhook")
+        if self.command is None and self.queue is None and not self.queues:
+            raise InvalidInput(f"the webhook {self.name!r} leads nowhere: give it a queue or a command")
+        if self.command is not None and (self.queue is not None or self.queues):
+            raise InvalidInput(f"the webhook {self.name!r} has a queue and a command: it can have one of them")
+        if self.max_size < 1:
+            raise InvalidInput(f"max_size of the webhook {self.name!r} must be at least 1 byte")
+
+    def admits(self, address: str) -> bool:
+        """Whether a sender with this address may deliver."""
+        if not self.networks:
+            return True
+        try:
+            found = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+            found = found.ipv4_mapped
+        return any(found in network for network in self.networks)
+
+    def key_of(self, envelope: Envelope, headers: Headers) -> str | None:
+        """The idempotency key of a delivery; None if it has none."""
+        if self.key is not None:
+            return _key_text(self.key(envelope))
+        sender = DELIVERY_IDS.get(self.verifier.header) if self.verifier is not None else None
+        for name in (sender, b"idempotency-key"):
+            values = headers.get(name, ()) if name is not None else ()
+            if len(values) == 1 and values[0]:
+                return values[0].decode("latin-1")
+        return None
+
+    def stored_key(self, key: str | None) -> DeliveryKey | None:
+        """The key as the queue remembers it: two webhooks of one queue cannot take each other's."""
+        if key is None:
+            return None
+        short = key if len(key) <= LONGEST_KEY else "sha256:" + hashlib.sha256(key.encode()).hexdigest()
+        plain_text(short, "idempotency_key")
+        return DeliveryKey(f"{self.name}:{short}")
+
+    def options_of(self, envelope: Envelope) -> dict[str, Any]:
+        """Key and priority of the message."""
+        options: dict[str, Any] = {}
+        if self.order_key is not None:
+            options["key"] = _key_text(self.order_key(envelope))
+        if self.priority is not None and (found := self.priority(envelope)) is not None:
+            options["priority"] = found
+        return options
+
+    def queue_of(self, envelope: Envelope) -> str | None:
+        """Where a delivery goes. Never anywhere but to one of the webhook's own queues."""
+        chosen = self.routing(envelope) if self.routing is not None else None
+        return chosen if isinstance(chosen, str) and chosen in self.queues else self.queue
+
+
+def networks(texts: Iterable[str]) -> tuple[Network, ...]:
+    """Networks as they are written: "10.0.0.0/8", "2001:db8::/32", or a single address."""
+    found = []
+    for text in texts:
+        try:
+            found.append(ipaddress.ip_network(text))
+        except ValueError as problem:
+            raise InvalidInput(f"{shown(text)} is not a network ({problem}); write one such as 10.0.0.0/8") from None
+    return tuple(found)
+
+
+def type_check(message_type: Any) -> Callable[[Envelope], Fault | None]:
+    """A check against a type that msgspec knows."""
+
+    def check(envelope: Envelope) -> Fault | None:
+        try:
+            msgspec.convert(envelope, message_type)
+        except msgspec.ValidationError as problem:
+            return fault_of(str(problem))
+        return None
+
+    return check
+
+
+def fault_of(text: str) -> Fault:
+    """Apart again: "Expected `int`, got `str` - at `$.payload.n`"."""
+    message, _, path = text.partition(" - at `")
+    return Fault(path.rstrip("`") or "$", message)
+
+
+def _key_text(value: Any) -> str | None:
+    """Text for whatever an expression gives; null is no key."""
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    if not text:
+        raise InvalidInput("the key is empty: all deliveries without one would count as the same")
+    return text

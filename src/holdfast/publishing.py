@@ -1,0 +1,194 @@
+"""Topics: publishing under a name, and groups that each get all of what they want."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+from msgspec.structs import replace
+
+from holdfast.channels import ChannelBook
+from holdfast.core import priority as priorities
+from holdfast.core import routing
+from holdfast.core.duration import Duration
+from holdfast.core.message import NewMessage
+from holdfast.core.queue import QueueSettings, one_of, queue_spec
+from holdfast.core.topic import (
+    MODES,
+    GroupSettings,
+    GroupSpec,
+    Start,
+    Subscription,
+    TopicSettings,
+    address,
+    group_name,
+    group_spec,
+    start_of,
+    topic_spec,
+)
+from holdfast.drafting import Key, Options, draft, listed
+from holdfast.gather import Gather
+from holdfast.joining import driver_connection
+from holdfast.notices import Escalating
+from holdfast.outgoing import Outgoing, Sending, put_through
+from holdfast.receipts import Receipt, one_for_each, receipts
+from holdfast.settings import Settings
+from holdfast.store.api import Channel, Store, Topic
+
+if TYPE_CHECKING:
+    from holdfast.core.message import Duplicate
+
+
+class Publishing(Sending, Escalating):
+    """The part of a client that knows topics."""
+
+    settings: Settings
+    store: Store
+    _book: ChannelBook
+    _inserts: Gather[NewMessage, Duplicate | None]
+    _insert: Callable[..., list[Receipt]]
+    _beat: Callable[[Channel], int]
+
+    def topic(self, name: str, *, mode: str = "pubsub", **settings: Any) -> None:
+        """Declares a topic, or changes the settings of one. It owns its name and all names below: `orders` gets what is
+        published as `orders.eu.created`.
+
+        - What every live group is done with goes when `min_retention` (0) is over, everything at `retention` (24 h).
+        - `no_subscribers="refuse"` makes a publish fail while there is no group; otherwise messages are kept for the
+          groups to come.
+        - `max_depth` is how many messages it may hold, after which a publish raises `QueueFull`.
+        - `max_size` is how many bytes of JSON a message may have, `idempotency_window` how long a key is remembered.
+
+        With `mode="queue"` it is a work queue, with the settings of `queue`: each message goes to one consumer.
+
+        >>> hf.topic("orders", retention="7d")
+        """
+        if one_of(MODES)("mode", mode) == "queue":
+            self._book.declare_owning(name, queue_spec(cast("QueueSettings", settings)))
+        else:
+            self._book.declare_topic(name, topic_spec(cast("TopicSettings", settings)))
+
+    def topics(self) -> list[str]:
+        """The names of all declared topics of this tenant."""
+        self._book.open()
+        return self.store.topics.names(self.settings.tenant)
+
+    def publish(
+        self,
+        topic: str,
+        body: Any,
+        *,
+        priority: int | str = priorities.NORMAL,
+        key: str | None = None,
+        headers: dict[str, Any] | None = None,
+        correlation_id: str | None = None,
+        reply_to: str | None = None,
+        ttl: Duration | None = None,
+        idempotency_key: str | None = None,
+        conn: Any = None,
+    ) -> Receipt:
+        """Stores one message for every group of the topic that this name belongs to; it survives a crash.
+
+        It is stored once, however many groups there are. A name that belongs to no topic is that of a queue. The other
+        arguments are those of `enqueue`.
+
+        >>> hf.topic("orders")
+        >>> receipt = hf.publish("orders.eu.created", {"id": 42})
+        """
+        options = (priority, key, 0, headers, correlation_id, reply_to, ttl, idempotency_key)
+        return self._publish(topic, [body], options, conn)[0]
+
+    def publish_many(
+        self,
+        topic: str,
+        bodies: Iterable[Any],
+        *,
+        priority: int | str = priorities.NORMAL,
+        key: Key = None,
+        headers: dict[str, Any] | None = None,
+        correlation_id: str | None = None,
+        reply_to: str | None = None,
+        ttl: Duration | None = None,
+        idempotency_key: Callable[[Any], str | None] | None = None,
+        conn: Any = None,
+    ) -> list[Receipt]:
+        """Publishes many messages in one transaction (yours, with `conn`): all of them or none."""
+        unique = one_for_each(idempotency_key)
+        options = (priority, key, 0, headers, correlation_id, reply_to, ttl, unique)
+        return self._publish(topic, bodies, options, conn)
+
+    def subscribe(
+        self,
+        topic: str,
+        group: str,
+        *,
+        patterns: Sequence[str] | str | None = None,
+        start: str | float | datetime = "latest",
+        **settings: Unpack[GroupSettings],
+    ) -> None:
+        """Adds a group to a topic, or changes the settings of one, which goes on where it was.
+
+        It gets everything, or what fits one of its `patterns` (`*` is one segment, `**` the rest). It begins with what
+        is published from now on ("latest"), with all that is retained ("earliest"), at a time, or with the message of
+        an id; of what was there before it, it claims no more than `catch_up_rate` ("500/s"). The settings are those of
+        `queue` that are about claims, deaths and consumers: each group has its own.
+
+        A group that was silent (no claim, no lease, no `heartbeat`) for its `timeout` (None: it may be silent for ever)
+        at `misses` looks in a row is dead: nothing is kept for it until it is heard of again.
+
+        >>> hf.topic("orders")
+        >>> hf.subscribe("orders", "email", patterns=["orders.*.created"], start="earliest")
+        """
+        wanted = routing.patterns_of(routing.topic_name(topic, "topic"), patterns)
+        spec, begin = group_spec(wanted, settings), start_of(start)
+        self._subscribe(self._book.topic(topic), group_name(group), spec, begin)
+
+    def unsubscribe(self, topic: str, group: str) -> bool:
+        """Ends a group for good: nothing is kept for it any more, and claims that it holds are lost.
+
+        Its dead letters stay. One that was canceled is removed: its name is free. False if there is none of this name.
+        """
+        routing.topic_name(topic, "topic")
+        return self._book.unsubscribe(address(topic, group_name(group)), self.actor)
+
+    def _join(self, wanted: Subscription) -> None:
+        """For a subscriber: its group, with other patterns if it is there already."""
+        topic = self._book.topic(wanted.topic)
+        found = self.store.channels.find(self.settings.tenant, address(wanted.topic, wanted.group))
+        spec = found.spec if found is not None and isinstance(found.spec, GroupSpec) else GroupSpec()
+        self._subscribe(topic, wanted.group, replace(spec, patterns=wanted.patterns), wanted.start)
+
+    def _subscribe(self, topic: Topic, group: str, spec: GroupSpec, start: Start) -> None:
+        """Who subscribes is there: a group that was dead is alive again."""
+        self._beat(self._book.subscribe(topic, group, spec, start))
+
+    # --- the ladder below ---------------------------------------------------------------------------------------------
+
+    def _publish(self, name: str, bodies: Iterable[Any], options: Options, conn: Any) -> list[Receipt]:
+        routing.topic_name(name, "topic")
+        if self._around_enqueue:
+            outgoing = Outgoing(name, listed(bodies), *options)
+            return put_through(self._around_enqueue, partial(self._distribute, conn=conn), outgoing)
+        return self._distribute(name, bodies, options, conn)
+
+    def _distribute(self, name: str, bodies: Iterable[Any], options: Options, conn: Any) -> list[Receipt]:
+        owner = self._book.destination(name)
+        if not isinstance(owner, Topic):
+            return self._insert(owner, bodies, options, conn, name)
+        new = for_groups(owner, name, bodies, options)
+        if not new:
+            return []
+        if conn is None:
+            return receipts(new, self._inserts.call(new))
+        return receipts(new, self.store.join(driver_connection(conn)).insert(new))
+
+
+def for_groups(topic: Topic, name: str, bodies: Iterable[Any], options: Options) -> list[NewMessage]:
+    """New messages of a topic."""
+    new = partial(draft, topic=name, for_groups=True)(topic.channel(), bodies, *options)
+    if topic.spec.no_subscribers == "refuse":
+        for message in new:
+            message.to_groups = True
+    return new

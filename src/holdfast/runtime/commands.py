@@ -1,0 +1,169 @@
+"""Commands for the messages of a queue: what `map_to` of a spec declares, and what a step of a saga may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Unpack
+
+import msgspec
+
+from holdfast import awaiting_runs, endings, executing
+from holdfast.command_input import Declared
+from holdfast.core.command import COMMANDS, CommandKey, CommandReceipt, command_queue
+from holdfast.core.lifecycle import Event
+from holdfast.core.message import Message
+from holdfast.core.saga import WHOLE_HEADER
+from holdfast.errors import InvalidInput
+from holdfast.outcomes import DeadLetter
+from holdfast.runtime.calling import before
+from holdfast.runtime.consumer import Consumer, ConsumerOptions, Handler
+from holdfast.runtime.context import Context
+from holdfast.store.api import Joined
+
+if TYPE_CHECKING:
+    from holdfast.client import Holdfast
+
+HANDS = 4
+"""Commands of steps that run at once in a process, of each kind."""
+
+InputOf = Callable[[Message], Mapping[str, Any]]
+
+
+def consume(hf: Holdfast, queue: str, command: str, input_of: InputOf, **options: Unpack[ConsumerOptions]) -> Consumer:
+    """A consumer of this queue that runs a command for each message. Raises `UnknownCommand` if there is none."""
+    options.setdefault("name", f"{queue}:{command}")
+    return hf.consumer(queue, **options)(handler_for(hf, command, input_of))
+
+
+def handler_for(hf: Holdfast, command: str, input_of: InputOf) -> CommandHandler:
+    """A handler that runs a command. Raises `UnknownCommand` if there is none."""
+    declared = hf._command(command)
+    kind = AsyncCommandHandler if declared.is_async else CommandHandler
+    return kind(hf, declared, input_of)
+
+
+def step_consumers(hf: Holdfast) -> list[Consumer]:
+    """What runs the commands of this client for steps of sagas, whoever declares them."""
+    own = COMMANDS.rstrip(".")
+    return [
+        Consumer(
+            hf,
+            one.handler,
+            (),
+            name=f"{own}.async" if one.is_async else own,
+            concurrency=HANDS,
+            find_queues=one.queues,
+        )
+        for one in step_commands(hf)
+    ]
+
+
+def step_commands(hf: Holdfast) -> list[StepCommands]:
+    """The commands of a client, `def` and `async def` apart; none where there is none."""
+    return [one for one in (StepCommands(hf, False), StepCommands(hf, True)) if one.names]
+
+
+class StepCommands:
+    """Those of one kind. Each has a queue of its own, which is there from the first saga on that uses it."""
+
+    def __init__(self, hf: Holdfast, is_async: bool) -> None:
+        self._hf = hf
+        self.is_async = is_async
+        self.names = [name for name, one in hf._declared.items() if one.is_async == is_async]
+        handlers = {command_queue(name): handler_for(hf, name, step_input(hf._declared[name])) for name in self.names}
+        self.handler = dispatching(handlers, is_async)
+
+    def queues(self) -> list[str]:
+        """The queues that there are, but for those that have a consumer of their own."""
+        taken = {queue for consumer in self._hf._consumers.values() for queue in consumer.queues}
+        wanted = {command_queue(name) for name in self.names} - taken
+        return [queue for queue in self._hf.queues() if queue in wanted] if wanted else []
+
+
+def step_input(command: Declared) -> InputOf:
+    """What the message of a step gives to its command: its body, or of all of a saga's data what is named alike."""
+
+    def read(message: Message) -> Mapping[str, Any]:
+        body = msgspec.json.decode(message.raw_body)
+        return command.chosen(body) if WHOLE_HEADER in message.headers else body
+
+    return read
+
+
+def dispatching(handlers: Mapping[str, CommandHandler], is_async: bool) -> Handler:
+    """One handler for several queues, all of one kind."""
+    if is_async:
+
+        async def run_async(message: Message, context: Context) -> Any:
+            return await handlers[context.queue](message, context)
+
+        return run_async
+
+    def run(message: Message, context: Context) -> Any:
+        return handlers[context.queue](message, context)
+
+    return run
+
+
+class CommandHandler:
+    """Runs a `def` for a message. Input that does not fit can never fit: the message is dead at once."""
+
+    def __init__(self, hf: Holdfast, command: Declared, input_of: InputOf) -> None:
+        self.__doc__ = command.function.__doc__
+        self._hf = hf
+        self._command = command
+        self._input_of = input_of
+
+    def __call__(self, message: Message, context: Context) -> Any:
+        return executing.run(self._run(message, context))
+
+    def _run(self, message: Message, context: Context) -> MessageRun:
+        try:
+            arguments = self._command.read(self._input_of(message))
+        except InvalidInput as problem:
+            raise DeadLetter(str(problem)) from problem
+        return MessageRun(self._hf, self._command, arguments, context, self._key(message, context))
+
+    def _key(self, message: Message, context: Context) -> CommandKey:
+        window = round(context.claim.channel.spec.idempotency_window * 1_000_000)
+        of, step = (self._hf.settings.tenant, self._command.name), context.step_key
+        # A step that is sent again is another message; its key is the same.
+        return CommandKey(*of, step, window) if step else CommandKey(*of, message.id, window, message.raw_id)
+
+
+class AsyncCommandHandler(CommandHandler):
+    """The same for an `async def`."""
+
+    async def __call__(self, message: Message, context: Context) -> Any:
+        return await awaiting_runs.run(self._run(message, context))
+
+
+class MessageRun(executing.Run):
+    """A run for a claim, which ends in the transaction of the receipt, or takes the receipt along when it ends."""
+
+    context: Context
+
+    def settle(self, joined: Joined, raw: bytes) -> None:
+        """The ack happens with what the command wrote, unless something has to be checked first."""
+        if self._has_promises():
+            super().settle(joined, raw)
+            return
+        settlements = endings.acked([self.context.claim])
+        settlements[0].result = None if raw == b"null" else raw
+        settlements[0].followed_by = self.context.following
+        if not joined.settle(settlements)[0]:
+            endings.refuse([self.context.claim])
+
+    def settled(self) -> None:
+        """The ack that follows finds that it was done."""
+        self.context.following = ()
+        if not self._has_promises():
+            self.context.claim.ended = Event.ACKED
+
+    def keep(self, raw: bytes) -> None:
+        """With the ack, and with what follows."""
+        assert self.of is not None, "a message is always known by its id"
+        self.context.receipt = CommandReceipt(self.of, raw)
+
+    def _has_promises(self) -> bool:
+        return bool(before(self.context.consumer, self.context))

@@ -1,0 +1,57 @@
+"""The webhooks of a spec, ready to receive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from holdfast.client import Holdfast
+from holdfast.http.hooks import MAX_SIZE, Envelope, Expression, Hook, networks
+from holdfast.http.signatures import Verifier, secrets_of
+from holdfast.spec.message_type import MessageType
+from holdfast.spec.model import Call, Spec, VerifyHmac, Webhook
+from holdfast.spec.running import enveloped, function_of, inputs_of
+
+
+def hooks_of(hf: Holdfast, spec: Spec, environ: Mapping[str, str]) -> list[Hook]:
+    """All webhooks of a spec. Secrets that are not there are refused."""
+    return [_hook(hf, spec, name, webhook, environ) for name, webhook in spec.webhooks.items()]
+
+
+def set_message_types(hf: Holdfast, spec: Spec) -> None:
+    """From now on this client refuses bodies that do not fit the queues of the spec."""
+    for name, queue in spec.queues.items():
+        fields = queue.message_type
+        hf._types.set(name, hf._types.reader(MessageType(fields).python) if fields else None)
+
+
+def _hook(hf: Holdfast, spec: Spec, name: str, webhook: Webhook, environ: Mapping[str, str]) -> Hook:
+    return Hook(
+        name=name,
+        queue=webhook.queue,
+        command=None if webhook.command is None else _command(hf, webhook.command),
+        verifier=None if webhook.verify_hmac is None else _verifier(webhook.verify_hmac, environ),
+        key=_optional(webhook.idempotency_key),
+        order_key=_optional(webhook.key),
+        priority=_optional(webhook.priority),
+        wanted=_optional(webhook.filter),
+        routing=_optional(webhook.routing),
+        queues=frozenset(spec.queues) if webhook.routing else frozenset(),
+        networks=networks(webhook.allow_ips),
+        shapes={queue: enveloped(found) for queue, found in spec.queues.items() if found.message_type},
+        max_size=webhook.max_size or MAX_SIZE,
+    )
+
+
+def _verifier(wanted: VerifyHmac, environ: Mapping[str, str]) -> Verifier:
+    secrets = secrets_of(wanted.variables, environ)
+    return Verifier(wanted.header, secrets, scheme=wanted.scheme, window=wanted.tolerance)
+
+
+def _optional(text: str | None) -> Expression | None:
+    return None if text is None else function_of(text)
+
+
+def _command(hf: Holdfast, call: Call) -> Callable[[Envelope, str | None], Any]:
+    inputs = inputs_of(call)
+    return lambda envelope, key: hf.run_command(call.name, inputs(envelope), idempotency_key=key)

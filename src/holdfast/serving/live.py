@@ -1,0 +1,112 @@
+"""A served spec that can be exchanged for a newer one, without dropping a request or a message.
+
+The new one is read and checked first, then the database is made to fit, then new consumers take over, and only then
+deliveries go its way. Whatever fails on the way leaves the old one where it was.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from holdfast.client import Holdfast
+from holdfast.errors import HoldfastError
+from holdfast.http.hooks import Hook
+from holdfast.serving.hooks import hooks_of, set_message_types
+from holdfast.serving.loading import Sources, load
+from holdfast.serving.staffing import has_staff
+from holdfast.serving.workers import Workers
+from holdfast.spec.applying import apply
+from holdfast.spec.model import Spec
+
+log = logging.getLogger("holdfast.serving")
+
+LOOK_EVERY = 1.0
+"""Seconds between two looks at the files."""
+
+LONGEST = 60.0
+"""Seconds to wait for a reload that is under way when everything stops."""
+
+
+class Live:
+    """The spec that is served now. `hf` is the server's client; what the user's module declares belongs to another
+    one over the same connections, which comes and goes with it."""
+
+    def __init__(self, hf: Holdfast, sources: Sources, environ: Mapping[str, str]) -> None:
+        self._hf = hf
+        self._sources = sources
+        self._environ = environ
+        self.spec, self.hooks, self.staffed = self._take_over()
+
+    def reload(self, replace_hooks: Callable[[list[Hook]], object], workers: Workers | None) -> None:
+        """Serves what the files say now."""
+        self.spec, self.hooks, self.staffed = self._take_over()
+        if workers is not None and self.staffed:
+            workers.replace()
+        elif workers is not None:
+            workers.dismiss()
+        replace_hooks(self.hooks)
+
+    def _take_over(self) -> tuple[Spec, list[Hook], bool]:
+        declared = self._hf.acting_as()
+        spec = load(declared, self._sources, self._environ)
+        hooks = hooks_of(declared, spec, self._environ)
+        apply(self._hf, spec, told=lambda step: log.info("%sd %s %s", step.act, step.kind, step.name))
+        set_message_types(self._hf, spec)
+        return spec, hooks, has_staff(declared, spec)
+
+
+class Reloader:
+    """Reloads when a file changes, or when told so. What goes wrong is logged, and the old spec stays."""
+
+    def __init__(self, sources: Sources, reload: Callable[[], object], watch: bool) -> None:
+        self._sources = sources
+        self._reload = reload
+        self._watch = watch
+        self._told = threading.Event()
+        self._over = False
+        self._seen = self._look()
+        self._thread = threading.Thread(target=self._run, name="holdfast-reload", daemon=True)
+        self._thread.start()
+
+    def now(self) -> None:
+        """Reloads, whether anything has changed or not."""
+        self._told.set()
+
+    def stop(self) -> None:
+        """No more of that."""
+        self._over = True
+        self._told.set()
+        self._thread.join(LONGEST)
+
+    def _run(self) -> None:
+        while True:
+            told = self._told.wait(LOOK_EVERY if self._watch else None)
+            if self._over:
+                return
+            self._told.clear()
+            seen = self._look()
+            if not told and seen == self._seen:
+                continue
+            self._seen = seen
+            try:
+                self._reload()
+                log.info("reloaded %s", self._sources.spec)
+            except HoldfastError as problem:
+                log.error("%s was not reloaded, and what was served is served on:\n%s", self._sources.spec, problem)
+            except Exception:  # The user's module.
+                log.exception("%s was not reloaded, and what was served is served on", self._sources.spec)
+
+    def _look(self) -> list[Any]:
+        return [_state(file) for file in self._sources.files]
+
+
+def _state(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size

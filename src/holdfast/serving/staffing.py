@@ -1,0 +1,88 @@
+"""The consumers and pools of a spec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+from holdfast.client import Holdfast
+from holdfast.core.command import command_of
+from holdfast.core.message import Message
+from holdfast.errors import ExpressionTooCostly, InvalidInput
+from holdfast.runtime.agents import exec_handler
+from holdfast.runtime.commands import (
+    AsyncCommandHandler,
+    CommandHandler,
+    dispatching,
+    handler_for,
+    step_commands,
+    step_input,
+)
+from holdfast.spec import declaring
+from holdfast.spec.model import Call, Consumer, Spec
+from holdfast.spec.running import message_inputs
+
+
+def has_staff(hf: Holdfast, spec: Spec) -> bool:
+    """Whether there is anything to run beside the server: also for sagas that this spec does not have any more."""
+    commanded = any(queue.map_to for queue in spec.queues.values())
+    return bool(hf._consumers or spec.consumers or commanded or any(one.queues() for one in step_commands(hf)))
+
+
+def declare_staff(hf: Holdfast, spec: Spec) -> None:
+    """Declares what the spec says on top of what the module has declared: a queue with a command that no consumer of
+    the spec mentions gets one of its own, named after it."""
+    commanded = {name: queue.map_to for name, queue in spec.queues.items() if queue.map_to is not None}
+    for name, consumer in spec.consumers.items():
+        handler = _handler(hf, name, consumer, commanded)
+        hf.consumer(*consumer.queues, **declaring.consumer_options(name, consumer))(handler)
+    mentioned = {queue for consumer in spec.consumers.values() for queue in consumer.queues}
+    for queue, call in commanded.items():
+        if queue not in mentioned:
+            hf.consumer(queue, name=queue)(handler_for(hf, call.name, input_of(call)))
+    for name, pool in spec.pools.items():
+        hf.pool(pool.consumer or name, **declaring.pool_options(name, pool))
+
+
+def input_of(call: Call) -> Callable[[Message], Mapping[str, Any]]:
+    """What computes the input of a command from a message. What is too costly once always is."""
+    inputs = message_inputs(call)
+
+    def read(message: Message) -> Mapping[str, Any]:
+        try:
+            return inputs(message)
+        except ExpressionTooCostly as problem:
+            raise InvalidInput(str(problem)) from problem
+
+    return read
+
+
+def _handler(hf: Holdfast, name: str, consumer: Consumer, commanded: Mapping[str, Call]) -> Callable[..., Any]:
+    if consumer.exec is not None:
+        return exec_handler(consumer.exec, preflight=consumer.preflight)
+    if consumer.handler is not None:
+        return _function(consumer.handler)
+    handlers = {queue: _command(hf, queue, commanded) for queue in consumer.queues}
+    kinds = {type(handler) for handler in handlers.values()}
+    if len(kinds) > 1:
+        raise InvalidInput(f"the consumer {name!r} has commands that are `def` and some that are `async def`: take two")
+    if len(handlers) == 1:
+        return next(iter(handlers.values()))
+    return dispatching(handlers, kinds == {AsyncCommandHandler})
+
+
+def _command(hf: Holdfast, queue: str, commanded: Mapping[str, Call]) -> CommandHandler:
+    """What runs for the messages of a queue: what the spec says, or the command whose own it is."""
+    own = command_of(queue)
+    if own is not None and queue not in commanded:
+        return handler_for(hf, own, step_input(hf._command(own)))
+    return handler_for(hf, commanded[queue].name, input_of(commanded[queue]))
+
+
+def _function(address: str) -> Callable[..., Any]:
+    module, _, name = address.partition(":")
+    found = getattr(import_module(module), name, None)
+    if not callable(found):
+        raise InvalidInput(f"{address!r} is no function: write module:function")
+    return found  # type: ignore[no-any-return]

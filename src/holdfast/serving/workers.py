@@ -1,0 +1,190 @@
+"""The process that runs the consumers, as the server sees it: started, replaced, restarted after a crash, stopped."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from holdfast.errors import HoldfastError
+from holdfast.serving.loading import Sources
+from holdfast.serving.worker import READY
+
+log = logging.getLogger("holdfast.serving")
+
+VARIABLE = "HOLDFAST_STAFF"
+"""The environment variable with the orders."""
+
+STARTING = 60.0
+"""Seconds that a program has to import all that it needs."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Seconds before the next try after a crash; doubled with each, until one has lasted for a while."""
+
+LASTED = 60.0
+
+
+class Orders(msgspec.Struct, frozen=True):
+    """What a process of consumers is told."""
+
+    url: str
+    tenant: str
+    sources: Sources
+    grace: float
+
+
+class NotStarted(HoldfastError):
+    """The consumers could not be started; what they said about it stands above."""
+
+
+class Workers:
+    """At most one process at a time takes new messages; another one may be finishing."""
+
+    def __init__(self, orders: Orders, on_started: Callable[[int], object] = lambda _: None) -> None:
+        self._orders = orders
+        self._on_started = on_started
+        self._process: Process | None = None
+        self._leaving: list[Process] = []
+        self._lock = threading.RLock()
+        self._over = threading.Event()
+        self._keeper = threading.Thread(target=self._keep, name="holdfast-workers", daemon=True)
+
+    def start(self, wanted: bool) -> None:
+        """Starts the process, if there is anything to run, and keeps it from now on. Raises `NotStarted` if it cannot
+        work."""
+        if wanted:
+            self.replace()
+        self._keeper.start()
+
+    def replace(self) -> None:
+        """A new process takes over, which reads everything anew; the old one finishes what it has begun. If the new
+        one cannot start, the old one stays."""
+        with self._lock:
+            fresh = Process(self._orders)
+            fresh.wait_until_ready()
+            if self._process is not None:
+                self._process.ask_to_stop()
+                self._leaving.append(self._process)
+            self._process = fresh
+        self._on_started(fresh.pid)
+
+    def dismiss(self) -> None:
+        """There is nothing to run any more."""
+        with self._lock:
+            if self._process is not None:
+                self._process.ask_to_stop()
+                self._leaving.append(self._process)
+                self._process = None
+
+    def ask_to_stop(self) -> None:
+        """Nothing new is claimed; what was begun may finish."""
+        self._over.set()
+        for process in self._all():
+            process.ask_to_stop()
+
+    def wait(self, timeout: float) -> bool:
+        """Until all have ended; whatever has not by then is killed."""
+        deadline = time.monotonic() + timeout
+        ended = [process.wait(max(0.0, deadline - time.monotonic())) for process in self._all()]
+        return all(ended)
+
+    def kill(self) -> None:
+        """Ends all at once."""
+        self._over.set()
+        for process in self._all():
+            process.wait(0)
+
+    def _all(self) -> list[Process]:
+        with self._lock:
+            return [*([self._process] if self._process else []), *self._leaving]
+
+    def _keep(self) -> None:
+        pause = FIRST_PAUSE
+        while not self._over.wait(0.2):
+            with self._lock:
+                self._leaving = [process for process in self._leaving if process.exit_code is None]
+                crashed = self._process if self._process and self._process.exit_code is not None else None
+            if crashed is None:
+                continue
+            pause = FIRST_PAUSE if crashed.age > LASTED else pause
+            log.error("the consumers' process ended with %s; starting another one", crashed.exit_code)
+            if self._over.wait(pause):
+                return
+            pause = min(2 * pause, LONGEST_PAUSE)
+            try:
+                with self._lock:
+                    if self._process is crashed:
+                        self._process = None
+                        self.replace()
+            except HoldfastError as problem:
+                log.error("%s", problem)
+                with self._lock:
+                    self._process = self._process or crashed
+
+
+class Process:
+    """One of them. It ends by itself when this process is gone: its standard input is then at its end."""
+
+    def __init__(self, orders: Orders) -> None:
+        self._began = time.monotonic()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "holdfast.serving.worker"],
+            env={**os.environ, VARIABLE: msgspec.json.encode(orders).decode()},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self.pid = self._process.pid
+        self._is_asked = False
+        self._ready = threading.Event()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None, "it is a pipe"
+        for line in self._process.stdout:
+            if line == READY:
+                self._ready.set()
+            else:
+                sys.stdout.buffer.write(line)  # What handlers print.
+                sys.stdout.buffer.flush()
+        self._process.wait()
+        self._ready.set()
+
+    def wait_until_ready(self) -> None:
+        """Until it consumes."""
+        if not self._ready.wait(STARTING):
+            self.wait(0)
+            raise NotStarted(f"the consumers were not ready within {STARTING:g} s: is their database there?")
+        if self.exit_code is not None:
+            raise NotStarted
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was started."""
+        return time.monotonic() - self._began
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll()
+
+    def ask_to_stop(self) -> None:
+        """What it has begun may finish. It is asked once: a second signal would insist."""
+        if not self._is_asked and self._process.poll() is None:
+            self._is_asked = True
+            self._process.terminate()
+
+    def wait(self, timeout: float) -> bool:
+        """Until it has ended; it is killed if that takes longer."""
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            return False
+        return True

@@ -1,0 +1,95 @@
+"""Specs in files, for those who need one that holds together."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from holdfast.core.expressions.lexer import LONGEST_SPEC
+from holdfast.core.expressions.source import Source
+from holdfast.errors import InvalidInput
+from holdfast.spec.annotations import Command
+from holdfast.spec.check import check, check_reading
+from holdfast.spec.findings import Finding
+from holdfast.spec.model import Spec, from_json
+from holdfast.spec.reading import read_text
+
+STDIN = "-"
+
+
+class InvalidSpec(InvalidInput):
+    """A spec that cannot work. Its text is everything that is wrong, each with its line."""
+
+
+class Examined(msgspec.Struct, frozen=True):
+    """A file, what it says, and what is to be said about it. `spec` is None if that could not be made out."""
+
+    name: str
+    spec: Spec | None
+    findings: list[Finding]
+    source: Source | None = None
+
+    @property
+    def errors(self) -> list[Finding]:
+        """What keeps it from working."""
+        return [finding for finding in self.findings if finding.severity == "error"]
+
+    def show(self, finding: Finding) -> str:
+        """For a terminal: with the line that it is about, if the file is one with lines."""
+        if self.source is not None:
+            return self.source.show(finding.problem())
+        where = f"{self.name}: {finding.path}" if finding.path else self.name
+        return f"{where}: {finding.severity}: {finding.message}" + (f"\n  {finding.hint}" if finding.hint else "")
+
+
+def examine(
+    path: str,
+    *,
+    commands: Iterable[Command] | None = None,
+    consumers: Collection[str] | None = None,
+    environ: Mapping[str, str] | None = None,
+    serving: bool = False,
+) -> Examined:
+    """Reads a *.holdfast file, or the JSON of one, and looks for everything that is wrong with it."""
+    text, name = read_file(path), shown_name(path)
+    options = {"commands": commands, "consumers": consumers, "environ": environ, "serving": serving}
+    if not text.lstrip().startswith("{"):
+        reading = read_text(text, name)
+        return Examined(name, reading.spec, check_reading(reading, **options), reading.source)  # type: ignore[arg-type]
+    try:
+        spec = from_json(text)
+    except msgspec.DecodeError as problem:
+        return Examined(name, None, [Finding("", str(problem))])
+    return Examined(name, spec, check(spec, **options))  # type: ignore[arg-type]
+
+
+def sound_spec(examined: Examined) -> Spec:
+    """The spec, or `InvalidSpec`."""
+    if examined.spec is None or examined.errors:
+        raise InvalidSpec("\n".join(map(examined.show, examined.errors)))
+    return examined.spec
+
+
+def shown_name(path: str) -> str:
+    """What a file is called in a diagnostic."""
+    return "<stdin>" if path == STDIN else path
+
+
+def read_file(path: str) -> str:
+    """The text of a file; one error of ours for everything that can be wrong with it."""
+    try:
+        # A little more than allowed is enough to see that it is too much.
+        most = 4 * LONGEST_SPEC + 1
+        if path == STDIN:
+            raw = sys.stdin.buffer.read(most)
+        else:
+            with Path(path).open("rb") as file:
+                raw = file.read(most)
+        return raw.decode("utf-8-sig")
+    except OSError as problem:
+        raise InvalidInput(f"{path} cannot be read: {problem.strerror or problem}") from None
+    except UnicodeDecodeError as problem:
+        raise InvalidInput(f"{shown_name(path)} is no text in UTF-8: see its byte {problem.start}") from None

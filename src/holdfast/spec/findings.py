@@ -1,0 +1,87 @@
+"""What is wrong, or only odd, in a spec: where in the model, and where in the text if there is one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import msgspec
+
+from holdfast.core.expressions.source import Problem, Span, did_you_mean
+from holdfast.core.expressions.tree import Node
+from holdfast.errors import InvalidInput
+from holdfast.spec.reading import Path, Reading
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One of them. `span` is None where there is no text, or nothing in it to point at."""
+
+    path: str
+    message: str
+    span: Span | None = None
+    hint: str | None = None
+    severity: Literal["error", "warning"] = "error"
+
+    def problem(self) -> Problem:
+        """As a source can show it."""
+        return Problem(self.message, self.span or Span(0, 1), self.hint, self.severity)
+
+
+class Findings:
+    """All that was found so far."""
+
+    def __init__(self, reading: Reading | None) -> None:
+        self._spans = reading.spans if reading else {}
+        self._nodes = reading.nodes if reading else {}
+        self.all: list[Finding] = []
+
+    def error(self, path: Path, message: str, hint: str | None = None, span: Span | None = None) -> None:
+        """This cannot work."""
+        self.all.append(Finding(path_text(path), message, span or self.span_of(path), hint))
+
+    def warn(self, path: Path, message: str, hint: str | None = None) -> None:
+        """This can work, but is probably not what was meant."""
+        self.all.append(Finding(path_text(path), message, self.span_of(path), hint, "warning"))
+
+    def missing(self, path: Path, kind: str, name: str, known: Iterable[str], hint: str | None = None) -> None:
+        """Something is named that is not there."""
+        self.error(path, f"there is no {kind} {name!r}", did_you_mean(name, known) or hint)
+
+    def obey(self, path: Path, rule: Callable[[], object], names: Iterable[str] = ()) -> bool:
+        """Whether a rule of the client accepts it. If not, the setting that the rule complains of is looked for."""
+        try:
+            rule()
+        except InvalidInput as problem:
+            words = _PLAIN.findall(str(problem))
+            blamed = next((word for word in words if word in set(names)), None)
+            self.error(path if blamed is None else (*path, blamed), str(problem))
+            return False
+        return True
+
+    def node_at(self, path: Path) -> Node | None:
+        """The expression that was read there."""
+        return self._nodes.get(path)
+
+    def span_of(self, path: Path) -> Span | None:
+        """Where in the text this stands, or what it is a part of."""
+        while path:
+            if path in self._spans:
+                return self._spans[path]
+            path = path[:-1]
+        return self._spans.get(("app",))
+
+
+def path_text(path: Path) -> str:
+    """`queues.mails.delivery.lease`, `sagas.trip.steps[0]`, `queues["mails.dead"]`."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif _PLAIN.fullmatch(step):
+            text += f".{step}" if text else step
+        else:
+            text += f"[{msgspec.json.encode(step).decode()}]"
+    return text

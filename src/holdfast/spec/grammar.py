@@ -1,0 +1,128 @@
+"""What may stand in which block, derived from the model: its fields are the settings, their types the values."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from holdfast.spec.model import Call, Delivery, Part, Retention, Retry, Saga, Step
+
+KEYWORDS = {
+    "owners": "owner",
+    "queues": "queue",
+    "topics": "topic",
+    "groups": "group",
+    "webhooks": "webhook",
+    "consumers": "consumer",
+    "pools": "pool",
+    "schedules": "schedule",
+    "sagas": "saga",
+    "steps": "step",
+    "commitments": "commitment",
+}
+"""Fields of the model that hold several of something → the word that declares one of them."""
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """What a word in a block stands for: the `field` of the model that it sets, and the `kind` of value that it takes.
+
+    Of kind "block", "named" (blocks with a name each, kept by it) and "listed" (the same, kept in order), `part` is
+    what is inside. `of` is the kind of the values in a list or map, `words` are those that a value may be.
+    """
+
+    field: str
+    kind: str
+    part: type[Part] | None = None
+    of: str | None = None
+    words: tuple[str, ...] = ()
+    may_be_none: bool = False
+    parallel: bool = False
+
+    @property
+    def is_block(self) -> bool:
+        """Whether braces follow, and settings inside of them."""
+        return self.kind in ("block", "named", "listed")
+
+    @property
+    def inside(self) -> Grammar:
+        """The words that may stand in its block."""
+        if self.parallel:
+            return {"step": Entry("parallel", "listed", Step), "when": grammar_of(Step)["when"]}
+        return {} if self.part is None else grammar_of(self.part)
+
+
+Grammar = dict[str, Entry]
+
+_NO_SETTINGS = {"app", "name", "parallel", "backoff_steps_ms"}
+"""Fields that are written in another way than as settings: see `_other_words`, and names stand before the braces."""
+
+
+@cache
+def grammar_of(part: type[Part]) -> Grammar:
+    """The words that may stand in a block of this part."""
+    info = inspect.type_info(part)
+    assert isinstance(info, inspect.StructType), "parts are structs"
+    entries = [_entry(field.name, field.type) for field in info.fields if field.name not in _NO_SETTINGS]
+    return {word_of(entry): entry for entry in entries} | _other_words(part)
+
+
+def word_of(entry: Entry) -> str:
+    """The word for a field."""
+    return KEYWORDS[entry.field] if entry.kind in ("named", "listed") else entry.field
+
+
+def _other_words(part: type[Part]) -> Grammar:
+    """Words beside the names of fields."""
+    words: Grammar = {}
+    if issubclass(part, Retention):
+        words["max_age"] = Entry("max_age_seconds", "duration", may_be_none=True)
+    if issubclass(part, Retry | Step):
+        words["backoff"] = Entry("backoff", "backoff", may_be_none=True)
+    if issubclass(part, Delivery):
+        words["dead_letter"] = Entry("dead_letter_queue", "name", may_be_none=True)
+    if part is Saga:
+        words["parallel"] = Entry("steps", "listed", Step, parallel=True)
+    return words
+
+
+def _entry(name: str, of: inspect.Type, extra: dict[str, str] | None = None) -> Entry:
+    kind = (extra or {}).get("kind")
+    if isinstance(of, inspect.Metadata):
+        return _entry(name, of.type, of.extra or extra)
+    if isinstance(of, inspect.UnionType):
+        return _union(name, of, extra)
+    if isinstance(of, inspect.LiteralType):
+        return Entry(name, kind or "word", words=tuple(str(word) for word in of.values))
+    if kind is not None:
+        return Entry(name, kind, of=(extra or {}).get("of"))
+    if isinstance(of, inspect.StructType):
+        return Entry(name, "call" if of.cls is Call else "block", _part(of))
+    if isinstance(of, inspect.DictType):
+        return Entry(name, "named", _part(of.value_type))
+    if isinstance(of, inspect.ListType):
+        return _list(name, of)
+    return Entry(name, _PLAIN[type(of)])
+
+
+def _union(name: str, of: inspect.UnionType, extra: dict[str, str] | None) -> Entry:
+    kinds = [one for one in of.types if not isinstance(one, inspect.NoneType)]
+    if len(kinds) > 1:  # int | float
+        return Entry(name, (extra or {}).get("kind", "number"), may_be_none=of.includes_none)
+    return msgspec.structs.replace(_entry(name, kinds[0], extra), may_be_none=True)
+
+
+def _list(name: str, of: inspect.ListType) -> Entry:
+    if isinstance(of.item_type, inspect.StructType):
+        return Entry(name, "listed", _part(of.item_type))
+    return Entry(name, "list", of=_entry(name, of.item_type).kind)
+
+
+def _part(of: inspect.Type) -> Any:
+    assert isinstance(of, inspect.StructType), "maps of other things have a kind"
+    return of.cls
+
+
+_PLAIN: dict[type[inspect.Type], str] = {inspect.IntType: "int", inspect.BoolType: "bool", inspect.StrType: "text"}

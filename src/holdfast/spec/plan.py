@@ -1,0 +1,288 @@
+"""What has to change in a database so that it is as a spec says, and what would be lost by it. Changes nothing.
+
+All of it is declared by name, so a plan is a comparison: of the settings that a spec wants with those that are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import Any, Literal
+
+import msgspec
+
+from holdfast import Holdfast, InvalidInput
+from holdfast.core import routing
+from holdfast.core.command import command_of
+from holdfast.core.notice import owner_spec
+from holdfast.core.queue import queue_spec
+from holdfast.core.saga import SagaSpec, StepSpec, saga_spec
+from holdfast.core.schedule import Schedule, schedule_spec
+from holdfast.core.topic import address, group_spec, topic_spec
+from holdfast.spec import declaring
+from holdfast.spec.model import Spec
+from holdfast.store.api import Topic
+
+Kind = Literal["owner", "queue", "topic", "group", "schedule", "saga"]
+Settings = dict[str, Any]
+
+_STANDING = {"name", "paused", "next_at", "last_slot", "last_at", "created_at", "error"}
+"""What of a schedule is not a setting."""
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A setting that is to be another one, and what is lost by that, if anything is."""
+
+    setting: str
+    before: Any
+    after: Any
+    loses: str | None = None
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One thing that is to be made, changed or removed."""
+
+    act: Literal["create", "change", "remove"]
+    kind: Kind
+    name: str
+    changes: list[Change] = []
+    loses: str | None = None
+
+    @property
+    def losses(self) -> list[str]:
+        """All that would be lost."""
+        return [loss for loss in (self.loses, *(change.loses for change in self.changes)) if loss is not None]
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The steps, in the order in which they can be done. `others` are in the database and not in the spec."""
+
+    steps: list[Step]
+    unchanged: int
+    others: list[tuple[Kind, str]]
+
+    @property
+    def losses(self) -> list[tuple[Step, str]]:
+        """Whatever someone has to agree to."""
+        return [(step, loss) for step in self.steps for loss in step.losses]
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Something that a spec declares: its settings, and how to declare it."""
+
+    kind: Kind
+    name: str
+    settings: Settings
+    declare: Callable[[Holdfast], object]
+
+
+def make_plan(hf: Holdfast, spec: Spec, prune: bool = False) -> Plan:
+    """Compares a spec with a database. With `prune`, groups and schedules that the spec does not have are to go."""
+    _refuse_absent(hf, spec)
+    steps, unchanged = [], 0
+    for one in wanted(spec):
+        step = _step(one, _stored(hf, one))
+        if step is None:
+            unchanged += 1
+        else:
+            steps.append(step)
+    others = list(_others(hf, spec))
+    if prune:
+        steps += [Step("remove", kind, name, loses=_GONE[kind]) for kind, name in others if kind in _GONE]
+        others = [(kind, name) for kind, name in others if kind not in _GONE]
+    return Plan(steps, unchanged, others)
+
+
+def wanted(spec: Spec) -> Iterator[Wanted]:
+    """Everything that a spec declares, each after what it needs."""
+    for name in _superiors_first({name: owner.owner for name, owner in spec.owners.items()}):
+        settings = declaring.owner_settings(spec.owners[name])
+        yield Wanted("owner", name, _plain(owner_spec(name, **settings)), _call(Holdfast.owner, name, **settings))
+    for name, queue in spec.queues.items():
+        if not queue.external:
+            settings = declaring.queue_settings(queue)
+            owning = {"mode": "queue"} if queue.names_below else {}
+            declare = _call(Holdfast.topic if owning else Holdfast.queue, name, **owning, **settings)
+            yield Wanted("queue", name, _plain(queue_spec(settings)), declare)  # type: ignore[arg-type]
+    for name, topic in spec.topics.items():
+        if not topic.external:
+            settings = declaring.topic_settings(topic)
+            declare = _call(Holdfast.topic, name, **settings)
+            yield Wanted("topic", name, _plain(topic_spec(settings)), declare)  # type: ignore[arg-type]
+        for group_name, group in topic.groups.items():
+            yield _wanted_group(name, group_name, declaring.group_settings(group))
+    for name, schedule in spec.schedules.items():
+        settings = declaring.schedule_settings(schedule)
+        found = schedule_spec(**settings)
+        stored = _plain(found) | {"body": msgspec.json.decode(found.body)}
+        yield Wanted("schedule", name, stored, _call(Holdfast.schedule, name, **settings))
+    for name, saga in spec.sagas.items():
+        settings = declaring.saga_settings(saga)
+        yield Wanted("saga", name, _of_saga(saga_spec(**settings)), _call(Holdfast.saga, name, **settings))
+
+
+def _wanted_group(topic: str, group: str, settings: Settings) -> Wanted:
+    patterns = routing.patterns_of(topic, settings["patterns"])
+    own = {key: value for key, value in settings.items() if key not in ("patterns", "start")}
+    stored = _plain(group_spec(patterns, own))  # type: ignore[arg-type]
+    return Wanted("group", address(topic, group), stored, _call(Holdfast.subscribe, topic, group, **settings))
+
+
+def _of_saga(spec: SagaSpec) -> Settings:
+    """Step by step, so that a plan shows which one is to change."""
+    steps = {f"step {step.name}": _said(step) for step in spec.steps}
+    stages = [[step.name for step in beside] for _, beside in groupby(spec.steps, key=lambda step: step.stage)]
+    order = [beside if len(beside) > 1 else beside[0] for beside in stages]
+    return {"order": order, **steps, "on_failure": spec.on_failure, "owner": spec.owner, "keep": spec.keep}
+
+
+def _said(step: StepSpec) -> Settings:
+    """What is not as usual."""
+    usual = _plain(StepSpec(step.name, step.stage))
+    return {name: value for name, value in _plain(step).items() if value != usual[name]}
+
+
+def _call(method: Callable[..., object], *names: str, **settings: Any) -> Callable[[Holdfast], object]:
+    return lambda hf: method(hf, *names, **settings)
+
+
+def _plain(spec: msgspec.Struct) -> Settings:
+    return msgspec.structs.asdict(spec)
+
+
+def _superiors_first(owners: dict[str, str | None]) -> list[str]:
+    """Owners in the order in which they can be declared: nobody before whom their notices climb to."""
+    order: list[str] = []
+
+    def add(name: str, above: tuple[str, ...]) -> None:
+        superior = owners.get(name)
+        if superior in owners and superior not in above:
+            add(superior, (*above, superior))
+        if name not in order:
+            order.append(name)
+
+    for name in owners:
+        add(name, (name,))
+    return order
+
+
+# --- what there is ----------------------------------------------------------------------------------------------------
+
+
+def _stored(hf: Holdfast, one: Wanted) -> Settings | None:
+    """The settings of what has this name now; None if nothing has."""
+    tenant = hf.settings.tenant
+    if one.kind == "owner":
+        owner = hf.owners().get(one.name)
+        return None if owner is None else _plain(owner)
+    if one.kind == "schedule":
+        return next((_settings_of(schedule) for schedule in hf.schedules() if schedule.name == one.name), None)
+    hf._book.open()
+    if one.kind == "saga":
+        found = hf.store.saga_definitions.find(tenant, one.name)
+        return None if found is None else _of_saga(found)
+    if one.kind == "topic":
+        topic = hf.store.topics.find(tenant, [one.name])
+        return _plain(topic.spec) if isinstance(topic, Topic) and topic.name == one.name else None
+    channel = hf.store.channels.find(tenant, one.name)
+    return None if channel is None else _plain(channel.spec)
+
+
+def _settings_of(schedule: Schedule) -> Settings:
+    return {name: value for name, value in _plain(schedule).items() if name not in _STANDING}
+
+
+def _refuse_absent(hf: Holdfast, spec: Spec) -> None:
+    """What others are to have declared must be there."""
+    queues, topics = set(hf.queues()), set(hf.topics())
+    external = [("queue", name, queues) for name, queue in spec.queues.items() if queue.external]
+    external += [("topic", name, topics) for name, topic in spec.topics.items() if topic.external]
+    for kind, name, known in external:
+        if name not in known:
+            raise InvalidInput(
+                f"the spec says that the {kind} {name!r} is external, and nobody has declared it in this database: "
+                "apply the spec that does first, or take `external` away"
+            )
+
+
+def _others(hf: Holdfast, spec: Spec) -> Iterator[tuple[Kind, str]]:
+    inboxes = {owner.inbox for owner in hf.owners().values()}
+    queues = hf.queues()
+    for name in queues:
+        if name not in spec.queues and name not in inboxes and command_of(name) is None:
+            yield "queue", name
+    for name in hf.topics():
+        if name not in spec.topics:
+            if name not in queues:  # Some queues own the names below them, as topics do.
+                yield "topic", name
+            continue
+        for status in hf.groups(name):
+            if status.group not in spec.topics[name].groups:
+                yield "group", address(name, status.group)
+    for name in hf.owners():
+        if name not in spec.owners:
+            yield "owner", name
+    for schedule in hf.schedules():
+        if schedule.name not in spec.schedules:
+            yield "schedule", schedule.name
+    for name in hf.store.saga_definitions.names(hf.settings.tenant):
+        if name not in spec.sagas:
+            yield "saga", name
+
+
+# --- what differs, and what that would cost ---------------------------------------------------------------------------
+
+
+def _step(one: Wanted, stored: Settings | None) -> Step | None:
+    if stored is None:
+        return Step("create", one.kind, one.name)
+    changes = [
+        Change(
+            name,
+            msgspec.to_builtins(stored.get(name)),
+            msgspec.to_builtins(after),
+            _loss(one.kind, name, stored.get(name), after),
+        )
+        for name, after in {**dict.fromkeys(_gone(one, stored)), **one.settings}.items()
+        if stored.get(name) != after
+    ]
+    return Step("change", one.kind, one.name, changes) if changes else None
+
+
+def _gone(one: Wanted, stored: Settings) -> list[str]:
+    """Steps of a saga that there are no more; everything else always has the same settings."""
+    return [name for name in stored if name not in one.settings] if one.kind == "saga" else []
+
+
+def _loss(kind: Kind, setting: str, before: Any, after: Any) -> str | None:
+    if (kind, setting) == ("group", "patterns"):
+        return "what it does not want any more is passed by, also what was published already"
+    text = _LESS.get((kind, setting)) or _LESS.get(("", setting))
+    return text if text and after is not None and (before is None or after < before) else None
+
+
+_LESS: dict[tuple[str, str], str] = {
+    ("queue", "max_age"): "messages that have waited for longer expire",
+    ("topic", "retention"): "older messages are removed, whoever still waits for them",
+    ("topic", "min_retention"): "what every group is done with is removed earlier, and cannot be read again",
+    ("saga", "keep"): "sagas that have ended are forgotten earlier, and their ids with them",
+    ("", "dead_retention"): "older dead letters are removed",
+    ("", "history"): "finished messages are forgotten earlier",
+    ("", "history_limit"): "finished messages are forgotten earlier",
+    ("", "idempotency_window"): "keys are forgotten earlier: what is sent again after that is another message",
+    ("", "max_attempts"): "what has failed so often already dies at its next failure",
+    ("group", "timeout"): "nothing is kept any more for a group that is silent for so long",
+}
+"""What is lost when a setting becomes less, by kind and setting."""
+
+_GONE: dict[Kind, str] = {
+    "group": "all that it is owed is lost; its dead letters stay",
+    "schedule": "it sends nothing any more",
+}
+
+
+def summary(steps: Iterable[Step]) -> str:
+    """In a few words: `2 to create, 1 to change`."""
+    found = [step.act for step in steps]
+    parts = [f"{found.count(act)} to {act}" for act in ("create", "change", "remove") if act in found]
+    return ", ".join(parts) or "nothing to do"

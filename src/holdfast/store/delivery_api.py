@@ -1,0 +1,77 @@
+"""What may be asked of a database about messages that SQS delivers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from holdfast.core.message import MessageId
+from holdfast.core.pointer import Pointer
+
+if TYPE_CHECKING:
+    from holdfast.store.api import Channel, ClaimRequest, Grant
+
+
+class Courier(Protocol):
+    """Who waits for SQS on behalf of someone who claims."""
+
+    def take(self, channel: Channel, most: int) -> Sequence[Any]: ...
+    def is_quiet(self, channel: Channel) -> bool: ...
+    def want(self, channel: Channel, most: int) -> None: ...
+    def appetite(self, channel: Channel) -> int: ...
+    def keep(self, channel: Channel, received: Sequence[Any]) -> None: ...
+    def rest(self, channel: Channel) -> None: ...
+
+
+class HandOver(msgspec.Struct):
+    """What is to be sent to SQS now, and whether SQS has anything of this queue at all, or will have."""
+
+    pointers: list[Pointer]
+    is_out: bool
+
+
+class Taken(msgspec.Struct):
+    """What came of pointers: the grants, and for each pointer what is to be done with it (`store.delivering.Fate`)."""
+
+    grants: list[Grant]
+    fates: list[str]
+
+
+class Death(msgspec.Struct, frozen=True):
+    """A dead letter that someone outside has to be told of."""
+
+    dead_id: MessageId
+    message_id: str
+    worker: str
+    attempts: int
+    max_attempts: int
+    error: str
+    failed_at: int
+
+
+class Overdue(msgspec.Struct, frozen=True):
+    """Pointers that nobody has come with for long, and for how many microseconds the first of them has been away."""
+
+    count: int
+    away: int
+
+
+class Deliveries(Protocol):
+    """Messages on their way through SQS. Times are microseconds."""
+
+    def hand_over(self, channel: Channel, limit: int, hold: int) -> HandOver: ...
+    def confirm(self, channel: Channel, sent: Sequence[Pointer], unsent: Sequence[Pointer], patience: int) -> int: ...
+    def claim(self, request: ClaimRequest, channel: Channel, pointers: Sequence[Pointer], limit: int) -> Taken: ...
+    def overdue(self, channel: Channel) -> Overdue: ...
+    def wait_longer(self, channel: Channel, limit: int, patience: int) -> int: ...
+    def send_again(self, channel: Channel, limit: int, away: int) -> int: ...
+    def fall_back(self, channel: Channel, limit: int, away: int) -> int: ...
+
+
+class Deaths(Protocol):
+    """Dead letters that someone outside has to be told of."""
+
+    def unsent(self, channel: Channel, limit: int) -> list[Death]: ...
+    def sent(self, dead_ids: Sequence[MessageId]) -> None: ...

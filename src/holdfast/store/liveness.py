@@ -1,0 +1,91 @@
+"""Whether a group is still there: any claim or heartbeat counts, by the database's clock. Shared by both stores.
+
+A dead group holds no messages any more, and claims none before it is alive again. Whatever is heard of it brings it
+back; if it has lost something meanwhile, it stays without claims until someone has decided about that.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.liveness import Heard, Pulse, looked_at
+from holdfast.core.topic import GroupSpec
+from holdfast.store import escalation, topics
+from holdfast.store.api import Channel
+from holdfast.store.posting import Insert
+from holdfast.store.transaction import Transaction
+
+KNOWN_FOR = 600_000_000
+"""Microseconds. Who asked for work is forgotten after an hour; when that was is noted with the group before."""
+
+
+def beat(tx: Transaction, insert: Insert, channel: Channel) -> Heard:
+    """A group is there: from now on messages are kept for it again."""
+    assert channel.source is not None, "only groups have a heart"
+    tx.one("topics.hold", channel=channel.source)
+    found = tx.one("liveness.beat", group=channel.group)
+    if found is None:
+        raise topics.ended(tx, channel)
+    missing, revived = found[0], bool(found[1])
+    if revived:
+        tx.run("liveness.revive", group=channel.group)
+        tx.rings.add(channel.id)
+        fate = (
+            f"it has lost {missing} messages and claims nothing until someone decides" if missing else "it lost nothing"
+        )
+        _tell(tx, insert, channel, "revived_group", f"{channel.name!r} was dead and is alive again; {fate}")
+    return Heard(missing, revived)
+
+
+def is_late(tx: Transaction, channel: Channel) -> bool:
+    """Whether a look at a group would change anything."""
+    return _look(tx, channel) is not None
+
+
+def watch(tx: Transaction, insert: Insert, channel: Channel) -> bool:
+    """One look at a group; whether it has just died. Its owner is told."""
+    tx.one("liveness.hold", group=channel.group)
+    found = _look(tx, channel)
+    if found is None:
+        return False
+    before, after = found
+    tx.run("liveness.note", group=channel.group, beat_at=after.heard_at, misses=after.misses, missed_at=after.missed_at)
+    spec = _spec(channel)
+    if after.misses <= before.misses or after.misses < spec.misses:
+        return False
+    tx.run("liveness.die", group=channel.group)
+    silence = (tx.clock() - after.heard_at) / 1_000_000
+    error = (
+        f"nothing was heard of {channel.name!r} for {silence:.0f} s, and its timeout is {spec.timeout:g} s: "
+        "nothing is kept for it any more until it claims or beats again"
+    )
+    _tell(tx, insert, channel, "dead_group", error)
+    return True
+
+
+def _look(tx: Transaction, channel: Channel) -> tuple[Pulse, Pulse] | None:
+    """Before and after a look; None if there is nothing to note."""
+    timeout = _spec(channel).timeout
+    found = None if timeout is None else tx.one("liveness.pulse", group=channel.group)
+    if timeout is None or found is None:
+        return None
+    heard_at, beat_at, misses, missed_at = found
+    before = Pulse(heard_at, misses, missed_at)
+    after = looked_at(before, timeout, tx.clock())
+    return None if after == before and heard_at - beat_at < KNOWN_FOR else (before, after)
+
+
+def _spec(channel: Channel) -> GroupSpec:
+    assert isinstance(channel.spec, GroupSpec), "a group has settings of its own"
+    return channel.spec
+
+
+def _tell(tx: Transaction, insert: Insert, channel: Channel, kind: str, error: str) -> None:
+    escalation.report(tx, insert, channel.tenant, kind, channel.name, error, None, channel.name)
+
+
+def accept_loss(tx: Transaction, channel: Channel) -> int:
+    """Someone has decided that a group goes on without what it has lost; how much that was."""
+    tx.one("liveness.hold", group=channel.group)
+    found = tx.one("liveness.missing", group=channel.group)
+    tx.run("liveness.accept", group=channel.group)
+    tx.rings.add(channel.id)
+    return found[0] if found else 0

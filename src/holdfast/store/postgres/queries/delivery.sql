@@ -1,0 +1,186 @@
+-- name: enter
+-- How a group's messages are delivered, whether it hands out nothing at the moment, and whether it has limits. Until the transaction
+-- ends, nobody changes that.
+SELECT delivery, paused OR dead_at IS NOT NULL OR missing > 0 OR ended_at IS NOT NULL, limited
+FROM holdfast_group
+WHERE id = :group
+FOR SHARE
+
+-- name: look
+-- The same, for whoever does not mind if it changes.
+SELECT delivery, paused OR dead_at IS NOT NULL OR missing > 0 OR ended_at IS NOT NULL, limited
+FROM holdfast_group
+WHERE id = :group
+
+-- name: hold_limit
+-- Keeps other claims of a limited group out.
+SELECT 1 FROM holdfast_limit WHERE group_id = :group
+FOR UPDATE
+
+-- name: out
+-- How many messages are with SQS, or on the way there.
+SELECT (SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'sending')
+     + (SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'enqueued')
+
+-- name: is_out
+SELECT 1 FROM (SELECT until FROM holdfast_row WHERE group_id = :group AND state = 'enqueued' ORDER BY until, seq LIMIT 1) AS enqueued
+UNION ALL
+SELECT 1 FROM (SELECT until FROM holdfast_row WHERE group_id = :group AND state = 'sending' ORDER BY until, seq LIMIT 1) AS sending
+LIMIT 1
+
+-- name: enqueued
+SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'enqueued'
+
+-- name: peek
+SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at
+FROM holdfast_row
+WHERE group_id = :group AND state = 'enqueued' AND lane = :lane
+ORDER BY due_at, seq
+LIMIT :limit
+
+-- name: held_by_key
+SELECT key, count FROM holdfast_held_by_key(:group)
+
+-- name: out_by_key
+SELECT key, count(*) FROM (
+    SELECT key FROM holdfast_row WHERE group_id = :group AND state = 'sending'
+    UNION ALL
+    SELECT key FROM holdfast_row WHERE group_id = :group AND state = 'enqueued'
+) AS handed_over
+WHERE key IS NOT NULL
+GROUP BY key
+
+-- name: note
+-- So many messages of a group ('') or a key were claimed.
+SELECT holdfast_note_start(:group, :key::text, :per::bigint, :count::bigint, (SELECT holdfast_now(:now::bigint)))
+
+-- name: next_turn
+UPDATE holdfast_limit SET turn = :key::text WHERE group_id = :group
+
+-- name: due
+-- What can be handed over, but for keys that are :full.
+SELECT seq, key
+FROM holdfast_row
+WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head AND due_at <= (SELECT holdfast_now(:now::bigint))
+  AND (key IS NULL OR key NOT IN (SELECT value FROM json_array_elements_text(:full::json) AS value))
+ORDER BY due_at, seq
+LIMIT :limit
+FOR UPDATE SKIP LOCKED
+
+-- name: mark
+UPDATE holdfast_row
+SET state = 'sending', generation = generation + 1, handed_at = (SELECT holdfast_now(:now::bigint)), until = (SELECT holdfast_now(:now::bigint)) + :hold::bigint
+WHERE seq = :seq AND state = 'pending'
+RETURNING id, generation
+
+-- name: confirm
+UPDATE holdfast_row
+SET state = 'enqueued', until = (SELECT holdfast_now(:now::bigint)) + :patience::bigint
+WHERE group_id = :group AND id = :id::uuid AND generation = :generation AND state = 'sending'
+RETURNING 1
+
+-- name: take_again
+-- It was not sent after all.
+UPDATE holdfast_row
+SET state = 'pending', until = NULL
+WHERE group_id = :group AND id = :id::uuid AND generation = :generation AND state = 'sending'
+RETURNING 1
+
+-- name: pointed
+-- What a pointer leads to, if that can still be claimed by it. The pointer may be quicker than SQS's confirmation.
+SELECT seq, id, lane, attempts, alone, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, due_at
+FROM holdfast_row
+WHERE group_id = :group AND id = :id::uuid AND generation = :generation AND state IN ('sending', 'enqueued')
+FOR UPDATE SKIP LOCKED
+
+-- name: standing
+-- What a pointer leads to that cannot be claimed.
+SELECT state, generation FROM holdfast_row WHERE group_id = :group AND id = :id::uuid
+
+-- name: is_elsewhere
+-- Whether it is the message of another queue, or group, whose pointers go the same way.
+SELECT 1 FROM holdfast_row WHERE id = :id::uuid AND group_id <> :group AND finished_at IS NULL LIMIT 1
+
+-- name: token
+SELECT nextval('holdfast_token')
+
+-- name: take
+UPDATE holdfast_row
+SET state = 'processing', attempts = attempts + 1, token = :token, until = :until, worker = :worker
+WHERE seq = :seq AND generation = :generation AND state IN ('sending', 'enqueued')
+RETURNING 1
+
+-- name: unheard
+-- Whoever was sending these is gone.
+UPDATE holdfast_row
+SET state = 'pending', until = NULL
+WHERE seq = ANY (ARRAY(
+    SELECT seq FROM holdfast_row
+    WHERE group_id = :group AND state = 'sending' AND until <= (SELECT holdfast_now(:now::bigint))
+    ORDER BY until, seq
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+))
+
+-- name: overdue
+-- How many pointers nobody has come with for long, and since when the first of them is away.
+SELECT count(*), min(handed_at)
+FROM holdfast_row
+WHERE group_id = :group AND state = 'enqueued' AND until <= (SELECT holdfast_now(:now::bigint))
+
+-- name: wait_longer
+UPDATE holdfast_row
+SET until = (SELECT holdfast_now(:now::bigint)) + :patience::bigint
+WHERE seq = ANY (ARRAY(
+    SELECT seq FROM holdfast_row
+    WHERE group_id = :group AND state = 'enqueued' AND until <= (SELECT holdfast_now(:now::bigint))
+    ORDER BY until, seq
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+))
+
+-- name: send_again
+-- Pointers that are lost: away for as long as :away, at least.
+UPDATE holdfast_row
+SET state = 'pending', until = NULL
+WHERE seq = ANY (ARRAY(
+    SELECT seq FROM holdfast_row
+    WHERE group_id = :group AND state = 'enqueued' AND until <= (SELECT holdfast_now(:now::bigint)) AND handed_at <= (SELECT holdfast_now(:now::bigint)) - :away::bigint
+    ORDER BY until, seq
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+))
+
+-- name: fall_back
+-- SQS is out of reach: what was handed over so long ago is the database's to deliver.
+UPDATE holdfast_row
+SET state = 'pending', until = NULL
+WHERE seq = ANY (ARRAY(
+    SELECT seq FROM holdfast_row
+    WHERE group_id = :group AND state = 'enqueued' AND handed_at <= (SELECT holdfast_now(:now::bigint)) - :away::bigint
+    ORDER BY until, seq
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+))
+
+-- name: withdraw
+-- From now on the database delivers; whoever comes with a pointer finds nothing.
+UPDATE holdfast_row
+SET state = 'pending', until = NULL
+WHERE group_id = :group AND state = 'enqueued'
+
+-- name: withdraw_sending
+UPDATE holdfast_row
+SET state = 'pending', until = NULL
+WHERE group_id = :group AND state = 'sending'
+
+-- name: unsent
+-- Deaths that nobody outside was told of yet.
+SELECT id, message_id, attempts, error, errors, failed_at
+FROM holdfast_dead
+WHERE channel_id = :channel AND unsent
+ORDER BY id
+LIMIT :limit
+
+-- name: sent
+UPDATE holdfast_dead SET unsent = false WHERE id = :id::uuid AND unsent RETURNING 1

@@ -1,0 +1,48 @@
+-- name: beat
+-- The group is held until the transaction ends.
+UPDATE holdfast_group SET beat_at = (SELECT holdfast_now(:now::bigint)), misses = 0, missed_at = NULL
+WHERE id = :group AND ended_at IS NULL
+RETURNING missing, dead_at IS NOT NULL
+
+-- name: revive
+UPDATE holdfast_group SET dead_at = NULL, revivals = revivals + 1 WHERE id = :group
+
+-- name: hold
+-- Keeps beats out until the transaction ends.
+SELECT 1 FROM holdfast_group WHERE id = :group FOR NO KEY UPDATE
+
+-- name: pulse
+-- Of a group that could die: when it was last heard of, by a beat, by who asked for work, or by who held a lease (which is renewed as
+-- long as it is worked on). Who is paused is told to be silent.
+SELECT greatest(g.beat_at, coalesce((SELECT max(c.seen_at) FROM holdfast_consumer c WHERE c.group_id = g.id), 0),
+       least((SELECT holdfast_now(:now::bigint)), greatest(
+           coalesce((SELECT max(u.until) FROM holdfast_run u WHERE u.group_id = g.id AND u.finished_at IS NULL), 0),
+           coalesce((SELECT max(r.until) FROM holdfast_row r WHERE r.group_id = g.id AND r.state = 'processing'), 0)))),
+       g.beat_at, g.misses, g.missed_at
+FROM holdfast_group g
+WHERE g.id = :group AND g.dead_at IS NULL AND g.ended_at IS NULL AND NOT g.paused
+
+-- name: note
+UPDATE holdfast_group SET beat_at = :beat_at, misses = :misses, missed_at = :missed_at::bigint WHERE id = :group
+
+-- name: die
+UPDATE holdfast_group SET dead_at = (SELECT holdfast_now(:now::bigint)), deaths = deaths + 1 WHERE id = :group
+
+-- name: is_silent
+-- Whether it claims nothing because it is dead, has lost something, or was canceled.
+SELECT 1 FROM holdfast_group
+WHERE id = :group
+  AND (canceled_at IS NOT NULL OR NOT paused AND ended_at IS NULL AND (dead_at IS NOT NULL OR missing > 0))
+
+-- name: missing
+SELECT missing FROM holdfast_group WHERE id = :group
+
+-- name: accept
+UPDATE holdfast_group SET missing = 0 WHERE id = :group
+
+-- name: groups
+SELECT c.id, g.id, c.name, c.spec, g.canceled_at, g.paused, g.dead_at, g.deaths, g.revivals, g.lost, g.beat_at
+FROM holdfast_group g
+JOIN holdfast_channel c ON c.id = g.channel_id
+WHERE g.source = :topic AND (g.ended_at IS NULL OR g.canceled_at IS NOT NULL)
+ORDER BY c.name

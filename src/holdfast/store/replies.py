@@ -1,0 +1,88 @@
+"""Reply queues: opened by who asks, told of deaths, removed when nobody has asked for long. Shared by both stores.
+
+A reply queue is opened again every few minutes while its process asks. One that was not for an hour gets another name,
+so that no answer can find it; what was on its way to it by then has another hour to arrive, and goes with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.core.message import encode_json
+from holdfast.core.notice import ERROR_SHOWN
+from holdfast.core.queue import QueueSpec
+from holdfast.core.replies import DIED, GONE, REPLIES, is_reply_queue
+from holdfast.store import channels
+from holdfast.store.api import Channel
+from holdfast.store.ids import new_id
+from holdfast.store.posting import Insert, compose
+from holdfast.store.rows import Content
+from holdfast.store.transaction import Transaction
+
+if TYPE_CHECKING:
+    from holdfast.store.roles import Database
+
+_OF_THE_GROUP = (
+    "replies.forget_rows",
+    "replies.forget_runs",
+    "replies.forget_cursors",
+    "replies.forget_tallies",
+    "replies.forget_consumers",
+    "replies.forget_results",
+    "replies.forget_efforts",
+    "replies.forget_checks",
+)
+_OF_THE_CHANNEL = (
+    "replies.forget_messages",
+    "replies.forget_lanes",
+    "replies.forget_rings",
+    "replies.forget_keys",
+    "replies.forget_notices",
+    "replies.forget_dead",
+    "replies.forget_group",
+    "replies.forget_channel",
+)
+
+
+class RepliesRole:
+    """Queues for answers."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def open(self, tenant: str, name: str, spec: QueueSpec) -> Channel:
+        return self._database.write(lambda tx: open_queue(tx, tenant, name, spec))
+
+    def forget(self, tenant: str, limit: int) -> int:
+        if not self._database.glance(lambda tx: tx.one("replies.is_due", tenant=tenant, prefix=REPLIES)):
+            return 0
+        return self._database.write(lambda tx: forget(tx, tenant, limit))
+
+
+def open_queue(tx: Transaction, tenant: str, name: str, spec: QueueSpec) -> Channel:
+    """The queue of this name, which is not forgotten for another hour."""
+    channel = channels.declare(tx, tenant, name, spec)
+    tx.run("replies.touch", channel=channel.id)
+    return channel
+
+
+def forget(tx: Transaction, tenant: str, limit: int) -> int:
+    """Takes the names of some that nobody has opened for an hour, and removes some that lost theirs an hour ago."""
+    over = tx.all("replies.over", tenant=tenant, gone=GONE, limit=limit)
+    for channel, group in over:
+        for query in _OF_THE_GROUP:
+            tx.run(query, group=group)
+        for query in _OF_THE_CHANNEL:
+            tx.run(query, channel=channel)
+    return len(over) + tx.run("replies.retire", tenant=tenant, prefix=REPLIES, gone=GONE, limit=limit)
+
+
+def tell_of_death(tx: Transaction, insert: Insert, tenant: str, content: Content, error: str) -> None:
+    """In the transaction of the death: whoever waits for an answer need not wait any longer."""
+    if content.reply_to is None or not is_reply_queue(content.reply_to):
+        return
+    target = channels.find(tx, tenant, content.reply_to)
+    if target is not None:
+        news = compose(target, new_id(), encode_json(error[-ERROR_SHOWN:]), headers=encode_json({DIED: True}))
+        news.correlation_id = content.correlation_id
+        insert(tx, [news])

@@ -1,0 +1,34 @@
+"""The role that keeps messages for groups, and knows which of them are alive: each verb is one transaction."""
+
+from __future__ import annotations
+
+from holdfast.core.liveness import Heard
+from holdfast.core.retention import Retained
+from holdfast.store import liveness, retention
+from holdfast.store.api import Channel, Topic
+from holdfast.store.posting import Insert
+from holdfast.store.roles import Database
+
+
+class RetentionRole:
+    """How long a topic keeps its messages, and for whom. `insert` brings a notice to an inbox."""
+
+    def __init__(self, database: Database, insert: Insert) -> None:
+        self._database = database
+        self._insert = insert
+
+    def retain(self, topic: Topic, limit: int) -> Retained:
+        if not self._database.read(lambda tx: retention.is_due(tx, topic)):
+            return Retained()
+        return self._database.write(lambda tx: retention.retain(tx, self._insert, topic, limit))
+
+    def beat(self, channel: Channel) -> Heard:
+        return self._database.write(lambda tx: liveness.beat(tx, self._insert, channel))
+
+    def watch(self, channel: Channel) -> bool:
+        if not self._database.glance(lambda tx: liveness.is_late(tx, channel)):
+            return False
+        return self._database.write(lambda tx: liveness.watch(tx, self._insert, channel))
+
+    def accept_loss(self, channel: Channel) -> int:
+        return self._database.write(lambda tx: liveness.accept_loss(tx, channel))

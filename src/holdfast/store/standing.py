@@ -1,0 +1,40 @@
+"""How the groups of a topic stand to one message. Shared by both stores."""
+
+from __future__ import annotations
+
+from holdfast.core import routing, run
+from holdfast.core.lifecycle import State
+from holdfast.core.message import Message, MessageId
+from holdfast.core.topic import parts
+from holdfast.store.transaction import Row, Transaction
+
+
+def kept(tx: Transaction, message: Message) -> dict[str, State]:
+    """Of a message that its topic has: by group, of those that want it."""
+    found = tx.all("topics.standings", id=message.raw_id)
+    wanting = [row for row in found if row[2] is None or routing.is_wanted(row[2], message.topic or "")]
+    return {_group(row[0]): _state(tx, message.raw_id, row) for row in wanting}
+
+
+def remaining(tx: Transaction, tenant: str, message_id: MessageId) -> dict[str, State]:
+    """Of a message that retention has removed: the groups that still have a copy, to be tried again or dead."""
+    return {_group(name): State(state) for name, state in tx.all("topics.remains", id=message_id, tenant=tenant)}
+
+
+def _state(tx: Transaction, message_id: MessageId, row: Row) -> State:
+    _, group, _, is_before_it, skips, copy, is_dead, holds = row
+    if is_before_it:
+        return State.CANCELED if skips else State.PENDING
+    if copy is not None:
+        return State(copy)
+    if is_dead:
+        return State.DEAD
+    held = tx.one("runs.holding", group=group, id=message_id) if holds else None
+    if held is None or run.is_settled(held[2], held[-1]):
+        return State.SUCCEEDED
+    return State.PROCESSING
+
+
+def _group(name: str) -> str:
+    found = parts(name)
+    return found[1] if found else name

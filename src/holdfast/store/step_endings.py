@@ -1,0 +1,49 @@
+"""Messages of a saga's steps that have ended: noted where that happens, dealt with in `sagas.move_on`."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from holdfast.core.message import MessageId
+
+
+class StepEnding(msgspec.Struct, frozen=True):
+    """How a message of a step has ended. With `final`, sending it again would not help."""
+
+    saga: str
+    id: MessageId
+    succeeded: bool
+    output: bytes | None = None
+    error: str = ""
+    final: bool = False
+    who: str | None = None
+    attempt: int | None = None
+
+
+class _Transaction(Protocol):
+    endings: list[StepEnding]
+
+
+def succeeded(
+    tx: _Transaction, saga: str | None, message_id: MessageId, output: bytes | None, who: str, attempt: int
+) -> None:
+    """Its handler is through."""
+    if saga is not None:
+        tx.endings.append(StepEnding(saga, message_id, True, output, who=who, attempt=attempt))
+
+
+def failed(
+    tx: _Transaction,
+    saga: str | None,
+    message_id: MessageId,
+    error: str,
+    *,
+    final: bool = False,
+    who: str | None = None,
+    attempt: int | None = None,
+) -> None:
+    """Nobody will do it any more."""
+    if saga is not None:
+        tx.endings.append(StepEnding(saga, message_id, False, None, error, final, who, attempt))

@@ -1,0 +1,69 @@
+"""What must stay flat however long a run goes on: the memory of its processes, and the room that the database takes."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from holdfast.client import Holdfast
+from holdfast.errors import StoreError
+from holdfast.torture.address import is_server
+from holdfast.torture.crew import Crew
+from holdfast.torture.plan import Plan
+from holdfast.torture.progress import Progress
+
+EVERY = 2.0
+MEGABYTE = 1 << 20
+
+
+class Reading(msgspec.Struct):
+    """One look: seconds since the start, messages done per second, megabytes."""
+
+    at: float
+    rate: float
+    memory: float
+    """Of the largest process."""
+    database: float
+    log: float
+
+
+class Gauge:
+    """Looks every few seconds."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._path = None if is_server(plan.url) else Path(unquote(urlsplit(plan.url).path[1:]))
+        self._next = 0.0
+        self.readings: list[Reading] = []
+
+    def look(self, hf: Holdfast, crew: Crew, progress: Progress) -> None:
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + EVERY
+        memory = max((resident(member.pid) for member in crew.members), default=0)
+        try:
+            database = hf.store.faults.size()
+        except (StoreError, OSError):
+            return
+        log = 0 if self._path is None else size_of(self._path.with_name(self._path.name + "-wal"))
+        reading = (memory / MEGABYTE, database / MEGABYTE, log / MEGABYTE)
+        self.readings.append(Reading(progress.seconds, progress.rate(10.0), *reading))
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory that a process has now; 0 if it has just ended."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

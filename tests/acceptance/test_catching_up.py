@@ -1,0 +1,56 @@
+"""A group that comes late, with real processes: the rate of its past holds over kills, and nothing of it is lost."""
+
+from collections.abc import Callable
+
+import pytest
+
+from holdfast import Holdfast
+from tests.acceptance import history
+from tests.acceptance.children import Family
+from tests.acceptance.history import faults
+
+Connect = Callable[..., Holdfast]
+
+COUNT, PER, LEASE = 20, 300_000, 2_000_000
+
+
+def progress(hf: Holdfast) -> tuple[int, int]:
+    [late] = hf.groups("orders")
+    return late.behind, late.past
+
+
+@pytest.mark.parametrize("url", ["sqlite-stdlib", "postgres"], indirect=True)
+@pytest.mark.parametrize("ordering", ["unordered", "per_key"])
+def test_members_are_killed_while_their_group_catches_up(
+    family: Family, url: str, connect: Connect, ordering: str
+) -> None:
+    """Others publish at the same time. What a killed member held comes again when its lease is over, and only that."""
+    hf = connect(url)
+    hf.topic("orders")
+    before = family.start("late_publisher", url=url, topic="orders", name="before", writers=8, count=20, seed=1)
+    before.finish()
+    past = history.read([before.log]).sent
+    rate = f"{COUNT}/{PER // 1000}ms"
+    hf.subscribe("orders", "late", start="earliest", catch_up_rate=rate, ordering=ordering, lease="2s", max_attempts=99)
+    assert progress(hf) == (len(past), len(past))
+
+    family.start("late_publisher", url=url, topic="orders", name="after", writers=3, count=20, seed=50)
+    members = [family.start("consume", url=url, queue="orders/late", n=7) for _ in range(3)]
+    for victim in members[:2]:
+        family.wait_for_events(3_000, "consume")
+        victim.kill()
+        family.start("consume", url=url, queue="orders/late", n=7)
+    assert 0 < progress(hf)[0] < len(past), "the kills came too late to prove anything"
+    family.finish()
+
+    seen = family.history()
+    assert faults(seen) == []
+    assert seen.acked | seen.perhaps_acked >= seen.sent.keys()
+    firsts = [grants[0].until - LEASE for id, grants in seen.grants.items() if id in past and grants[0].attempt == 1]
+    starts = sorted(firsts)
+    assert len(starts) > len(past) - 3 * 7
+    if ordering == "unordered":
+        assert all(late - early >= PER for early, late in zip(starts, starts[COUNT:], strict=False))
+    else:  # What waited behind its key was counted when the group was fed with it.
+        assert all(start - starts[0] >= number // COUNT * PER for number, start in enumerate(starts))
+    assert progress(hf) == (0, len(past))

@@ -1,0 +1,174 @@
+"""G1-G6: sagas with real processes, killed at every write and by chance: all done or all undone."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from holdfast import Holdfast, Step, Wait
+from holdfast.store import sagas
+from holdfast.store.ids import new_id
+from tests.acceptance.children import ROOT
+from tests.acceptance.saga_workers import STEPS, Ledger, declare
+from tests.acceptance.test_sqlite_crash import run
+
+SAGAS = int(os.environ.get("HOLDFAST_SAGAS", "1000"))
+"""A thousand, where the machine is free for it."""
+WORKERS = 3
+GUARD = 100.0 + SAGAS
+ENDS = ("completed", "compensated", "failed", "canceled")
+
+
+@pytest.mark.parametrize("way", ["forwards", "backwards"])
+@pytest.mark.parametrize("db", ["sqlite", "postgres"], indirect=True)
+def test_killed_at_any_write_a_saga_goes_on_where_it_was(db: str, tmp_path: Path, way: str) -> None:
+    outcome = run("-m", "tests.acceptance.saga_crashes", db, str(tmp_path), way)
+    assert outcome["faults"] == []
+    assert outcome["left"] == {}
+    turns = 6 if way == "forwards" else 10
+    assert len(outcome["points"]) == turns
+    assert min(outcome["points"]) > 5, "every turn has a transaction or two"
+    assert outcome["again"] > turns, "some were killed between what they did and their ack"
+
+
+@pytest.mark.parametrize("db", ["sqlite", "postgres"], indirect=True)
+def test_whatever_happens_to_workers_all_is_done_or_all_undone(db: str) -> None:
+    with Holdfast(db) as hf, closing(Ledger(db)) as ledger:
+        declare(hf)
+        with ThreadPoolExecutor(20) as starters:
+            list(starters.map(lambda number: hf.start_saga("s", {"n": number}, id=f"s{number}"), range(SAGAS)))
+        deaths = work_until_all_ended(hf, db)
+        sagas = [saga for status in ENDS for saga in hf.sagas(status, n=1000)]
+        assert len(sagas) == SAGAS
+        found = ledger.lines()
+    for saga in sagas:
+        done = {step for step in STEPS if f"{saga.id}/{step}" in found}
+        assert done == (set(STEPS) if saga.status == "completed" else set()), (saga.status, saga.id, done)
+    assert {saga.status for saga in sagas} >= {"completed", "compensated"}
+    assert deaths > 0, "no worker died, so the test has shown less than it could"
+
+
+def work_until_all_ended(hf: Holdfast, url: str) -> int:
+    """Keeps workers at work, and is the operator who retries what could not be undone; how many workers died."""
+    command = [sys.executable, "-m", "tests.acceptance.saga_workers", url]
+    seeds = iter(range(1000))
+    start = lambda: subprocess.Popen([*command, str(next(seeds))], cwd=ROOT, stdin=subprocess.PIPE)  # noqa: E731
+    workers, deaths, deadline = [start() for _ in range(WORKERS)], 0, time.monotonic() + GUARD
+    try:
+        while sum(len(hf.sagas(status, n=1000)) for status in ENDS) < SAGAS:
+            assert time.monotonic() < deadline, [
+                (saga.id, saga.status) for saga in hf.sagas() if saga.status not in ENDS
+            ]
+            for saga in hf.sagas("compensation_failed"):
+                for step in saga.steps:
+                    hf.retry_saga(saga.id, step.name)
+            for place, worker in enumerate(workers):
+                if worker.poll() is not None:
+                    assert worker.returncode == 9
+                    deaths += 1
+                    workers[place] = start()
+            time.sleep(0.5)
+    finally:
+        for worker in workers:
+            if worker.poll() is None:
+                worker.kill()
+            worker.wait()
+            if worker.stdin is not None:
+                worker.stdin.close()
+    return deaths
+
+
+@pytest.mark.parametrize("db", ["sqlite", "postgres"], indirect=True)
+def test_a_timeout_and_a_success_at_once_have_one_winner(db: str) -> None:
+    moment = [time.time_ns() // 1000]
+    with Holdfast(db, clock=lambda: moment[0]) as hf, Holdfast(db, clock=lambda: moment[0]) as other:
+        hf.saga("s", steps=[Step("a", "a", undo="una", timeout=5)])
+        for number in range(15):
+            saga_id = f"s{number}"
+            hf.start_saga("s", id=saga_id)
+            [claim] = hf.claim("a")
+            moment[0] += 6_000_000
+            at_once(claim.ack, other.advance_sagas)
+            for undo in hf.claim("una"):
+                undo.ack()
+            saga = hf.saga_status(saga_id)
+            assert saga is not None
+            what = [line.what for line in saga.timeline]
+            assert (saga.status, what.count("completed_late")) in (("completed", 0), ("compensated", 1)), what
+
+
+@pytest.mark.parametrize("db", ["sqlite", "postgres"], indirect=True)
+def test_answers_of_many_drivers_at_once_are_one_transition_each(db: str) -> None:
+    names = [f"p{number}" for number in range(4)]
+    with Holdfast(db) as hf:
+        hf.saga("s", steps=[[Step(name, name) for name in names], Step("last", "last")])
+        for number in range(10):
+            hf.start_saga("s", id=f"s{number}")
+            claims = [hf.claim(name)[0] for name in names]
+            at_once(*(claim.ack for claim in claims))
+            assert hf.stats("last").pending == number + 1, "the last step is sent once"
+            saga = hf.saga_status(f"s{number}")
+            assert saga is not None
+            assert [step.status for step in saga.steps] == ["completed"] * 4 + ["running"]
+
+
+@pytest.mark.parametrize("db", ["sqlite", "postgres"], indirect=True)
+def test_the_same_id_from_many_starters_is_one_saga(db: str) -> None:
+    with Holdfast(db) as hf:
+        hf.saga("s", steps=[Step("a", "a")])
+        at_once(*[lambda: hf.start_saga("s", {"n": 1}, id="x")] * 6)
+        assert hf.stats("a").pending == 1
+
+
+def test_a_signal_whose_answer_was_lost_counts_once(postgres_url: str) -> None:
+    with Holdfast(postgres_url) as hf:
+        hf.saga("s", steps=[Wait("a", signal="other"), Wait("b", signal="go")])
+        hf.start_saga("s", id="x")
+        call, about = new_id(), ("default", "x", "go", b"1", "anna")
+
+        def again(tx: Any) -> bool:
+            tx.again = True
+            return sagas.signal(tx, *about, call)
+
+        database: Any = hf.store
+        assert database.database.write(lambda tx: sagas.signal(tx, *about, call))
+        assert database.database.write(again)
+        found = hf.saga_status("x")
+        assert found is not None
+        assert [line.what for line in found.timeline] == ["started", "signal"]
+
+
+def test_texts_go_in_the_encoding_of_the_callers_connection(postgres_url: str) -> None:
+    with Holdfast(postgres_url) as hf, psycopg.connect(postgres_url, client_encoding="latin1") as connection:
+        hf.saga("s", steps=[[Step("a", "a"), Step("b", "b")]])
+        hf.start_saga("s", id="zürich", conn=connection)
+        connection.commit()
+        assert [claim.message.correlation_id for claim in hf.claim("a", "b", n=2)] == ["zürich"] * 2
+
+
+def at_once(*calls: Any) -> None:
+    """Calls that begin at the same moment, each in a thread; the first error of any is raised."""
+    gate, faults = threading.Barrier(len(calls)), list[BaseException]()
+
+    def go(call: Any) -> None:
+        gate.wait()
+        try:
+            call()
+        except BaseException as problem:
+            faults.append(problem)
+
+    threads = [threading.Thread(target=go, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if faults:
+        raise faults[0]

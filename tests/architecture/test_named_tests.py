@@ -1,0 +1,36 @@
+"""The tables of failures name the tests that would see them; those tests have to be there."""
+
+import ast
+import re
+
+import pytest
+
+from tests.architecture.source import ROOT
+
+TABLES = ["conformance/test_topic_pitfalls.py"]
+TESTS = ROOT / "tests"
+
+
+def named(table: str) -> list[str]:
+    """What the last column of a module's docstring says."""
+    prose = ast.get_docstring(ast.parse((TESTS / table).read_text())) or ""
+    return re.findall(r"\| (\S+::\S+) \|$", prose, re.MULTILINE)
+
+
+def defined(path: str) -> set[str]:
+    tree = ast.parse((TESTS / path).read_text())
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_named_test_exists(table: str) -> None:
+    names = [name.split("::") for name in named(table)]
+    assert len(names) > 40, "the table is not read"
+    missing = [f"{path}::{test}" for path, test in names if not (TESTS / path).exists() or test not in defined(path)]
+    assert missing == []
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_test_of_the_table_is_named_in_it(table: str) -> None:
+    own = {name.removeprefix(f"{table}::") for name in named(table) if name.startswith(table)}
+    assert {name for name in defined(table) if name.startswith("test_")} == own

@@ -1,0 +1,262 @@
+"""A spec beside a database, and into it: what is compared, what is declared, and that nothing is lost unasked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast, InvalidInput
+from holdfast.core.command import command_of, command_queue
+from holdfast.spec.applying import WouldLose, apply
+from holdfast.spec.model import Spec
+from holdfast.spec.plan import Plan, make_plan, summary
+from holdfast.spec.reading import read_text
+from tests.conformance.steps import bodies
+
+RICH = """
+app Shop {
+  owner boss { escalate_after: 1h }
+  owner mia { owner: boss }
+  queue mails {
+    ordering: per_key
+    owner: mia
+    retention { max_depth: 100 max_age_seconds: 86400 }
+    delivery { max_attempts: 3 dead_letter_queue: graves }
+  }
+  queue graves { retention { max_age_seconds: 604800 } }
+  queue jobs { names_below: true }
+  topic orders {
+    retention: 7d
+    group email { patterns: ["orders.*.created"] start: earliest delivery { lease: 10s } }
+    group audit {}
+  }
+  schedule nightly { queue: mails cron: "0 3 * * *" body: {"kind": "report"} }
+  saga order {
+    step pay { command: Card.Charge { amount: data.price * 2 } undo: command Card.Refund { charge: steps.pay.id } }
+    parallel both {
+      when: data.price > 0
+      step mail { queue: mails, input: {"to": data.to}, timeout: 5m, retry: 2, backoff: [1s, 5s] }
+      step agreed { event: "agreed", timeout: 1d, when: size(data.to) > 0 }
+    }
+    step calm { until: data.at }
+  }
+}
+"""
+
+
+def spec_of(text: str) -> Spec:
+    reading = read_text(text)
+    assert reading.problems == []
+    assert reading.spec is not None
+    return reading.spec
+
+
+def shop(inside: str) -> Spec:
+    return spec_of(f"app Shop {{ {inside} }}")
+
+
+def acts(plan: Plan) -> list[tuple[str, str, str]]:
+    return [(step.act, step.kind, step.name) for step in plan.steps]
+
+
+def test_everything_is_created_in_an_order_that_works(hf: Holdfast) -> None:
+    plan = apply(hf, spec_of(RICH))
+    assert acts(plan) == [
+        *(("create", "owner", name) for name in ("boss", "mia")),
+        *(("create", "queue", name) for name in ("mails", "graves", "jobs")),
+        *(("create", "topic", "orders"), ("create", "group", "orders/email"), ("create", "group", "orders/audit")),
+        ("create", "schedule", "nightly"),
+        ("create", "saga", "order"),
+    ]
+    assert [name for name in hf.queues() if command_of(name) is None] == ["graves", "jobs", "mails"]
+    assert [group.group for group in hf.groups("orders")] == ["audit", "email"]
+    assert [schedule.name for schedule in hf.schedules()] == ["nightly"]
+    assert hf.owners()["mia"].owner == "boss"
+    hf.publish("jobs.small", "below a queue that owns its names")
+    assert bodies(hf.claim("jobs")) == ["below a queue that owns its names"]
+
+
+def test_doing_it_again_changes_nothing(hf: Holdfast) -> None:
+    apply(hf, spec_of(RICH))
+    again = apply(hf, spec_of(RICH))
+    assert (again.steps, again.unchanged, again.others) == ([], 10, [])
+    assert summary(again.steps) == "nothing to do"
+
+
+@pytest.mark.parametrize("cut_after", range(10))
+def test_what_was_cut_off_is_finished_by_the_next_one(hf: Holdfast, cut_after: int) -> None:
+    class Killed(Exception):
+        pass
+
+    done = []
+
+    def told(step: Any) -> None:
+        done.append(step)
+        if len(done) > cut_after:
+            raise Killed
+
+    with pytest.raises(Killed):
+        apply(hf, spec_of(RICH), told=told)
+    rest = apply(hf, spec_of(RICH))
+    assert len(done) + len(rest.steps) == 10
+    assert make_plan(hf, spec_of(RICH)).steps == []
+
+
+def test_a_change_says_what_was_and_what_is_to_be_and_keeps_the_messages(hf: Holdfast) -> None:
+    apply(hf, shop("queue mails { delivery { lease: 30s } }"))
+    hf.enqueue("mails", "here")
+    wanted = shop("queue mails { delivery { lease: 1m } }")
+    [step] = make_plan(hf, wanted).steps
+    [change] = step.changes
+    assert (step.act, change.setting, change.before, change.after, change.loses) == (
+        "change",
+        "lease",
+        30.0,
+        60.0,
+        None,
+    )
+    apply(hf, wanted)
+    [claim] = hf.claim("mails")
+    assert claim.message.body == "here"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "loss"),
+    [
+        ("queue q {}", "queue q { retention { max_age_seconds: 60 } }", "messages that have waited for longer expire"),
+        ("queue q {}", "queue q { delivery { max_attempts: 2 } }", "what has failed so often already dies"),
+        ("queue q {}", "queue q { retention { dead_retention: 1d } }", "older dead letters are removed"),
+        ("queue q {}", "queue q { retention { history: 0s } }", "finished messages are forgotten earlier"),
+        ("queue q {}", "queue q { retention { idempotency_window: 1m } }", "keys are forgotten earlier"),
+        ("topic t { retention: 7d }", "topic t { retention: 1d }", "older messages are removed"),
+        ("topic t { group g {} }", 'topic t { group g { patterns: ["t.a"] } }', "what it does not want any more"),
+        ("topic t { group g {} }", "topic t { group g { timeout: 1m } }", "nothing is kept any more"),
+        ("saga s { step a { wait: 1m } }", "saga s { keep: 1d, step a { wait: 1m } }", "are forgotten earlier"),
+    ],
+)
+def test_nothing_is_lost_unless_someone_agrees(hf: Holdfast, before: str, after: str, loss: str) -> None:
+    apply(hf, shop(before))
+    with pytest.raises(WouldLose, match=loss):
+        apply(hf, shop(after))
+    assert make_plan(hf, shop(before)).steps == [], "it was refused as a whole"
+    apply(hf, shop(after), accept_loss=True)
+    assert make_plan(hf, shop(after)).steps == []
+    if "patterns" not in after:
+        assert apply(hf, shop(before)).losses == [], "the way back loses nothing"
+
+
+def test_what_the_spec_does_not_have_is_left_alone(hf: Holdfast) -> None:
+    apply(hf, spec_of(RICH))
+    hf.publish("orders.eu.created", 1)
+    plan = make_plan(hf, shop("topic orders { retention: 7d group email { start: earliest } } owner boss {}"))
+    assert ("group", "orders/audit") in plan.others
+    assert ("schedule", "nightly") in plan.others
+    assert ("queue", "mails") in plan.others
+    assert ("owner", "mia") in plan.others
+    assert [step.act for step in plan.steps] == ["change", "change"]
+
+
+def test_pruning_removes_groups_and_schedules_only_and_only_if_agreed(hf: Holdfast) -> None:
+    apply(hf, spec_of(RICH))
+    wanted = shop("topic orders { retention: 7d group audit {} }")
+    with pytest.raises(WouldLose, match="all that it is owed is lost"):
+        apply(hf, wanted, prune=True)
+    plan = apply(hf, wanted, prune=True, accept_loss=True)
+    assert acts(plan) == [("remove", "group", "orders/email"), ("remove", "schedule", "nightly")]
+    assert [group.group for group in hf.groups("orders")] == ["audit"]
+    assert hf.schedules() == []
+    assert "mails" in hf.queues(), "queues hold messages, and stay"
+
+
+def test_what_others_declare_must_be_there(hf: Holdfast) -> None:
+    wanted = shop("queue mails { external: true } topic orders { external: true group email {} }")
+    with pytest.raises(InvalidInput, match="'mails' is external"):
+        make_plan(hf, wanted)
+    hf.queue("mails", lease=5)
+    with pytest.raises(InvalidInput, match="'orders' is external"):
+        make_plan(hf, wanted)
+    hf.topic("orders")
+    assert acts(apply(hf, wanted)) == [("create", "group", "orders/email")]
+
+
+def test_a_queue_cannot_become_a_topic(hf: Holdfast) -> None:
+    apply(hf, shop("queue orders {}"))
+    with pytest.raises(InvalidInput, match="is a queue"):
+        apply(hf, shop("topic orders {}"))
+
+
+SAGA = "queue q {{}} saga s {{ step a {{ queue: q }} {} }}"
+
+
+def test_a_plan_shows_which_steps_of_a_saga_change(hf: Holdfast) -> None:
+    apply(hf, shop(SAGA.format("step b { wait: 1m } step c { wait: 1m }")))
+    [step] = make_plan(hf, shop(SAGA.format('step b { wait: 2m } step d { event: "e" }'))).steps
+    changes = {change.setting: (change.before, change.after) for change in step.changes}
+    assert (step.act, step.kind, step.name, step.losses) == ("change", "saga", "s", [])
+    assert changes == {
+        "step b": ({"delay": 60.0}, {"delay": 120.0}),
+        "step c": ({"delay": 60.0}, None),
+        "step d": (None, {"signal": "e"}),
+        "order": (["a", "b", "c"], ["a", "b", "d"]),
+    }
+
+
+def test_sagas_under_way_keep_what_they_were_started_with(hf: Holdfast) -> None:
+    apply(hf, shop(SAGA.format("")))
+    hf.start_saga("s", id="old")
+    apply(hf, shop(SAGA.format("step b { wait: 1m }")))
+    hf.start_saga("s", id="new")
+    hf.ack(hf.claim("q", n=2))
+    found = {saga.id: (saga.version, saga.status) for saga in hf.sagas()}
+    assert found == {"old": (1, "completed"), "new": (2, "in_progress")}
+    apply(hf, shop(SAGA.format("")))
+    hf.start_saga("s", id="old again")
+    assert hf.sagas()[-1].version == 1
+
+
+def test_what_a_spec_says_of_a_saga_is_what_happens(hf: Holdfast) -> None:
+    """Conditions, inputs, groups, waits and undos, played by hand."""
+    apply(hf, spec_of(RICH))
+    at = "2030-01-01T00:00:00Z"
+    hf.start_saga("order", {"price": 3, "to": "mia", "at": at}, id="o")
+    pay, refund = command_queue("Card.Charge"), command_queue("Card.Refund")
+    [claim] = hf.claim(pay)
+    assert claim.message.body == {"amount": 6}
+    claim.ack({"id": "c1"})
+    [claim] = hf.claim("mails")
+    assert claim.message.body == {"to": "mia"}
+    claim.ack()
+    hf.signal("o", "agreed", "yes")
+    saga = hf.saga_status("o")
+    assert saga is not None
+    assert saga.steps[-1].due_at == 1_893_456_000_000_000
+    hf.cancel_saga("o")
+    [claim] = hf.claim(refund)
+    assert claim.message.body == {"charge": "c1"}
+    claim.ack()
+    assert hf.sagas()[0].status == "canceled"
+
+    hf.start_saga("order", {"price": 0, "to": "", "at": "some day"}, id="free")
+    hf.ack(hf.claim(pay))
+    [free] = hf.sagas("compensating")
+    assert [step.status for step in free.steps] == ["compensating", "skipped", "skipped", "failed"]
+    assert str(free.error).startswith("calm: until: it did not come to a number of seconds")
+
+
+def test_an_expression_that_is_too_costly_is_a_failure_of_its_step(hf: Holdfast) -> None:
+    """It does not keep whoever ended the step before from ending it."""
+    costly = "data.long + data.long + data.long"
+    for name, says in (
+        ("a", f"queue: q, input: {costly}"),
+        ("b", f"wait: 0s, when: {costly}"),
+        ("c", f"until: {costly}"),
+    ):
+        last = f"step b {{ {says} }}"
+        apply(hf, shop(f"queue first {{}} queue q {{}} saga {name} {{ step a {{ queue: first }} {last} }}"))
+        hf.start_saga(name, {"long": "x" * 400_000}, id=name)
+        hf.ack(hf.claim("first"))
+        saga = hf.saga_status(name)
+        assert saga is not None
+        assert (saga.status, [step.status for step in saga.steps]) == ("failed", ["completed", "failed"])
+        assert "makes more than 1,000,000 letters" in str(saga.error)

@@ -1,0 +1,368 @@
+"""Sagas and time, sagas and operators: timeouts, retries, cancels, and what cannot be undone."""
+
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast, InvalidInput, NotFound, Step, Wait
+from tests.conformance.saga_steps import die, do, lines, shown, states, take, trip, undo, waiting
+
+
+def test_a_step_that_nobody_begins_in_time_has_failed(hf: Holdfast, clock: Any) -> None:
+    hf.saga("trip", steps=[*trip("flight"), Step("card", "card.book", undo="card.cancel", timeout=60)])
+    hf.start_saga("trip", id="t1")
+    do(hf, "flight")
+    clock.advance(59)
+    assert hf.advance_sagas() == 0
+    clock.advance(1)
+    assert hf.advance_sagas() == 1
+    assert waiting(hf) == ["flight.cancel"]  # The card's message is gone.
+    undo(hf, "flight")
+    assert (shown(hf, "t1").status, shown(hf, "t1").error) == ("compensated", "card: timed out after 60 s")
+    assert hf.advance_sagas() == 0
+
+
+def test_a_late_success_is_undone_before_the_saga_ends(hf: Holdfast, clock: Any) -> None:
+    hf.saga("trip", steps=[*trip("flight"), Step("card", "card.book", undo="card.cancel", timeout=20)])
+    hf.start_saga("trip", id="t1")
+    do(hf, "flight")
+    slow = take(hf, "card.book")
+    clock.advance(21)
+    hf.advance_sagas()
+    undo(hf, "flight")
+    assert shown(hf, "t1").status == "compensating"  # Someone still works on the card.
+    slow.ack("paid")
+    assert states(hf, "t1") == ["compensated", "compensating"]
+    undo(hf, "card")
+    assert (shown(hf, "t1").status, states(hf, "t1")) == ("compensated", ["compensated", "compensated"])
+    assert "completed_late card" in lines(hf, "t1")
+
+
+@pytest.mark.parametrize("how", ["nack", "silence"])
+def test_what_someone_has_begun_goes_on_to_its_end(hf: Holdfast, clock: Any, how: str) -> None:
+    hf.saga("trip", steps=[Step("card", "card.book", undo="card.cancel", timeout=20)])
+    hf.start_saga("trip", id="t1")
+    slow = take(hf, "card.book")
+    clock.advance(21)
+    hf.advance_sagas()
+    if how == "nack":
+        slow.nack("too late", delay=0)
+    clock.advance(30)  # If it was silent, nobody knows whether it has paid.
+    assert shown(hf, "t1").status == "compensating"
+    take(hf, "card.book").ack()
+    undo(hf, "card")
+    assert shown(hf, "t1").status == "compensated"
+
+
+def test_a_late_death_ends_the_saga(hf: Holdfast, clock: Any) -> None:
+    hf.saga("trip", steps=[Step("card", "card.book", undo="card.cancel", timeout=20)])
+    hf.start_saga("trip", id="t1")
+    slow = take(hf, "card.book")
+    clock.advance(21)
+    hf.advance_sagas()
+    slow.dead_letter("too late")
+    assert (shown(hf, "t1").status, waiting(hf)) == ("failed", [])
+
+
+def test_the_timeout_and_the_success_have_one_winner(hf: Holdfast, rival: Holdfast, clock: Any) -> None:
+    hf.saga("trip", steps=[Step("card", "card.book", timeout=20)])
+    hf.start_saga("trip", id="t1")
+    claim = take(hf, "card.book")
+    clock.advance(21)
+    claim.ack()
+    assert rival.advance_sagas() == 0
+    assert shown(hf, "t1").status == "completed"
+
+
+def test_a_retry_sends_the_step_again_and_keeps_what_others_gave_back(hf: Holdfast, clock: Any) -> None:
+    hf.saga("trip", steps=[*trip("flight"), Step("hotel", "hotel.book", retry=1, backoff=30)])
+    hf.queue("hotel.book", max_attempts=1)
+    hf.start_saga("trip", id="t1")
+    do(hf, "flight")
+    take(hf, "hotel.book").nack("full")
+    assert states(hf, "t1") == ["completed", "running"]
+    assert hf.claim("hotel.book") == []
+    clock.advance(30)
+    assert take(hf, "hotel.book").message.body == {"flight": {"id": "flight"}}
+    assert shown(hf, "t1").steps[1].tries == 2
+
+
+def test_what_a_handler_gives_up_for_good_is_not_sent_again(hf: Holdfast) -> None:
+    hf.saga("trip", steps=[Step("hotel", "hotel.book", retry=3)])
+    hf.start_saga("trip", id="t1")
+    die(hf, "hotel.book")
+    assert shown(hf, "t1").status == "failed"
+
+
+def test_a_retry_after_a_timeout_takes_the_first_success(hf: Holdfast, clock: Any) -> None:
+    hf.saga("trip", steps=[Step("hotel", "hotel.book", retry=1, timeout=20), *trip("car")])
+    hf.start_saga("trip", id="t1")
+    first = take(hf, "hotel.book")
+    clock.advance(21)
+    hf.advance_sagas()
+    assert hf.stats("hotel.book").pending == 1
+    first.ack("slow")
+    assert (states(hf, "t1"), waiting(hf)) == (["completed", "running"], ["car.book"])
+    assert shown(hf, "t1").data["hotel"] == "slow"
+
+
+def test_cancel_undoes_and_says_who_and_why(hf: Holdfast) -> None:
+    hf.saga("trip", steps=trip())
+    hf.start_saga("trip", id="t1")
+    do(hf, "flight", "hotel")
+    assert hf.cancel_saga("t1", "ill")
+    assert not hf.cancel_saga("t1")
+    undo(hf, "hotel", "flight")
+    saga = shown(hf, "t1")
+    assert (saga.status, saga.error) == ("canceled", "ill")
+    line = next(line for line in saga.timeline if line.what == "canceled")
+    assert (line.who, line.error) == (hf.actor, "ill")
+    assert [record.act for record in hf.audit()] == ["cancel_saga", "cancel_saga"]
+    with pytest.raises(NotFound):
+        hf.cancel_saga("t2")
+
+
+def test_a_completed_saga_is_not_cancelled(hf: Holdfast) -> None:
+    hf.saga("trip", steps=trip("flight"))
+    hf.start_saga("trip", id="t1")
+    do(hf, "flight")
+    assert not hf.cancel_saga("t1")
+    assert shown(hf, "t1").status == "completed"
+
+
+def test_a_start_can_wait(hf: Holdfast, clock: Any) -> None:
+    hf.saga("trip", steps=trip("flight"))
+    hf.start_saga("trip", id="t1", delay="1h")
+    assert (shown(hf, "t1").status, waiting(hf)) == ("pending", [])
+    clock.advance("1h")
+    assert hf.maintain() >= 1
+    assert (shown(hf, "t1").status, waiting(hf)) == ("in_progress", ["flight.book"])
+
+
+def test_what_has_ended_is_kept_for_a_while(hf: Holdfast, clock: Any) -> None:
+    hf.saga("trip", steps=trip("flight"), keep="1d")
+    hf.saga("kept", steps=trip("flight"), keep=None)
+    for name in ("trip", "kept"):
+        hf.start_saga(name, id=name)
+        do(hf, "flight")
+    hf.start_saga("trip", id="open")
+    clock.advance("23h")
+    assert hf.advance_sagas() == 0
+    clock.advance("1h")
+    assert hf.advance_sagas() == 1
+    assert [saga.id for saga in hf.sagas()] == ["kept", "open"]
+    assert hf.advance_sagas() == 0
+    hf.start_saga("trip", id="trip")
+    assert shown(hf, "trip").status == "in_progress"
+
+
+@pytest.fixture
+def stuck(hf: Holdfast) -> Holdfast:
+    """Two steps are done, and the second cannot be undone."""
+    hf.owner("mia")
+    hf.saga("trip", steps=trip(), owner="mia")
+    hf.start_saga("trip", id="t1")
+    do(hf, "flight", "hotel")
+    die(hf, "car.book")
+    die(hf, "hotel.cancel", "the hotel is gone")
+    return hf
+
+
+def test_an_undo_that_cannot_succeed_is_told_and_waits(stuck: Holdfast) -> None:
+    hf, saga = stuck, shown(stuck, "t1")
+    assert saga.status == "compensation_failed"
+    assert saga.error == "hotel could not be undone: the hotel is gone"
+    assert saga.ended_at is None
+    assert [(step.status, step.undoing) for step in saga.steps] == [
+        ("completed", False),
+        ("failed", True),
+        ("failed", False),
+    ]
+    assert waiting(hf) == []
+    notice = next(one for one in hf.notices("mia") if one.kind == "saga")
+    assert (notice.about, notice.error) == ("t1", saga.error)
+    assert [one.id for one in hf.sagas("compensation_failed")] == ["t1"]
+
+
+def test_an_operator_retries_an_undo(stuck: Holdfast) -> None:
+    hf = stuck
+    assert not hf.retry_saga("t1", "flight")
+    assert hf.retry_saga("t1", "hotel")
+    undo(hf, "hotel", "flight")
+    assert shown(hf, "t1").status == "compensated"
+    assert hf.audit()[0].about == {"saga": "t1", "step": "hotel", "reason": None}
+
+
+def test_an_operator_has_undone_it_by_hand(stuck: Holdfast) -> None:
+    hf = stuck
+    assert hf.mark_saga_step_done("t1", "hotel", "by phone")
+    undo(hf, "flight")
+    assert (shown(hf, "t1").status, states(hf, "t1")[1]) == ("compensated", "compensated")
+
+
+def test_a_skipped_undo_is_never_called_compensated(stuck: Holdfast) -> None:
+    hf = stuck
+    with pytest.raises(InvalidInput, match="reason"):
+        hf.skip_saga_step("t1", "hotel", "")
+    assert hf.skip_saga_step("t1", "hotel", "we pay")
+    undo(hf, "flight")
+    assert (shown(hf, "t1").status, states(hf, "t1")) == ("failed", ["compensated", "skipped", "failed"])
+    assert not hf.retry_saga("t1", "car")
+
+
+def test_replaying_the_dead_undo_resumes_the_saga(stuck: Holdfast) -> None:
+    hf = stuck
+    [dead] = hf.dead_letters("hotel.cancel")
+    hf.replay(dead.id)
+    undo(hf, "hotel", "flight")
+    assert shown(hf, "t1").status == "compensated"
+
+
+def test_an_undo_that_nobody_consumes_keeps_the_saga_open(hf: Holdfast, clock: Any) -> None:
+    hf.saga("trip", steps=trip("flight", "hotel"))
+    hf.start_saga("trip", id="t1")
+    do(hf, "flight")
+    die(hf, "hotel.book", "no seat")
+    clock.advance("30d")
+    hf.advance_sagas()
+    saga = shown(hf, "t1")
+    assert (saga.status, saga.error) == ("compensating", "hotel: no seat")
+    assert hf.mark_saga_step_done("t1", "flight")
+    assert (shown(hf, "t1").status, waiting(hf)) == ("compensated", [])
+
+
+def test_where_a_failure_stops_someone_lets_it_go_on(hf: Holdfast) -> None:
+    hf.saga("trip", steps=trip(), on_failure="stop")
+    hf.start_saga("trip", id="t1")
+    do(hf, "flight")
+    die(hf, "hotel.book")
+    assert (shown(hf, "t1").status, waiting(hf)) == ("failed", [])
+    assert [one.kind for one in hf.notices() if one.about == "t1"] == ["saga"]
+    assert hf.retry_saga("t1", "hotel")
+    do(hf, "hotel")
+    assert hf.skip_saga_step("t1", "car", "we walk")
+    assert (shown(hf, "t1").status, states(hf, "t1")) == ("completed", ["completed", "completed", "skipped"])
+    assert shown(hf, "t1").data["flight"] == {"id": "flight"}
+
+
+def test_a_replay_lets_it_go_on_too(hf: Holdfast) -> None:
+    hf.saga("trip", steps=trip("flight", "hotel"), on_failure="stop")
+    hf.start_saga("trip", id="t1")
+    die(hf, "flight.book")
+    hf.replay(hf.dead_letters("flight.book")[0].id)
+    do(hf, "flight", "hotel")
+    assert shown(hf, "t1").status == "completed"
+
+
+def test_steps_side_by_side(hf: Holdfast) -> None:
+    hf.saga("trip", steps=[trip("flight", "hotel"), *trip("car")])
+    hf.start_saga("trip", id="t1")
+    assert waiting(hf) == ["flight.book", "hotel.book"]
+    do(hf, "hotel")
+    assert waiting(hf) == ["flight.book"]
+    do(hf, "flight")
+    die(hf, "car.book")
+    undo(hf, "flight", "hotel")  # In the reverse order of their completion.
+    assert shown(hf, "t1").status == "compensated"
+
+
+def test_what_runs_beside_a_failure_is_withdrawn_or_undone(hf: Holdfast) -> None:
+    hf.saga("trip", steps=[trip("flight", "hotel", "car")])
+    hf.start_saga("trip", id="t1")
+    slow = take(hf, "hotel.book")
+    die(hf, "car.book")
+    assert waiting(hf) == []  # The flight was withdrawn, the hotel is in someone's hands.
+    assert (shown(hf, "t1").status, states(hf, "t1")) == ("compensating", ["skipped", "skipped", "failed"])
+    slow.ack()
+    undo(hf, "hotel")
+    assert (shown(hf, "t1").status, states(hf, "t1")) == ("compensated", ["skipped", "compensated", "failed"])
+
+
+def test_answers_of_steps_side_by_side_in_one_call(hf: Holdfast) -> None:
+    hf.saga("trip", steps=[trip("flight", "hotel"), *trip("car")])
+    for number in range(3):
+        hf.start_saga("trip", id=f"t{number}")
+    claims = []
+    while found := hf.claim("hotel.book", "flight.book", n=10):
+        claims += found
+    hf.ack(claims)
+    assert [states(hf, f"t{number}") for number in range(3)] == [["completed", "completed", "running"]] * 3
+
+
+def test_conditions(hf: Holdfast) -> None:
+    steps = [*trip("flight"), Step("hotel", "hotel.book", when=lambda data: data.flight.nights > 0), *trip("car")]
+    hf.saga("trip", steps=steps)
+    for saga_id, nights in (("t1", 0), ("t2", 2)):
+        hf.start_saga("trip", id=saga_id)
+        do(hf, "flight", output={"nights": nights})
+    assert (states(hf, "t1"), states(hf, "t2")) == (
+        ["completed", "skipped", "running"],
+        ["completed", "running", "pending"],
+    )
+
+
+def test_a_step_gets_what_was_picked_for_it(hf: Holdfast) -> None:
+    step = Step(
+        "hotel",
+        "hotel.book",
+        undo="hotel.cancel",
+        input=lambda data: {"to": data.city, "seat": data.flight["seat"], "nights": 3},
+        undo_input=lambda data: data.hotel,
+    )
+    hf.saga("trip", steps=[*trip("flight"), step, *trip("car")])
+    hf.start_saga("trip", {"city": "Rome"}, id="t1")
+    do(hf, "flight", output={"seat": "12A"})
+    claim = take(hf, "hotel.book")
+    assert claim.message.body == {"to": "Rome", "seat": "12A", "nights": 3}
+    claim.ack("room 7")
+    die(hf, "car.book")
+    assert take(hf, "hotel.cancel").message.body == "room 7"
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_a_signal_ends_a_wait(hf: Holdfast, rival: Holdfast, early: bool) -> None:
+    hf.saga("trip", steps=[*trip("flight"), Wait("paid", signal="payment", timeout=60), *trip("car")])
+    hf.start_saga("trip", id="t1")
+    if early:
+        assert rival.signal("t1", "payment", {"by": "card"})
+        do(hf, "flight")
+    else:
+        do(hf, "flight")
+        assert waiting(hf) == []
+        assert rival.signal("t1", "payment", {"by": "card"})
+    assert take(hf, "car.book").message.body["paid"] == {"by": "card"}
+    with pytest.raises(NotFound):
+        hf.signal("t2", "payment")
+
+
+def test_a_signal_that_does_not_come_undoes_the_saga(hf: Holdfast, clock: Any) -> None:
+    hf.saga("trip", steps=[*trip("flight"), Wait("paid", signal="payment", timeout=60)])
+    hf.start_saga("trip", id="t1")
+    do(hf, "flight")
+    clock.advance(60)
+    hf.advance_sagas()
+    undo(hf, "flight")
+    assert shown(hf, "t1").error == "paid: timed out after 60 s"
+    assert not hf.signal("t1", "payment")
+
+
+def test_waiting_for_a_time(hf: Holdfast, clock: Any) -> None:
+    hf.saga("trip", steps=[Wait("a while", delay="1h"), *trip("flight")])
+    hf.start_saga("trip", id="t1")
+    clock.advance("59m")
+    assert hf.advance_sagas() == 0
+    clock.advance("1m")
+    assert hf.advance_sagas() == 1
+    assert waiting(hf) == ["flight.book"]
+
+
+def test_in_an_ordered_queue_what_is_withdrawn_lets_the_next_go(hf: Holdfast, clock: Any) -> None:
+    hf.queue("card.book", ordering="fifo")
+    hf.saga("trip", steps=[Step("card", "card.book", timeout=20)])
+    hf.start_saga("trip", id="t1")
+    clock.advance(10)
+    hf.start_saga("trip", id="t2")
+    clock.advance(11)
+    hf.advance_sagas()
+    assert shown(hf, "t1").status == "failed"
+    assert take(hf, "card.book").message.correlation_id == "t2"

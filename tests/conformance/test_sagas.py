@@ -1,0 +1,267 @@
+"""Sagas: steps are messages, whoever settles one moves the saga on, and what was done is undone in reverse."""
+
+from typing import Any
+
+import pytest
+
+from holdfast import (
+    Holdfast,
+    IdempotencyConflict,
+    InvalidInput,
+    LeaseLost,
+    NotFound,
+    Step,
+    UnknownQueue,
+    endings,
+)
+from holdfast.core.saga import saga_spec
+from tests.conformance.saga_steps import NAMES, die, do, lines, shown, states, take, trip, undo, waiting
+from tests.conformance.steps import OpenClient
+from tests.conformance.test_conn import commit, of_the_driver, roll_back
+
+
+@pytest.fixture
+def started(hf: Holdfast) -> Holdfast:
+    hf.saga("trip", steps=trip())
+    hf.start_saga("trip", {"city": "Rome"}, id="t1")
+    return hf
+
+
+def test_steps_run_one_after_the_other(started: Holdfast) -> None:
+    hf = started
+    assert waiting(hf) == ["flight.book"]
+    assert take(hf, "flight.book").message.body == {"city": "Rome"}
+    assert (shown(hf, "t1").status, states(hf, "t1")) == ("in_progress", ["running", "pending", "pending"])
+
+
+def test_what_a_worker_gives_back_is_the_steps_output(started: Holdfast) -> None:
+    hf = started
+    do(hf, "flight")
+    assert states(hf, "t1") == ["completed", "running", "pending"]
+    hotel = take(hf, "hotel.book")
+    assert hotel.message.body == {"city": "Rome", "flight": {"id": "flight"}}
+    hotel.ack()
+    do(hf, "car", output=[1, 2])
+    saga = shown(hf, "t1")
+    assert (saga.status, waiting(hf)) == ("completed", [])
+    assert saga.data == {"city": "Rome", "flight": {"id": "flight"}, "hotel": None, "car": [1, 2]}
+    assert [step.output for step in saga.steps] == [{"id": "flight"}, None, [1, 2]]
+    assert saga.ended_at == saga.updated_at
+
+
+def test_the_history_says_who_when_and_what_came_of_it(started: Holdfast, clock: Any) -> None:
+    hf = started
+    clock.advance(5)
+    do(hf, *NAMES)
+    assert lines(hf, "t1") == ["started", "completed flight", "completed hotel", "completed car", "completed"]
+    first, line, *_ = shown(hf, "t1").timeline
+    assert first.who == hf.actor
+    assert (line.who, line.attempt, line.output) == ("anna", 1, {"id": "flight"})
+    assert line.at - first.at == 5_000_000
+
+
+@pytest.mark.parametrize("fails", range(3))
+def test_a_death_undoes_what_was_completed_in_reverse(started: Holdfast, fails: int) -> None:
+    hf, done = started, NAMES[:fails]
+    do(hf, *done)
+    die(hf, f"{NAMES[fails]}.book")
+    assert shown(hf, "t1").status == ("compensating" if fails else "failed")
+    undo(hf, *reversed(done))
+    saga = shown(hf, "t1")
+    assert saga.status == ("compensated" if fails else "failed")
+    assert states(hf, "t1") == ["compensated"] * fails + ["failed"] + ["pending"] * (2 - fails)
+    assert saga.error == f"{NAMES[fails]}: no seat"
+    assert waiting(hf) == []
+
+
+def test_an_undo_knows_what_was_done(started: Holdfast) -> None:
+    hf = started
+    do(hf, "flight")
+    die(hf, "hotel.book")
+    message = take(hf, "flight.cancel").message
+    assert message.body["flight"] == {"id": "flight"}
+    assert message.correlation_id == "t1"
+
+
+def test_every_attempt_at_a_step_has_the_same_key_and_its_undo_another(started: Holdfast) -> None:
+    hf, keys = started, []
+    for _ in range(2):
+        claim = take(hf, "flight.book")
+        keys.append(claim.message.headers["holdfast-step-key"])
+        claim.nack("again", delay=0)
+    do(hf, "flight")
+    die(hf, "hotel.book")
+    keys.append(take(hf, "flight.cancel").message.headers["holdfast-step-key"])
+    assert keys == ["t1/flight/do", "t1/flight/do", "t1/flight/undo"]
+
+
+def test_attempts_that_are_used_up_are_a_failure(hf: Holdfast) -> None:
+    hf.queue("flight.book", max_attempts=2, backoff=None)
+    hf.saga("trip", steps=trip("flight"))
+    hf.start_saga("trip", id="t1")
+    take(hf, "flight.book").nack("one")
+    assert shown(hf, "t1").status == "in_progress"
+    take(hf, "flight.book").nack("two")
+    assert shown(hf, "t1").error == "flight: two"
+
+
+def test_silence_is_a_failure_too(hf: Holdfast, clock: Any) -> None:
+    hf.queue("flight.book", max_attempts=1, lease=10)
+    hf.saga("trip", steps=trip("flight"))
+    hf.start_saga("trip", id="t1")
+    take(hf, "flight.book")
+    clock.advance(11)
+    assert hf.claim("flight.book") == []
+    assert "ended without an answer" in str(shown(hf, "t1").error)
+
+
+@pytest.mark.parametrize("how", ["cancel", "purge", "outcome"])
+def test_a_message_that_is_taken_away_is_a_failure(started: Holdfast, how: str) -> None:
+    hf = started
+    [message_id] = shown(hf, "t1").steps[0].messages
+    if how == "cancel":
+        assert hf.cancel(message_id)
+    elif how == "purge":
+        assert hf.purge("flight.book") == 1
+    else:
+        hf._settlements.call(endings.canceled([take(hf, "flight.book")]))
+    assert shown(hf, "t1").status == "failed"
+
+
+def test_a_message_that_expires_is_a_failure(hf: Holdfast, clock: Any) -> None:
+    hf.queue("flight.book", max_age=60)
+    hf.saga("trip", steps=trip("flight"))
+    hf.start_saga("trip", id="t1")
+    clock.advance(61)
+    assert hf.claim("flight.book") == []
+    assert shown(hf, "t1").error == "flight: its message was expired"
+
+
+def test_a_step_without_undo_is_recorded_as_such(hf: Holdfast) -> None:
+    hf.saga("trip", steps=[*trip("flight"), Step("mail", "mail.book"), *trip("car")])
+    hf.start_saga("trip", id="t1")
+    do(hf, "flight", "mail")
+    die(hf, "car.book")
+    undo(hf, "flight")
+    assert (shown(hf, "t1").status, states(hf, "t1")) == ("compensated", ["compensated", "completed", "failed"])
+    assert "not_undoable mail" in lines(hf, "t1")
+    assert [step.undoable for step in shown(hf, "t1").steps] == [True, False, True]
+
+
+def test_the_same_id_is_started_once(started: Holdfast, rival: Holdfast) -> None:
+    assert rival.start_saga("trip", {"city": "Rome"}, id="t1") == "t1"
+    assert started.stats("flight.book").pending == 1
+    with pytest.raises(IdempotencyConflict, match="other data"):
+        rival.start_saga("trip", {"city": "Paris"}, id="t1")
+    assert [saga.id for saga in rival.sagas()] == ["t1"]
+
+
+def test_without_an_id_each_is_another(started: Holdfast) -> None:
+    assert started.start_saga("trip") != started.start_saga("trip")
+    assert started.stats("flight.book").pending == 3
+
+
+def test_what_was_never_declared_cannot_be_started(hf: Holdfast) -> None:
+    with pytest.raises(NotFound, match=r"hf\.saga\('trip'"):
+        hf.start_saga("trip")
+
+
+def test_running_sagas_keep_their_definition(started: Holdfast, rival: Holdfast) -> None:
+    hf = started
+    assert rival.saga("trip", steps=trip("flight", "boat")) == 2
+    hf.start_saga("trip", id="t2")
+    hf.ack([*hf.claim("flight.book"), *hf.claim("flight.book")])
+    assert waiting(hf) == ["boat.book", "hotel.book"]
+    assert [saga.version for saga in hf.sagas()] == [1, 2]
+
+
+def test_declaring_the_same_again_is_the_same_version(started: Holdfast, rival: Holdfast) -> None:
+    assert rival.saga("trip", steps=trip()) == 1
+    assert rival.saga("trip", steps=trip("boat")) == 2
+    assert rival.saga("trip", steps=trip()) == 1
+    started.start_saga("trip", id="t2")
+    assert shown(started, "t2").version == 1
+
+
+def test_a_strict_client_wants_the_queues_declared(client: OpenClient) -> None:
+    with pytest.raises(UnknownQueue):
+        client(strict=True).saga("trip", steps=trip())
+
+
+def test_steps_go_to_queues_only(hf: Holdfast) -> None:
+    hf.topic("orders")
+    with pytest.raises(InvalidInput):
+        hf.saga("trip", steps=[Step("a", "orders")])
+
+
+def test_a_step_that_cannot_be_sent_fails_and_the_ack_before_it_does_not(hf: Holdfast) -> None:
+    hf.topic("hotels")
+    spec = saga_spec([*trip("flight"), Step("hotel", "hotels.book", undo="hotels.cancel")], "compensate", None)
+    hf.store.sagas.declare("default", "trip", spec)
+    hf.start_saga("trip", id="t1")
+    do(hf, "flight")
+    assert shown(hf, "t1").status == "compensating"
+    assert "belongs to the topic" in str(shown(hf, "t1").steps[1].error)
+    undo(hf, "flight")
+
+
+def test_it_is_part_of_a_callers_transaction(started: Holdfast, url: str) -> None:
+    hf = started
+    claim = take(hf, "flight.book")
+    with of_the_driver(url) as conn:
+        hf.start_saga("trip", id="t2", conn=conn)
+        hf.ack(claim, "rolled back", conn=conn)
+        roll_back(conn)
+    assert states(hf, "t1")[0] == "running"
+    assert hf.saga_status("t2") is None
+    with of_the_driver(url) as conn:
+        hf.start_saga("trip", id="t2", conn=conn)
+        hf.ack(claim, conn=conn)
+        commit(conn)
+    assert states(hf, "t1")[:2] == ["completed", "running"]
+    assert states(hf, "t2")[0] == "running"
+
+
+def test_sagas_are_listed_by_status_and_page_by_page(started: Holdfast) -> None:
+    hf = started
+    for number in range(2, 6):
+        hf.start_saga("trip", id=f"t{number}")
+    [claim, *_] = hf.claim("flight.book", n=2)
+    claim.dead_letter("no")
+    assert [saga.id for saga in hf.sagas("failed")] == ["t1"]
+    assert [saga.id for saga in hf.sagas("in_progress", n=2)] == ["t2", "t3"]
+    assert [saga.id for saga in hf.sagas("in_progress", after="t3")] == ["t4", "t5"]
+    assert [saga.id for saga in hf.sagas(name="trip", n=3, after="t2")] == ["t3", "t4", "t5"]
+    assert hf.sagas(name="other") == []
+
+
+def test_a_lost_claim_moves_nothing(started: Holdfast, clock: Any) -> None:
+    hf = started
+    late = take(hf, "flight.book")
+    clock.advance(31)
+    take(hf, "flight.book").ack("second")
+    with pytest.raises(LeaseLost):
+        late.ack("first")
+    assert shown(hf, "t1").data["flight"] == "second"
+    assert lines(hf, "t1").count("completed flight") == 1
+
+
+def test_a_replayed_dead_letter_still_belongs_to_its_step(started: Holdfast) -> None:
+    hf = started
+    do(hf, "flight")
+    die(hf, "hotel.book")
+    undo(hf, "flight")
+    assert shown(hf, "t1").status == "compensated"
+    [dead] = hf.dead_letters("hotel.book")
+    hf.replay(dead.id)
+    do(hf, "hotel")
+    undo(hf, "hotel")
+    assert states(hf, "t1") == ["compensated", "compensated", "pending"]
+    assert shown(hf, "t1").status == "compensated"
+
+
+def test_tallies_agree(started: Holdfast) -> None:
+    hf = started
+    do(hf, *NAMES)
+    stats = hf.stats("flight.book")
+    assert (stats.pending, stats.processing) == (0, 0)

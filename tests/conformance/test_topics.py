@@ -1,0 +1,312 @@
+"""Topics: who owns a name, what is published to it, and that every group gets all of it."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast, HoldfastError, IdempotencyConflict, InvalidInput, NoSubscribers, State, TooLarge
+from holdfast.core.queue import QueueSpec
+from holdfast.core.topic import TopicSpec
+from tests.clock import FakeClock
+from tests.conformance.steps import OpenClient, bodies, drain, sleepers, state
+from tests.conformance.test_conn import commit, of_the_driver, roll_back
+from tests.conformance.topic_steps import lag, read_all, told
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_topic_owns_its_name_and_all_below(two: Holdfast) -> None:
+    told(two, ("t", 0), ("t.x", 1), ("t.x.y", 2))
+    claims = two.claim("t", group="a", n=3)
+    assert [(claim.message.topic, claim.message.body) for claim in claims] == [("t", 0), ("t.x", 1), ("t.x.y", 2)]
+    assert [claim.queue for claim in claims] == ["t/a"] * 3
+    assert two.topics() == ["t"]
+    assert two.queues() == []
+
+
+def test_a_name_that_only_begins_alike_is_another(two: Holdfast) -> None:
+    two.publish("tt.x", "queue")
+    two.publish("T.x", "queue")
+    assert (read_all(two, "a"), two.queues()) == ([], ["T.x", "tt.x"])
+
+
+@pytest.mark.parametrize("name", ["t", "t.x", "t.x.y"])
+def test_no_queue_may_have_a_topics_name(two: Holdfast, name: str) -> None:
+    for use in (two.queue, two.claim, two.stats, lambda bad: two.enqueue(bad, 1)):
+        with pytest.raises(InvalidInput, match="topic"):
+            use(name)
+    assert two.queues() == []
+
+
+@pytest.mark.parametrize("queue", ["t", "t.x", "t.x.y"])
+@pytest.mark.parametrize("mode", ["pubsub", "queue"])
+def test_no_topic_may_own_a_queues_name(hf: Holdfast, queue: str, mode: str) -> None:
+    hf.enqueue(queue, "mine")
+    if (queue, mode) == ("t", "queue"):
+        hf.topic("t", mode=mode)
+    else:
+        with pytest.raises(InvalidInput):
+            hf.topic("t", mode=mode)
+        assert hf.topics() == []
+    assert hf.queues() == [queue]
+    assert drain(hf, queue) == ["mine"]
+
+
+def test_no_topic_may_own_another_ones_name(two: Holdfast) -> None:
+    two.topic("deep.down")
+    for name in ("t.x", "deep", "deep.down.there"):
+        for mode in ("pubsub", "queue"):
+            with pytest.raises(InvalidInput):
+                two.topic(name, mode=mode)
+    assert two.topics() == ["deep.down", "t"]
+    two.topic("deep.elsewhere")
+
+
+def test_of_two_who_want_a_name_at_once_one_gets_it(client: OpenClient) -> None:
+    """Declared at the same time by two clients: `n` as a topic, `n.b` as a queue or a topic."""
+    clients = [client(), client()]
+    for turn in range(12):
+        start = threading.Barrier(2)
+
+        def declare(who: int, start: threading.Barrier = start, turn: int = turn) -> bool:
+            store = clients[who].store
+            start.wait()
+            try:
+                if who:
+                    store.topics.declare("default", f"n{turn}", TopicSpec())
+                elif turn % 2:
+                    store.topics.declare("default", f"n{turn}.b", TopicSpec())
+                else:
+                    store.channels.declare("default", f"n{turn}.b", QueueSpec())
+            except InvalidInput:
+                return False
+            return True
+
+        clients[0].topics()
+        with ThreadPoolExecutor(2) as pool:
+            assert sorted(pool.map(declare, range(2))) == [False, True]
+
+
+@pytest.mark.parametrize("end", [commit, roll_back])
+def test_a_topic_waits_for_a_queue_below_that_is_not_committed(
+    hf: Holdfast, rival: Holdfast, url: str, end: Callable[[Any], None]
+) -> None:
+    assert rival.topics() == []
+    with of_the_driver(url) as conn, ThreadPoolExecutor(1) as pool:
+        hf.enqueue("n.b", 1, conn=conn)
+        declared = pool.submit(rival.topic, "n")
+        wait([declared], timeout=0.3)
+        end(conn)
+        refused = declared.exception(timeout=30)
+    assert (isinstance(refused, InvalidInput), rival.topics()) == ((True, []) if end is commit else (False, ["n"]))
+
+
+def test_a_name_of_nobodys_is_that_of_a_queue(hf: Holdfast) -> None:
+    receipt = hf.publish("x.y", {"a": 1}, priority="high", key="k", headers={"h": 1}, correlation_id="c", reply_to="r")
+    [claim] = hf.claim("x.y")
+    message = claim.message
+    assert (message.id, message.body, message.topic, message.priority, message.key) == (
+        receipt.id,
+        {"a": 1},
+        "x.y",
+        1,
+        "k",
+    )
+    assert (message.headers, message.correlation_id, message.reply_to) == ({"h": 1}, "c", "r")
+    assert (hf.queues(), hf.topics()) == (["x.y"], [])
+
+
+def test_a_strict_client_publishes_to_what_was_declared(client: OpenClient) -> None:
+    hf = client(strict=True)
+    hf.topic("t")
+    hf.subscribe("t", "a")
+    hf.publish("t.x", 1)
+    with pytest.raises(HoldfastError, match="never declared"):
+        hf.publish("x", 1)
+    assert read_all(hf, "a") == [1]
+
+
+def test_a_topic_in_the_form_of_a_queue_is_one(hf: Holdfast) -> None:
+    hf.topic("jobs", mode="queue", max_attempts=2, ordering="fifo")
+    hf.publish("jobs.resize", 1)
+    hf.publish_many("jobs", [2, 3])
+    hf.enqueue("jobs", 4)
+    assert (hf.topics(), hf.queues(), hf.stats("jobs").pending) == (["jobs"], ["jobs"], 4)
+    assert drain(hf, "jobs") == [1, 2, 3, 4]
+    with pytest.raises(InvalidInput, match="belongs to the topic 'jobs'"):
+        hf.queue("jobs.resize")
+    with pytest.raises(InvalidInput, match="is a queue"):
+        hf.topic("jobs")
+
+
+@pytest.mark.parametrize("options", [{}, {"ttl": 60}, {"key": "k"}], ids=str)
+def test_what_is_published_to_a_queue_keeps_its_name(hf: Holdfast, url: str, options: dict[str, Any]) -> None:
+    """In a lane or as a row, through a retry, as a dead letter, and from the caller's transaction."""
+    hf.topic("jobs", mode="queue", max_attempts=2, ordering="per_key" if "key" in options else "unordered")
+    hf.publish("jobs.resize", 1, **options)
+    for _ in range(2):
+        [claim] = hf.claim("jobs")
+        assert claim.message.topic == "jobs.resize"
+        claim.nack("no", delay=0)
+    [letter] = hf.dead_letters("jobs")
+    assert letter.message.topic == "jobs.resize"
+    with of_the_driver(url) as conn:
+        hf.publish("jobs.crop", 2, conn=conn, **options)
+        hf.publish("nobodys", 3, conn=conn)
+        commit(conn)
+    assert [message.topic for message in [*hf.peek("jobs"), *hf.peek("nobodys")]] == ["jobs.crop", "nobodys"]
+
+
+def test_a_topic_in_the_form_of_a_queue_that_is_refused_leaves_no_queue(hf: Holdfast) -> None:
+    hf.queue("jobs.resize")
+    with pytest.raises(InvalidInput, match=r"jobs\.resize"):
+        hf.topic("jobs", mode="queue")
+    assert hf.queues() == ["jobs.resize"]
+
+
+def test_settings_of_a_topic_change_and_its_messages_stay(two: Holdfast, rival: Holdfast) -> None:
+    two.publish("t", "x" * 50)
+    rival.topic("t", max_size=20)
+    two.topic("t", max_size=20)
+    with pytest.raises(TooLarge):
+        two.publish("t", "x" * 50)
+    assert read_all(two, "a") == ["x" * 50]
+
+
+# --- publishing -------------------------------------------------------------------------------------------------------
+
+
+def test_all_that_is_published_arrives(two: Holdfast, clock: FakeClock) -> None:
+    options: dict[str, Any] = {"key": "k", "headers": {"h": "東"}, "correlation_id": "c", "reply_to": "r"}
+    receipt = two.publish("t.x", {"a": [1]}, priority="urgent", ttl=60, **options)
+    for group in ("a", "b"):
+        [claim] = two.claim("t", group=group)
+        message = claim.message
+        assert (message.id, message.body, message.topic, message.priority) == (receipt.id, {"a": [1]}, "t.x", 0)
+        assert (message.key, message.headers, message.correlation_id, message.reply_to) == tuple(options.values())
+        assert (message.expires_at, message.enqueued_at) == (clock() + 60_000_000, clock())
+
+
+def test_priorities_hold_in_a_group(two: Holdfast) -> None:
+    for priority in ("low", "normal", "urgent", "high"):
+        two.publish("t", priority, priority=priority)
+    assert read_all(two, "a", n=1) == ["urgent", "high", "normal", "low"]
+
+
+def test_many_are_published_in_order_and_at_once(two: Holdfast) -> None:
+    receipts = two.publish_many("t.x", range(250), key=str)
+    assert len({receipt.id for receipt in receipts}) == 250
+    assert (two.publish_many("t.x", []), lag(two, "a")) == ([], 250)
+    claims = two.claim("t/a", n=300)
+    assert [(one.message.body, one.message.key) for one in claims] == [(n, str(n)) for n in range(250)]
+    with pytest.raises(InvalidInput):
+        two.publish_many("t.x", [1, object()])
+    assert lag(two, "b") == 250
+
+
+def test_the_same_key_is_published_once(two: Holdfast, clock: FakeClock) -> None:
+    first = two.publish("t.x", "news", idempotency_key="k")
+    again = two.publish("t.y", "news", idempotency_key="k")
+    assert (again.id, again.duplicate) == (first.id, True)
+    with pytest.raises(IdempotencyConflict):
+        two.publish("t.x", "other", idempotency_key="k")
+    both = two.publish_many("t.x", ["news", "olds"], idempotency_key=lambda body: body[0])
+    assert [receipt.duplicate for receipt in both] == [False, False]
+    assert read_all(two, "a") == ["news", "news", "olds"]
+    clock.advance(90_000)
+    assert not two.publish("t.x", "news", idempotency_key="k").duplicate
+
+
+def test_keys_that_are_over_are_swept_with_a_group(two: Holdfast, clock: FakeClock) -> None:
+    two.publish("t", 1, idempotency_key="k")
+    clock.advance(90_000)
+    assert two.maintain() > 0
+    while two.maintain():
+        pass
+
+
+@pytest.mark.parametrize("name", ["t.x", "fresh"], ids=["a topic", "a queue"])
+def test_what_is_published_in_a_transaction_comes_with_it(two: Holdfast, url: str, name: str) -> None:
+    two.topics()
+    with of_the_driver(url) as conn:
+        two.publish(name, "kept", conn=conn)
+        two.publish_many(name, ["also"], conn=conn)
+        assert lag(two, "a") == 0
+        commit(conn)
+    with of_the_driver(url) as conn:
+        two.publish(name, "lost", conn=conn)
+        roll_back(conn)
+    assert (read_all(two, "a") if name == "t.x" else drain(two, "fresh")) == ["kept", "also"]
+
+
+def test_middleware_sees_what_is_published(two: Holdfast) -> None:
+    @two.around_enqueue
+    def stamp(outgoing: Any, proceed: Any) -> Any:
+        outgoing.headers = {"to": outgoing.queue}
+        return proceed()
+
+    two.publish("t.x", 1)
+    [claim] = two.claim("t/a")
+    assert (claim.message.headers, claim.message.topic) == ({"to": "t.x"}, "t.x")
+
+
+def test_a_sleeping_member_wakes_up(two: Holdfast, rival: Holdfast) -> None:
+    asleep = sleepers(two)
+    with ThreadPoolExecutor(1) as pool:
+        claims = pool.submit(two.claim, "t/a", wait=30)
+        assert asleep.acquire(timeout=10)
+        rival.publish("t.x", "good morning")
+        assert bodies(claims.result(timeout=10)) == ["good morning"]
+
+
+def test_a_topic_may_want_subscribers(hf: Holdfast, url: str) -> None:
+    hf.topic("t", no_subscribers="refuse")
+    for publish in (lambda: hf.publish("t.x", 1), lambda: hf.publish_many("t", [1, 2])):
+        with pytest.raises(NoSubscribers):
+            publish()
+    with of_the_driver(url) as conn, pytest.raises(NoSubscribers):
+        hf.publish("t", 1, conn=conn)
+    hf.subscribe("t", "a", start="earliest")
+    hf.publish("t.x", "heard")
+    assert read_all(hf, "a") == ["heard"]
+    hf.unsubscribe("t", "a")
+    with pytest.raises(NoSubscribers):
+        hf.publish("t.x", 1)
+
+
+def test_without_subscribers_messages_are_kept(hf: Holdfast) -> None:
+    hf.topic("t")
+    hf.publish_many("t", range(3))
+    hf.subscribe("t", "late", start="earliest")
+    assert read_all(hf, "late") == [0, 1, 2]
+
+
+# --- looking ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_state_of_what_was_published_is_the_topics(two: Holdfast) -> None:
+    receipt = two.publish("t.x", 1, key="k")
+    for ending in (lambda claim: claim.nack("no"), lambda claim: claim.ack()):
+        assert state(two, receipt.id) is State.PENDING
+        ending(two.claim("t/a" if two.stats("t/a").pending else "t/b")[0])
+    found = two.status(receipt.id)
+    assert (found.queue, found.state, found.message.topic) == ("t", State.PENDING, "t.x")
+    assert [one.id for one in two.search("t", key="k")] == [receipt.id]
+
+
+def test_what_was_published_cannot_be_cancelled(two: Holdfast) -> None:
+    receipt = two.publish("t", 1)
+    with pytest.raises(InvalidInput, match="published to the topic 't'"):
+        two.cancel(receipt.id)
+    assert (read_all(two, "a"), read_all(two, "b")) == ([1], [1])
+
+
+def test_nothing_is_enqueued_for_a_group(two: Holdfast, rival: Holdfast) -> None:
+    two.stats("t/a")
+    for hf in (two, rival):
+        with pytest.raises(InvalidInput):
+            hf.enqueue("t/a", 1)
+    assert (lag(two, "a"), lag(two, "b")) == (0, 0)

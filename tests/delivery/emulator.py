@@ -1,0 +1,38 @@
+"""moto's SQS as a server on loopback: one per process of the test run, started when a test first wants it."""
+
+import functools
+import itertools
+import logging
+import os
+import urllib.request
+
+from moto.server import ThreadedMotoServer
+
+from tests.delivery.fake_sqs import CREDENTIALS
+from tests.servers import HOST, free_port
+
+_numbers = itertools.count(1)
+
+
+@functools.cache
+def endpoint() -> str:
+    """Its URL. It ends with the process, whose threads are all that it is."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    port = free_port()
+    ThreadedMotoServer(ip_address=HOST, port=port, verbose=False).start()
+    return f"http://{HOST}:{port}"
+
+
+def reset() -> None:
+    """No queue is left."""
+    urllib.request.urlopen(urllib.request.Request(f"{endpoint()}/moto-api/reset", method="POST"), timeout=30).close()
+
+
+def environment() -> dict[str, str]:
+    """What makes any boto3 find it."""
+    return {**CREDENTIALS, "AWS_ENDPOINT_URL_SQS": endpoint()}
+
+
+def fresh_name(suffix: str = "") -> str:
+    """A queue's name that no other test of this run has."""
+    return f"holdfast-{os.getpid()}-{next(_numbers)}{suffix}"

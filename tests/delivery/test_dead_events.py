@@ -1,0 +1,103 @@
+"""A death is told outside, best effort, after it is stored; what a crash or an outage left untold is told later."""
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast
+from tests.clock import FakeClock
+from tests.conformance.steps import claim_one
+from tests.delivery.fake_sqs import FakeSQS
+from tests.delivery.steps import claim_all, forget_trouble, pointers
+
+FIELDS = {"taskId", "workerId", "attemptCount", "maxAttempts", "error", "timestamp"}
+
+
+class Killed(BaseException):
+    """As far as the code is concerned, the process ends here."""
+
+
+@pytest.fixture
+def deaths(sqs: FakeSQS) -> str:
+    sqs.create("deaths")
+    return "deaths"
+
+
+def told(sqs: FakeSQS) -> list[dict[str, Any]]:
+    return [json.loads(body) for body in sqs.bodies("deaths")]
+
+
+def test_a_death_is_told_with_all_that_is_known_of_it(hf: Holdfast, sqs: FakeSQS, deaths: str) -> None:
+    hf.queue("q", dead_events=deaths, max_attempts=1)
+    sent = hf.enqueue("q", 1)
+    hf.nack(claim_one(hf), "boom \x01 ☠")
+    hf.maintain()
+    [event] = told(sqs)
+    assert set(event) == FIELDS
+    assert (event["taskId"], event["workerId"]) == (sent.id, "anna")
+    assert (event["attemptCount"], event["maxAttempts"]) == (1, 1)
+    assert "boom" in event["error"]
+    assert pointers(sqs) == []
+    assert all(body.isascii() for body in sqs.bodies("deaths"))
+
+
+def test_a_kill_between_the_death_and_the_event_is_made_good(
+    hf: Holdfast, rival: Holdfast, sqs: FakeSQS, deaths: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hf.queue("q", dead_events=deaths)
+    hf.enqueue("q", 1)
+    claim = claim_one(hf)
+    with monkeypatch.context() as patched:
+        patched.setattr("holdfast.delivery.deaths.tell", die)
+        patched.setattr("holdfast.delivery.sqs.SqsQueue.send", die)
+        with suppress(Killed):
+            hf.dead_letter(claim, "no use")
+    assert len(hf.dead_letters("q")) == 1
+    assert told(sqs) == []
+    rival.maintain()
+    assert [event["error"] for event in told(sqs)] == ["no use"]
+    rival.maintain()
+    hf.maintain()
+    assert len(told(sqs)) == 1, "it is told once"
+
+
+@pytest.mark.parametrize("fault", ["gone", "throttled"])
+def test_an_event_that_cannot_be_sent_keeps_nothing_from_being_deleted(hf: Holdfast, sqs: FakeSQS, fault: str) -> None:
+    """Poison must not come round and round because nobody can be told of it."""
+    hf.queue("q", dead_events="deaths", max_attempts=1)
+    hf.enqueue("q", "poison")
+    hf.enqueue("q", "fine")
+    claims = {claim.message.body: claim for _ in range(2) for claim in hf.claim("q")}
+    if fault == "throttled":
+        sqs.create("deaths")
+        sqs.faults.throttled = frozenset({"SendMessage", "SendMessageBatch"})
+    hf.nack(claims["poison"], "boom")
+    hf.ack(claims["fine"])
+    assert pointers(sqs) == []
+    assert len(hf.dead_letters("q")) == 1
+
+
+def test_what_an_outage_left_untold_is_told_when_it_is_over(
+    hf: Holdfast, clock: FakeClock, sqs: FakeSQS, deaths: str
+) -> None:
+    hf.queue("q", dead_events=deaths, max_attempts=1)
+    hf.enqueue_many("q", [1, 2, 3])
+    claims = []
+    while found := hf.claim("q"):
+        claims += found
+    sqs.down()
+    for claim in claims:
+        hf.nack(claim, "boom")
+    hf.maintain()
+    assert len(hf.dead_letters("q")) == 3
+    sqs.up()
+    forget_trouble(hf)
+    hf.maintain()
+    assert len(told(sqs)) == 3
+    assert claim_all(hf) == []
+
+
+def die(*_: object, **__: object) -> None:
+    raise Killed

@@ -1,0 +1,154 @@
+"""The stream of events, from a real server to a real socket."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from fastapi import FastAPI
+
+from holdfast import Holdfast
+from holdfast.http import streams
+from tests.conformance.steps import kill
+
+
+@pytest.fixture
+def hf(url: str) -> Iterator[Holdfast]:
+    with Holdfast(url, strict=True, actor="server", sweep_every=0) as client:
+        client.queue("q")
+        client.queue("other")
+        yield client
+
+
+@pytest.fixture
+def server(app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr(streams, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(streams, "NAP", 0.01)
+    running = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=5))
+    thread = threading.Thread(target=running.run)
+    thread.start()
+    until(lambda: running.started)
+    yield f"http://127.0.0.1:{running.servers[0].sockets[0].getsockname()[1]}"
+    app.state.stopping.set()
+    running.should_exit = True
+    thread.join(30)
+    assert not thread.is_alive(), "open streams end with the server"
+
+
+def until(is_so: Any) -> None:
+    deadline = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+class Stream:
+    """A reader."""
+
+    def __init__(self, server: str, last_id: str | None = None, query: str = "") -> None:
+        headers = {} if last_id is None else {"Last-Event-ID": last_id}
+        self.http = httpx.Client(timeout=30)
+        self.answer = self.http.send(
+            self.http.build_request("GET", f"{server}/admin/events{query}", headers=headers), stream=True
+        )
+        self.lines = self.answer.iter_lines()
+
+    def __enter__(self) -> Stream:
+        assert self.answer.status_code == 200, self.answer.read()
+        assert self.answer.headers["content-type"].startswith("text/event-stream")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.answer.close()
+        self.http.close()
+
+    def next(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for line in self.lines:
+            name, _, value = line.partition(": ")
+            if name in ("id", "event"):
+                found[name] = value
+            elif name == "data":
+                return {**found, **json.loads(value)}
+        raise AssertionError("the stream ended")
+
+
+def test_what_happens_is_told(hf: Holdfast, server: str) -> None:
+    hf.pause("other")
+    with Stream(server) as stream:
+        dead = kill(hf)
+        death = stream.next()
+        assert (death["event"], death["dead_id"], death["queue"], death["error"]) == ("death", dead, "q", "boom")
+        hf.acting_as("anna").replay(dead)
+        act = stream.next()
+        assert (act["event"], act["actor"], act["act"], act["about"]) == ("act", "anna", "replay", {"id": dead})
+        hf.report("crash_loop", "pool", "crashed")
+        report = stream.next()
+        assert (report["event"], report["kind"], report["about"]) == ("report", "crash_loop", "pool")
+
+
+def test_a_reader_that_comes_back_misses_nothing(hf: Holdfast, server: str) -> None:
+    with Stream(server) as stream:
+        kill(hf, 0)
+        last = stream.next()["id"]
+    missed = [kill(hf, number) for number in range(1, 4)]
+    with Stream(server, last) as stream:
+        seen = [stream.next() for _ in range(3)]
+    assert [one["dead_id"] for one in seen] == missed
+
+
+def test_what_comes_late_is_not_left_out(hf: Holdfast, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction that began before others and ended after them."""
+    reading = streams.Reading(hf, None)
+    reading.look()
+    hf.pause("q")
+    first = reading.look()
+    now = first[0].at
+    slow = streams.Event(now - 5_000_000, "a0", "act", {})
+    really = streams._happened
+    monkeypatch.setattr(streams, "_happened", lambda hf, since: [*really(hf, since), *([slow] * (slow.at >= since))])
+    assert reading.look() == [slow]
+    assert reading.look() == []
+
+
+def test_only_of_one_queue(hf: Holdfast, server: str) -> None:
+    with Stream(server, query="?queue=q") as stream:
+        hf.pause("other")
+        hf.pause("q")
+        assert stream.next()["queue"] == "q"
+
+
+def test_a_heartbeat_tells_that_it_lives(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "HEARTBEAT", 0.05)
+    with Stream(server) as stream:
+        assert ": alive" in (next(stream.lines) for _ in range(20))
+
+
+def test_a_reader_that_hangs_up_leaves_nothing(app: FastAPI, server: str) -> None:
+    opened = [Stream(server) for _ in range(5)]
+    until(lambda: app.state.streams.open == 5)
+    for stream in opened:
+        stream.answer.close()
+        stream.http.close()
+    until(lambda: app.state.streams.open == 0)
+
+
+def test_there_are_so_many_at_most(app: FastAPI, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "MOST_STREAMS", 1)
+    with Stream(server):
+        answer = httpx.get(f"{server}/admin/events")
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, "5")
+    until(lambda: app.state.streams.open == 0)
+    with Stream(server):
+        pass
+
+
+def test_a_strange_last_id_is_refused(server: str) -> None:
+    for last in ("what", "9" * 30, "-1"):
+        assert httpx.get(f"{server}/admin/events", headers={"Last-Event-ID": last}).status_code == 422

@@ -1,0 +1,43 @@
+"""A server as a program: serves the database that it is told, says its URL, and what it did when it ends."""
+
+import sys
+import time
+from typing import Any
+
+from holdfast import Holdfast
+from holdfast.http.app import create_app
+from holdfast.http.hooks import Hook
+from holdfast.http.server import serve
+from holdfast.http.signatures import Verifier
+from tests.http.servers import SECRET
+
+
+def slow(envelope: dict[str, Any], key: str | None) -> str:
+    print("command begun", flush=True)
+    time.sleep(float(envelope["payload"]))
+    return "done"
+
+
+def main(url: str, grace: str) -> None:
+    hf = Holdfast(url)
+    hf.queue("worked")
+
+    @hf.consumer("worked")
+    def work(message: Any) -> str:
+        print("handler begun", flush=True)
+        time.sleep(float(message.body["payload"]))
+        return "worked"
+
+    verifier = Verifier("X-Signature", [SECRET])
+    hooks = [
+        Hook(name="orders", queue="orders", verifier=verifier),
+        Hook(name="worked", queue="worked", verifier=verifier),
+        Hook(name="slow", command=slow, verifier=verifier),
+    ]
+    with hf:
+        serve(hf, create_app(hf, hooks), port=0, grace=grace, on_started=lambda address: print(address, flush=True))
+    print("ended", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,295 @@
+"""H3, H4, H5: too much, too slow, and requests that two readers could understand in two ways. On raw sockets."""
+
+import gzip
+import resource
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast import Holdfast
+from holdfast.errors import InvalidInput
+from holdfast.http.limits import Limits
+from tests.http.servers import Running, everything, hook, running, sign
+
+LIMITS = Limits(
+    headers=20,
+    header_bytes=8_000,
+    body_bytes=100_000,
+    header_seconds=0.5,
+    body_seconds=0.7,
+    idle_seconds=1,
+    connections=60,
+)
+
+
+@pytest.fixture(scope="module")
+def shared(shared_hf: Holdfast) -> Iterator[Running]:
+    with running(shared_hf, hook(max_size=50_000), limits=LIMITS) as found:
+        yield found
+
+
+@pytest.fixture
+def server(shared: Running) -> Iterator[Running]:
+    yield shared
+    assert shared.post("orders").status_code == 202, "the server is well"
+    shared.hf.queue("orders")
+    shared.hf.purge("orders")
+
+
+def request(body: bytes = b"{}", *more: bytes, length: int | None = None) -> bytes:
+    lines = [
+        b"POST /hook/orders HTTP/1.1",
+        b"Host: localhost",
+        b"Content-Type: application/json",
+        b"X-Signature: " + sign(body).encode(),
+        *([] if length == -1 else [b"Content-Length: %d" % (len(body) if length is None else length)]),
+        *more,
+    ]
+    return b"\r\n".join(lines) + b"\r\n\r\n" + body
+
+
+def chunked(body: bytes, size: bytes | None = None, end: bytes = b"\r\n0\r\n\r\n") -> bytes:
+    head = request(body, b"Transfer-Encoding: chunked", length=-1).removesuffix(body)
+    return head + (b"%x" % len(body) if size is None else size) + b"\r\n" + body + end
+
+
+def status(answer: bytes) -> int:
+    assert answer.startswith(b"HTTP/1.1 "), answer[:100]
+    return int(answer[9:12])
+
+
+def pending(server: Running) -> int:
+    server.hf.queue("orders")
+    return server.hf.stats("orders").pending
+
+
+# --- H3: too much -----------------------------------------------------------------------------------------------------
+
+
+def test_h3_a_declared_length_above_the_limit_is_413_before_anything_is_sent(server: Running) -> None:
+    for length in (50_001, 100_001, 10**9, 10**18):
+        with server.connect() as connection:
+            connection.sendall(request(length=length).removesuffix(b"{}"))
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 413 ")
+
+
+def test_h3_the_servers_limit_holds_on_every_path(server: Running) -> None:
+    answer = server.raw(b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100001\r\n\r\n")
+    assert status(answer) == 413
+
+
+def test_h3_an_endless_body_without_a_length_is_413_and_memory_stays_flat(server: Running) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    sent = 0
+    with server.connect() as connection:
+        connection.sendall(request(b"", b"Transfer-Encoding: chunked", length=-1))
+        piece = b"%x\r\n" % 65_536 + b"x" * 65_536 + b"\r\n"
+        try:
+            while sent < 1 << 30:
+                connection.sendall(piece)
+                sent += 65_536
+        except OSError:
+            pass
+    assert sent < 1 << 28, "it was hung up on long before"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
+
+
+def test_h3_the_answer_to_a_body_that_is_too_long_can_be_read(server: Running) -> None:
+    with server.connect() as connection:
+        connection.sendall(request(b"x" * 60_000))
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 413 ")
+    assert status(server.raw(chunked(b"x" * 200_000))) == 413
+
+
+def test_h3_what_was_answered_is_not_answered_again(server: Running) -> None:
+    with server.connect() as connection:
+        connection.sendall(request(b"", length=60_000))
+        answer = connection.recv(65_536)
+        assert status(answer) == 413
+        assert everything(connection) == b"", "the rest never came, and that is no second answer"
+    with server.connect() as connection:
+        connection.sendall(request(b"", b"Transfer-Encoding: chunked", length=-1))
+        for _ in range(2):
+            connection.sendall(b"%x\r\n" % 60_000 + b"x" * 60_000 + b"\r\n")
+            answer = connection.recv(65_536) or answer
+        assert answer.count(b"HTTP/1.1") == 1
+        assert b"HTTP" not in everything(connection)
+
+
+def test_h3_a_body_of_a_byte_a_time_is_408_at_the_deadline(server: Running) -> None:
+    began = time.monotonic()
+    with server.connect() as connection:
+        connection.sendall(request(b"", length=100))
+        answer = drip(connection, b" ")
+    assert status(answer) == 408
+    assert b'"timeout"' in answer
+    assert time.monotonic() - began < 20
+
+
+def drip(connection: socket.socket, piece: bytes) -> bytes:
+    """Sends a piece now and then until there is an answer."""
+    connection.settimeout(0.05)
+    for _ in range(200):
+        try:
+            connection.sendall(piece)
+            if answer := connection.recv(65_536):
+                return answer
+        except TimeoutError:
+            continue
+    raise AssertionError("never answered")
+
+
+def test_h3_too_many_headers_are_431(server: Running) -> None:
+    assert status(server.raw(request(b"{}", *(b"X-%d: 1" % n for n in range(30))))) == 431
+    assert status(server.raw(request(b"{}", *(b"X-%d: 1" % n for n in range(10_000))))) == 431
+
+
+def test_h3_headers_that_are_too_long_are_431(server: Running) -> None:
+    assert status(server.raw(request(b"{}", b"X-Long: " + b"x" * 9_000))) == 431
+    assert status(server.raw(b"GET /" + b"x" * 9_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")) == 431
+    assert status(server.raw(b"GET / HTTP/1.1\r\nX-Endless: " + b"x" * 300_000)) == 431
+    assert status(server.raw(b"GET /" + b"x" * 300_000)) == 431
+
+
+def test_h3_a_gzip_bomb_is_never_unpacked(server: Running) -> None:
+    bomb = gzip.compress(b"0" * 20_000_000)
+    answer = server.raw(request(bomb, b"Content-Encoding: gzip", b"Connection: close"))
+    assert status(answer) == 415
+
+
+# --- H4: too slow, or gone --------------------------------------------------------------------------------------------
+
+
+def test_h4_slowloris_headers_that_never_end_are_408(server: Running) -> None:
+    with server.connect() as connection:
+        connection.sendall(b"POST /hook/orders HTTP/1.1\r\nHost: localhost\r\n")
+        assert status(drip(connection, b"X-A: b\r\n")) == 408
+
+
+@pytest.mark.parametrize("begin", [b"POST /hook/orders HTTP/1.1\r\nX-A: ", request(b"", length=100)])
+def test_h4_a_connection_that_was_good_once_has_deadlines_too(server: Running, begin: bytes) -> None:
+    with server.connect() as connection:
+        connection.sendall(request())
+        assert status(connection.recv(65_536)) == 202
+        connection.sendall(begin)
+        assert status(drip(connection, b"x")) == 408
+
+
+def test_h4_idle_connections_are_closed_and_others_are_served(server: Running) -> None:
+    idle = [server.connect() for _ in range(40)]
+    began = time.monotonic()
+    assert server.post("orders").status_code == 202
+    assert all(everything(connection) == b"" for connection in idle)
+    assert time.monotonic() - began < 20
+    for connection in idle:
+        connection.close()
+
+
+def test_h4_above_the_number_of_connections_it_is_503_and_room_comes_back(server: Running) -> None:
+    held = [server.connect() for _ in range(LIMITS.connections + 10)]
+    for connection in held:
+        connection.settimeout(5)
+    answers = [connection.recv(65_536) for connection in held]
+    refused = [answer for answer in answers if answer]
+    assert len(refused) >= 9
+    assert all(status(answer) == 503 and b"retry-after" in answer for answer in refused)
+    for connection in held:
+        connection.close()
+    deadline = time.monotonic() + 5
+    while server.server._http.server_state.connections and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def test_h4_who_hangs_up_in_the_middle_leaves_nothing(server: Running) -> None:
+    whole = request(b'{"n": 1}')
+    for end in range(0, len(whole), 7):
+        with server.connect() as connection:
+            connection.sendall(whole[:end])
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert pending(server) == 0
+    deadline = time.monotonic() + 5
+    while server.server._http.server_state.connections and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not server.server._http.server_state.connections
+    assert not server.server._http.server_state.tasks
+
+
+def test_h4_who_resets_during_the_enqueue_leaves_all_or_nothing(server: Running) -> None:
+    def send() -> None:
+        with server.connect() as connection:
+            connection.sendall(request(b'{"n": 1}'))
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    threads = [threading.Thread(target=send) for _ in range(30)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert server.post("orders", '{"n": 1}').status_code == 202
+    assert all(claim.message.body["payload"] == {"n": 1} for claim in server.hf.claim("orders", n=100))
+
+
+# --- H5: one request or two? ------------------------------------------------------------------------------------------
+
+INNER = request(b'{"smuggled": 1}')
+SMUGGLING = {
+    "length and chunks": request(b"0\r\n\r\n" + INNER, b"Transfer-Encoding: chunked", length=5),
+    "chunks and length": chunked(b"{}").replace(b"\r\n\r\n", b"\r\nContent-Length: 5\r\n\r\n", 1) + INNER,
+    "two lengths": request(b"{}", b"Content-Length: 200") + INNER,
+    "two equal lengths": request(b"{}", b"Content-Length: 2") + INNER,
+    "a list of lengths": request(b"{}" + INNER).replace(b"Content-Length: ", b"Content-Length: 2, "),
+    "a signed length": request(b"{}").replace(b"Content-Length: 2", b"Content-Length: +2") + INNER,
+    "a negative length": request(b"{}").replace(b"Content-Length: 2", b"Content-Length: -2") + INNER,
+    "a length in hex": request(b"{}").replace(b"Content-Length: 2", b"Content-Length: 0x2") + INNER,
+    "a huge length": request(b"{}").replace(b"Content-Length: 2", b"Content-Length: 99999999999999999999999") + INNER,
+    "a bare CR": request(b"{}").replace(b"Host: localhost\r\n", b"Host: localhost\rX: y\r\n") + INNER,
+    "a bare LF": request(b"{}").replace(b"Host: localhost\r\n", b"Host: localhost\nX: y\n") + INNER,
+    "a folded header": request(b"{}", b"X-A: b\r\n c: d") + INNER,
+    "a space before the colon": request(b"{}", b"X-A : b") + INNER,
+    "a space in the length": request(b"{}").replace(b"Content-Length: 2", b"Content-Length : 2") + INNER,
+    "a NUL": request(b"{}", b"X-A: b\x00c") + INNER,
+    "an unknown coding": request(b"{}", b"Transfer-Encoding: xchunked", length=-1) + INNER,
+    "two codings": request(b"{}", b"Transfer-Encoding: chunked, identity", length=-1) + INNER,
+    "a bad chunk size": chunked(b"{}", b"2x") + INNER,
+    "a chunk size with a sign": chunked(b"{}", b"+2") + INNER,
+    "a huge chunk size": chunked(b"{}", b"ffffffffffffffffff") + INNER,
+    "a bad end of a chunk": chunked(b"{}", end=b"xx0\r\n\r\n") + INNER,
+    "a chunk that ends in LF": chunked(b"{}", end=b"\n0\n\n") + INNER,
+    "an upgrade": request(b"{}", b"Upgrade: h2c", b"Connection: Upgrade") + INNER,
+    "connect": b"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n" + INNER,
+    "http/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + INNER,
+    "http/0.9": b"GET /\r\n" + INNER,
+    "no method": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + INNER,
+    "a name with a space": request(b"{}", b"X A: b") + INNER,
+}
+
+
+@pytest.mark.parametrize("name", SMUGGLING)
+def test_h5_what_can_be_read_in_two_ways_is_400_and_the_end(server: Running, name: str) -> None:
+    answer = server.raw(SMUGGLING[name])
+    assert answer.count(b"HTTP/1.1 ") == 1, answer
+    assert status(answer) in (400, 413), answer
+    assert b"connection: close" in answer.lower()
+    assert not [claim for claim in server.hf.claim("orders", n=9) if "smuggled" in str(claim.message.body)]
+
+
+def test_h5_what_is_right_is_one_message_each(server: Running) -> None:
+    answer = server.raw(request(b"1") + chunked(b"2") + request(b"3", b"Connection: close"))
+    assert answer.count(b"HTTP/1.1 202 ") == 3
+    assert [claim.message.body["payload"] for claim in server.hf.claim("orders", n=9)] == [1, 2, 3]
+
+
+def test_h5_garbage_behind_a_request_does_not_take_its_answer(server: Running) -> None:
+    answer = server.raw(request(b"1") + b"GARBAGE\x00\r\n\r\n")
+    assert status(answer) == 202
+    assert pending(server) == 1
+
+
+@pytest.mark.parametrize("name", ["headers", "header_bytes", "body_bytes", "header_seconds", "connections"])
+def test_a_limit_of_nothing_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput):
+        Limits(**{name: 0})

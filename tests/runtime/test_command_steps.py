@@ -1,0 +1,213 @@
+"""Commands as steps of sagas: run by whoever has declared them, once under the step's key."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncHoldfast, Expression, Holdfast, InvalidInput, Message, Step, UnknownCommand
+from holdfast.core.command import command_queue
+from holdfast.errors import HoldfastError
+from tests.runtime.steps import until
+from tests.runtime.test_sagas import ended
+
+Connect = Callable[..., Holdfast]
+
+
+def declare_shop(hf: Holdfast, ledger: bool = True) -> list[str]:
+    """`Card.Charge` and its undo write into a table, `Mail.Send` is awaited; what they were called with."""
+    calls: list[str] = []
+    if ledger:
+        hf._book.open()
+        with hf.store.lend() as conn:
+            conn.execute("CREATE TABLE ledger (line TEXT)")
+
+    @hf.command("Card.Charge")
+    def charge(amount: float, conn: Any) -> dict[str, float]:
+        calls.append(f"charge {amount:g}")
+        conn.execute(f"INSERT INTO ledger VALUES ('charged {amount:g}')")
+        return {"charged": amount}
+
+    @hf.command("Card.Refund")
+    def refund(card: dict[str, float], conn: Any, context: Any) -> None:
+        calls.append(f"refund {card['charged']:g} {context.step_key}")
+        conn.execute(f"INSERT INTO ledger VALUES ('refunded {card['charged']:g}')")
+
+    @hf.command("Mail.Send")
+    async def send(to: str, subject: str = "thanks") -> str:
+        calls.append(f"mail {to} {subject}")
+        return f"{subject} to {to}"
+
+    return calls
+
+
+def ledger_of(hf: Holdfast) -> list[str]:
+    with hf.store.lend() as conn:
+        return sorted(line for (line,) in conn.execute("SELECT line FROM ledger").fetchall())
+
+
+def test_a_step_may_be_a_command(hf: Holdfast) -> None:
+    calls = declare_shop(hf)
+    hf.saga(
+        "order",
+        steps=[
+            Step("card", "Card.Charge", undo="Card.Refund", input={"amount": Expression("data.price * 2.0")}),
+            Step("mail", "Mail.Send", input=lambda data: {"to": data.to}),
+        ],
+    )
+    with hf.running():
+        hf.start_saga("order", {"price": 10, "to": "mia"}, id="o")
+        saga = ended(hf, "o")
+    assert saga.status == "completed"
+    assert saga.data == {"price": 10, "to": "mia", "card": {"charged": 20.0}, "mail": "thanks to mia"}
+    assert [step.queue for step in saga.steps] == [command_queue("Card.Charge"), command_queue("Mail.Send")]
+    assert (calls, ledger_of(hf)) == (["charge 20", "mail mia thanks"], ["charged 20"])
+
+
+def test_without_input_a_command_has_what_is_named_as_its_parameters(hf: Holdfast) -> None:
+    calls = declare_shop(hf)
+    hf.queue("lost", max_attempts=1)
+    steps = [Step("card", "Card.Charge", undo="Card.Refund"), Step("mail", "Mail.Send"), Step("gone", "lost")]
+    hf.saga("order", steps=steps)
+
+    @hf.consumer("lost")
+    def lose(message: Message) -> None:
+        raise LookupError("gone")
+
+    with hf.running():
+        hf.start_saga("order", {"amount": 5, "to": "mia"}, id="o")
+        saga = ended(hf, "o")
+    assert saga.status == "compensated"
+    assert calls == ["charge 5", "mail mia thanks", "refund 5 o/card/undo"]
+    assert ledger_of(hf) == ["charged 5", "refunded 5"]
+
+
+def test_input_that_does_not_fit_fails_the_step_at_once(hf: Holdfast) -> None:
+    calls = declare_shop(hf)
+    hf.saga("order", steps=[Step("card", "Card.Charge", input=lambda data: {"amount": data.price}, retry=5)])
+    with hf.running():
+        hf.start_saga("order", {"price": "much"}, id="o")
+        saga = ended(hf, "o")
+    assert (saga.status, calls) == ("failed", [])
+    assert "does not fit Card.Charge" in str(saga.error)
+
+
+def test_a_step_that_is_sent_again_happens_once(hf: Holdfast) -> None:
+    """The first message is still being worked on when its time is over; the second finds the first one's receipt."""
+    hf._book.open()
+    with hf.store.lend() as conn:
+        conn.execute("CREATE TABLE ledger (line TEXT)")
+    begun, go_on = threading.Semaphore(0), threading.Event()
+
+    @hf.command("Card.Charge")
+    def charge() -> str:
+        begun.release()
+        go_on.wait(30)
+        with hf.store.lend() as conn:
+            conn.execute("INSERT INTO ledger VALUES ('charged')")
+        return "charged"
+
+    @hf.consumer("last")
+    def last(message: Message) -> None:
+        pass
+
+    hf.saga("order", steps=[Step("card", "Card.Charge", input={}), Step("last", "last")])
+    with hf.running():
+        hf.start_saga("order", id="o")
+        assert begun.acquire(timeout=30)
+        go_on.set()
+        assert ended(hf, "o").status == "completed"
+        # Somebody sends the same step once more, as a saga does after a timeout.
+        headers = {"holdfast-step-key": "o/card/do"}
+        again = hf.enqueue(command_queue("Card.Charge"), {}, headers=headers)
+        until(lambda: (status := hf.status(again.id)) and status.state.value == "succeeded")
+    assert ledger_of(hf) == ["charged"]
+
+
+def test_whoever_has_the_command_runs_it(hf: Holdfast, connect: Connect) -> None:
+    """The worker was there before anyone used its command, and knows nothing of the saga."""
+    worker = connect(strict=True)
+    calls = declare_shop(worker)
+    with worker.running():
+        hf.saga("order", steps=[Step("card", command_queue("Card.Charge"), input={"amount": 3})])
+        hf.start_saga("order", id="o")
+        assert ended(hf, "o").status == "completed"
+    assert calls == ["charge 3"]
+
+
+def test_a_consumer_of_the_commands_queue_goes_first(hf: Holdfast) -> None:
+    calls, seen = declare_shop(hf), []
+    hf.saga("order", steps=[Step("card", "Card.Charge", input={"amount": 3})])
+
+    @hf.consumer(command_queue("Card.Charge"))
+    def mine(message: Message) -> str:
+        seen.append(message.body)
+        return "by hand"
+
+    with hf.running():
+        hf.start_saga("order", id="o")
+        assert ended(hf, "o").data == {"card": "by hand"}
+    assert (calls, seen) == ([], [{"amount": 3}])
+
+
+def test_run_returns_when_the_others_have_ended(hf: Holdfast) -> None:
+    declare_shop(hf)
+    hf.enqueue("q", 1)
+    seen: list[Any] = []
+
+    @hf.consumer("q", empty="terminate")
+    def note(message: Message) -> None:
+        seen.append(message.body)
+
+    with hf.running() as runner:
+        assert runner.wait(30)
+    assert seen == [1]
+
+
+def test_the_asyncio_client_runs_them_too(url: str) -> None:
+    async def story() -> tuple[str, Any]:
+        async with AsyncHoldfast(url) as hf:
+
+            @hf.command("Mail.Send")
+            async def send(to: str) -> str:
+                await asyncio.sleep(0)
+                return f"sent to {to}"
+
+            with pytest.raises(UnknownCommand, match="did you mean"):
+                await hf.saga("welcome", steps=[Step("mail", "Mail.Sent")])
+            await hf.saga("welcome", steps=[Step("mail", "Mail.Send", input={"to": Expression('data.name + "@b.c"')})])
+            async with hf.running():
+                await hf.start_saga("welcome", {"name": "a"}, id="w")
+                while True:
+                    found = await hf.saga_status("w")
+                    assert found is not None
+                    if found.ended_at is not None:
+                        return found.status, found.data["mail"]
+                    await asyncio.sleep(0.01)
+
+    assert asyncio.run(story()) == ("completed", "sent to a@b.c")
+
+
+@pytest.mark.parametrize(
+    ("step", "problem"),
+    [
+        (lambda: Step("card", "Card.Chrage"), "did you mean 'Card.Charge'"),
+        (lambda: Step("card", "q", undo="Card.Unknown"), "there is no command 'Card.Unknown'"),
+        (lambda: Step("card", "Card.Charge", input={"amont": 1}), "Card.Charge has no parameter 'amont'"),
+        (lambda: Step("card", "Card.Charge", input={}), "Card.Charge needs amount"),
+        (lambda: Step("card", "q", undo="Card.Refund", undo_input={}), "undo_input of the step 'card'.*needs card"),
+    ],
+)
+def test_what_no_command_can_do_is_refused_when_it_is_declared(
+    one: Holdfast, step: Callable[[], Step], problem: str
+) -> None:
+    declare_shop(one)
+    with pytest.raises(HoldfastError, match=problem) as caught:
+        one.saga("order", steps=[step()])
+    assert isinstance(caught.value, UnknownCommand | InvalidInput)
+    with pytest.raises(HoldfastError, match="there is no saga 'order'"):
+        one.start_saga("order")

@@ -1,0 +1,124 @@
+"""Subscribers: handlers of what a group of a topic gets, with everything that consumers have."""
+
+import threading
+
+import pytest
+
+from holdfast import GroupCanceled, Holdfast, InvalidInput, Message, NotFound, Retry
+from holdfast.runtime.context import Context
+from tests.runtime.steps import Calls, until
+
+
+def test_each_group_gets_what_it_wants(hf: Holdfast) -> None:
+    hf.topic("orders")
+    emails, everything = Calls(), Calls()
+
+    @hf.subscriber("orders.*.created", group="email")
+    def email(message: Message) -> None:
+        emails.note((message.topic, message.body))
+
+    @hf.subscriber(topic="orders", group="audit", concurrency=2)
+    async def audit(message: Message) -> None:
+        everything.note(message.body)
+
+    with hf.running():
+        hf.publish("orders.eu.created", 1)
+        hf.publish("orders.eu.gone", 2)
+        hf.publish("orders.us.created", 3)
+        assert emails.wait(2) == [("orders.eu.created", 1), ("orders.us.created", 3)]
+        assert sorted(everything.wait(3)) == [1, 2, 3]
+
+
+def test_a_failure_is_a_matter_of_one_group(hf: Holdfast) -> None:
+    hf.topic("orders")
+    hf.subscribe("orders", "shaky", max_attempts=2, backoff=0)
+    shaky, steady = Calls(), Calls()
+
+    @hf.subscriber("orders.**", group="shaky")
+    def fails(message: Message, context: Context) -> None:
+        shaky.note((message.body, context.attempt))
+        raise Retry(0, reason="not today")
+
+    @hf.subscriber("orders.**", group="steady")
+    def works(message: Message, context: Context) -> None:
+        steady.note((message.body, context.attempt))
+
+    with hf.running():
+        hf.publish("orders", "a")
+        assert shaky.wait(2) == [("a", 1), ("a", 2)]
+        assert steady.wait(1) == [("a", 1)]
+        [letter] = until(lambda: hf.dead_letters("orders/shaky"))
+    assert (letter.message.body, letter.message.topic, letter.attempts) == ("a", "orders", 2)
+    assert hf.dead_letters("orders/steady") == []
+    assert steady.seen == [("a", 1)]
+
+
+def test_a_group_goes_on_where_it_was_with_the_settings_it_had(hf: Holdfast) -> None:
+    hf.topic("orders")
+    hf.subscribe("orders", "slow", max_attempts=7, start="earliest")
+    hf.publish("orders.a", 1)
+    seen = Calls()
+
+    @hf.subscriber("orders.a", "orders.b", group="slow")
+    def handle(message: Message, context: Context) -> None:
+        seen.note((message.topic, context.max_attempts))
+
+    with hf.running():
+        hf.publish_many("orders.c", range(3))
+        hf.publish("orders.b", 2)
+        assert seen.wait(2) == [("orders.a", 7), ("orders.b", 7)]
+
+
+def test_what_cannot_be_subscribed_to_is_refused(hf: Holdfast) -> None:
+    with pytest.raises(InvalidInput, match="topic='orders'"):
+        hf.subscriber(group="email")
+    with pytest.raises(InvalidInput, match="does not begin with 'orders'"):
+        hf.subscriber("orders.a", "invoices.b", group="email")
+
+    @hf.subscriber("nowhere.*", group="email")
+    def handle(message: Message) -> None: ...
+
+    with pytest.raises(NotFound, match=r"hf\.topic\('nowhere'\)"), hf.running():
+        pass
+
+
+@pytest.mark.parametrize("end", ["cancel_group", "unsubscribe"])
+def test_who_has_no_group_any_more_stops(hf: Holdfast, end: str) -> None:
+    hf.topic("orders")
+    hf.queue("jobs", empty="poll")
+    mailed, worked, begun, goes_on = Calls(), Calls(), threading.Event(), threading.Event()
+
+    @hf.subscriber("orders.**", group="email")
+    def email(message: Message) -> None:
+        begun.set()
+        goes_on.wait(30)
+        mailed.note(message.body)
+
+    @hf.consumer("orders/email", "jobs")
+    def both(message: Message) -> None:
+        worked.note(message.body)
+
+    runner = hf.running(email)
+    with runner, hf.running(both):
+        hf.pause("orders/email")
+        hf.publish("orders.a", 1)
+        hf.resume("orders/email")
+        until(lambda: begun.is_set() or worked.seen)
+        getattr(hf, end)("orders", "email")
+        goes_on.set()
+        assert runner.wait(30), "it has nothing else to read"
+        hf.enqueue("jobs", "still here")
+        until(lambda: "still here" in worked.seen)
+        assert [group.state for group in hf.groups("orders")] == ["canceled"] * (end == "cancel_group")
+
+
+def test_who_is_started_after_the_end_is_told(hf: Holdfast) -> None:
+    hf.topic("orders")
+    hf.subscribe("orders", "email")
+    hf.cancel_group("orders", "email")
+
+    @hf.subscriber("orders.**", group="email")
+    def email(message: Message) -> None: ...
+
+    with pytest.raises(GroupCanceled, match="which is final"):
+        hf.running(email).start()

@@ -1,0 +1,162 @@
+"""`holdfast serve`, with real processes: what it starts, what it does, how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from holdfast import Holdfast, State
+from tests.acceptance.programs import soon
+from tests.serving.conftest import Desk
+
+Look = Callable[[], Holdfast]
+
+
+@pytest.mark.parametrize("db", ["sqlite", "postgres"], indirect=True)
+def test_a_delivery_becomes_a_message_and_a_command(desk: Desk, look: Look) -> None:
+    server = desk.serve().ready()
+    answer = server.deliver("Alerts", {"id": "a1", "title": "disk"})
+    assert answer.status_code == 202
+    assert answer.json() == {"queued": True, "id": answer.json()["id"], "idempotency_key": "a1"}
+    soon(lambda: desk.opened == ["disk"], "the command has run")
+    status = look().status(answer.json()["id"])
+    soon(lambda: look().status(answer.json()["id"]).state == State.SUCCEEDED, "it is acked")  # type: ignore[union-attr]
+    assert status is not None
+    again = server.deliver("Alerts", {"id": "a1", "title": "disk"})
+    assert (again.status_code, again.json()["result"]) == (200, {"opened": "disk"})
+    assert desk.opened == ["disk"]
+
+
+def test_a_webhook_without_a_queue_runs_its_command_at_once(desk: Desk) -> None:
+    server = desk.serve().ready()
+    assert server.deliver("Direct", {"title": "now"}).json()["result"] == {"opened": "now"}
+    assert desk.opened == ["now"]
+    refused = server.deliver("Direct", {"title": 7})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid")
+    assert server.deliver("Direct", {"title": "impossible"}).status_code == 500
+    assert server.deliver("Direct", {"title": "x"}, **{"X-Signature": "sha256=00"}).status_code == 401
+
+
+def test_a_failure_is_tried_again_and_then_a_dead_letter_that_can_be_replayed(desk: Desk) -> None:
+    server = desk.serve().ready()
+    server.deliver("Alerts", {"id": "a1", "title": "impossible"})
+    soon(lambda: server.get("admin/queues/Tickets/dlq")["dead_letters"], "it is dead")
+    [letter] = server.get("admin/queues/Tickets/dlq")["dead_letters"]
+    assert letter["attempts"] == 2
+    assert letter["error"].endswith("RuntimeError: this can never be done")
+    url = f"{server.address}/admin/queues/Tickets/dlq/{letter['id']}/replay"
+    replayed = httpx.post(url, json={"body": {**letter["preview"], "payload": {"title": "possible"}}})
+    assert replayed.json()["ok"] is True
+    soon(lambda: desk.opened == ["possible"], "the mended one has run")
+
+
+def test_it_says_what_it_started_and_where(desk: Desk) -> None:
+    desk.write('topic orders { group email {} } schedule nightly { queue: Graves cron: "0 3 * * *" }')
+    server = desk.serve().ready()
+    assert f"POST {server.address}/hook/Alerts → queue Tickets" in server.said
+    assert f"POST {server.address}/hook/Direct → command Ticket.Open" in server.said
+    assert "queue Tickets → command Ticket.Open" in server.said
+    assert "topic orders → email" in server.said
+    assert "schedule nightly (0 3 * * *) → queue Graves" in server.said
+    assert "consumers in a process of their own" in server.said
+
+
+# --- how it ends ------------------------------------------------------------------------------------------------------
+
+
+def test_sigterm_lets_everything_finish(desk: Desk) -> None:
+    server = desk.serve().ready()
+    server.deliver("Alerts", {"id": "a1", "title": "slow"})
+    soon(lambda: (desk.folder / "begun.txt").exists(), "the command has begun")
+    server.send(signal.SIGTERM)
+    soon(lambda: _is_deaf(server.port), "nothing is accepted any more")
+    time.sleep(1)  # Time for whatever would cut the command off.
+    assert len(server.consumers) == 1
+    (desk.folder / "go.txt").touch()
+    assert server.wait() == 0
+    assert desk.opened == ["slow"]
+    assert server.consumers == []
+
+
+def test_a_second_signal_ends_it_now(desk: Desk) -> None:
+    server = desk.serve().ready()
+    server.deliver("Alerts", {"id": "a1", "title": "slow"})
+    soon(lambda: (desk.folder / "begun.txt").exists(), "the command has begun")
+    server.send(signal.SIGTERM)
+    soon(lambda: _is_deaf(server.port), "nothing is accepted any more")
+    server.send(signal.SIGTERM)
+    server.wait()
+    assert desk.opened == []
+    soon(lambda: server.consumers == [], "the consumers are gone")
+
+
+def test_consumers_do_not_outlive_a_killed_server(desk: Desk) -> None:
+    server = desk.serve().ready()
+    assert len(server.consumers) == 1
+    server.send(signal.SIGKILL)
+    server.wait()
+    soon(lambda: server.consumers == [], "the consumers are gone")
+
+
+def test_consumers_that_are_killed_are_started_again(desk: Desk) -> None:
+    server = desk.serve().ready()
+    [before] = server.consumers
+    os.kill(before, signal.SIGKILL)
+    server.hears("the consumers' process ended with -9; starting another one")
+    server.hears("consumers run in process", times=2)
+    assert server.consumers != [before]
+    server.deliver("Alerts", {"id": "a1", "title": "after"})
+    soon(lambda: desk.opened == ["after"], "the new one works")
+
+
+# --- what it refuses --------------------------------------------------------------------------------------------------
+
+
+def test_a_secret_that_is_not_there_is_refused(desk: Desk) -> None:
+    server = desk.serve(HOOK_SECRET="")
+    assert server.wait() == 1
+    assert "HOOK_SECRET" in server.said
+
+
+def test_a_command_that_is_not_there_is_refused(desk: Desk) -> None:
+    (desk.folder / "handlers.py").write_text("def register(hf): pass")
+    server = desk.serve()
+    assert server.wait() == 1
+    assert "there is no command 'Ticket.Open'" in server.said
+    assert "app.holdfast:6:" in server.said
+
+
+def test_a_spec_with_mistakes_is_refused_with_all_of_them(desk: Desk) -> None:
+    desk.write("queue A { delivery { max_attempts: 0 } } queue B { delivery { dead_letter_queue: Nowhere } }")
+    server = desk.serve()
+    assert server.wait() == 1
+    assert "max_attempts" in server.said
+    assert "there is no queue 'Nowhere'" in server.said
+
+
+def test_an_open_admin_api_is_for_this_machine_only(desk: Desk) -> None:
+    server = desk.serve("--host", "0.0.0.0")
+    assert server.wait() == 1
+    assert "holdfast token" in server.said
+
+
+def test_what_would_lose_messages_is_refused(desk: Desk) -> None:
+    desk.write("queue Old { retention { max_age_seconds: 7200 } }")
+    desk.serve().ready().end()
+    desk.write("queue Old { retention { max_age_seconds: 60 } }")
+    server = desk.serve()
+    assert server.wait() == 1
+    assert "messages that have waited for longer expire" in server.said
+
+
+def _is_deaf(port: int) -> bool:
+    try:
+        httpx.get(f"http://127.0.0.1:{port}/health", timeout=5)
+    except httpx.TransportError:
+        return True
+    return False

@@ -1,0 +1,94 @@
+"""The model: JSON and back, the seed's names, and the defaults of the client."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.core.notice import OwnerSpec, owner_spec
+from holdfast.core.queue import READERS, QueueSpec, queue_spec
+from holdfast.core.topic import GroupSpec, TopicSpec, group_spec, topic_spec
+from holdfast.runtime.consumer import ConsumerOptions
+from holdfast.runtime.pool import PoolOptions
+from holdfast.spec import declaring
+from holdfast.spec.model import Consumer, Group, Owner, Pool, Queue, Spec, Topic, from_json, json_schema, to_json
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "spec.schema.json"
+
+SEED = {
+    "message_type": {"payload": "json"},
+    "ordering": "fifo",
+    "retention": {"max_age_seconds": 86400, "max_depth": 10000},
+    "delivery": {
+        "max_attempts": 5,
+        "initial_backoff_ms": 1000,
+        "max_backoff_ms": 60000,
+        "dead_letter_queue": "Dead",
+    },
+    "map_to": {"entity_type": "Incident", "command": "Create", "input_map": {"title": "payload.title"}},
+}
+
+
+def test_the_seeds_names_are_accepted_and_emitted() -> None:
+    spec = from_json(json.dumps({"app": "A", "queues": {"Q": SEED, "Dead": {}}}))
+    assert spec.queues["Q"].delivery.dead_letter_queue == "Dead"
+    assert json.loads(to_json(spec))["queues"]["Q"] == SEED
+
+
+def test_a_queue_always_shows_what_the_seed_requires() -> None:
+    (queue,) = json.loads(to_json(Spec(app="A", queues={"q": Queue()})))["queues"].values()
+    assert queue == {
+        "message_type": {},
+        "ordering": "unordered",
+        "retention": {},
+        "delivery": {"max_attempts": 5, "initial_backoff_ms": 1000, "max_backoff_ms": 60000},
+    }
+
+
+def test_a_queue_that_says_nothing_is_a_queue_with_the_defaults() -> None:
+    assert queue_spec(declaring.queue_settings(Queue())) == QueueSpec()  # type: ignore[arg-type]
+
+
+def test_a_group_that_says_nothing_is_a_group_with_the_defaults() -> None:
+    settings = declaring.group_settings(Group())
+    assert (settings.pop("patterns"), settings.pop("start")) == (None, "latest")
+    assert group_spec((), settings) == GroupSpec()  # type: ignore[arg-type]
+
+
+def test_topics_and_owners_have_the_defaults() -> None:
+    assert topic_spec(declaring.topic_settings(Topic())) == TopicSpec()  # type: ignore[arg-type]
+    assert owner_spec("me", **declaring.owner_settings(Owner())) == OwnerSpec("me.inbox")
+
+
+def test_every_setting_of_the_client_can_be_said() -> None:
+    assert declaring.queue_settings(Queue()).keys() == READERS.keys()
+    assert declaring.pool_options("p", Pool()).keys() == PoolOptions.__annotations__.keys()
+    said = {*declaring.consumer_options("c", Consumer()), "preflight"}
+    assert ConsumerOptions.__annotations__.keys() - said == {"permanent", "middleware"}, "only Python can say these"
+
+
+def test_where_a_group_begins() -> None:
+    start: Any = declaring.start_of("2026-01-01T00:00:00Z")
+    assert start.timestamp() == 1767225600
+    assert declaring.start_of("earliest") == "earliest"
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        ("{}", "missing required field `app`"),
+        ('{"app": "A", "queue": {}}', "unknown field `queue`"),
+        ('{"app": "A", "queues": {"q": {"ordering": "random"}}}', "$.queues[...].ordering"),
+        ('{"app": "A", "queues": {"q": {"delivery": {"max_attempts": "5"}}}}', "max_attempts"),
+    ],
+)
+def test_other_json_is_refused_with_its_path(raw: str, said: str) -> None:
+    with pytest.raises(msgspec.ValidationError) as refused:
+        from_json(raw)
+    assert said in str(refused.value)
+
+
+def test_the_published_schema_is_current() -> None:
+    assert json.loads(SCHEMA.read_text()) == json_schema(), "python docs/make_spec_schema.py writes it anew"

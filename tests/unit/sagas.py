@@ -1,0 +1,140 @@
+"""A saga without a database: its messages are played, and what they did is written into a ledger."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import msgspec
+
+from holdfast.core.saga import Instance, SagaSpec, Status, StepState, new_instance, saga_spec
+from holdfast.core.saga_events import Begin, Effect, Escalate, Event, MessageEnded, Move, Send, Tick, Withdraw
+from holdfast.core.saga_rules import move
+from holdfast.core.saga_steps import next_due, sent
+
+
+class Letter(msgspec.Struct):
+    """A message on its way, which someone may have begun."""
+
+    id: str
+    step: int
+    undo: bool
+    held: bool = False
+
+
+class World:
+    """Plays workers, time and operators for one saga."""
+
+    def __init__(self, steps: Any, on_failure: str = "compensate", data: dict[str, Any] | None = None) -> None:
+        self.spec: SagaSpec = saga_spec(steps, on_failure, None)
+        self.saga: Instance = new_instance(self.spec, data or {})
+        self.letters: dict[str, Letter] = {}
+        self.ledger: list[tuple[str, int]] = []
+        self.told: list[str] = []
+        self.notes: list[str] = []
+        self.now = 0
+        self._ids = itertools.count(1)
+
+    def start(self) -> World:
+        self.apply(Begin())
+        return self
+
+    def apply(self, event: Event) -> Move:
+        """What a store does: all of it in one transaction."""
+        first, events = None, [event]
+        while events:
+            came_of = move(self.spec, self.saga, events.pop(0), self.now)
+            first = first or came_of
+            self.notes += [note.what for note in came_of.notes]
+            for effect in came_of.effects:
+                events += self._do(effect)
+        self._check()
+        assert first is not None
+        return first
+
+    def _do(self, effect: Effect) -> list[Event]:
+        match effect:
+            case Send():
+                self._check_send(effect)
+                letter = Letter(f"m{next(self._ids)}", effect.step, effect.undo)
+                self.letters[letter.id] = letter
+                sent(self.saga, effect, letter.id, 1)
+            case Withdraw():
+                return self._withdraw(effect)
+            case Escalate():
+                self.told.append(effect.error)
+        return []
+
+    def succeed(self, letter: Letter, output: Any = None) -> None:
+        del self.letters[letter.id]
+        self.ledger.append(("undo" if letter.undo else "do", letter.step))
+        self.apply(MessageEnded(letter.step, letter.undo, letter.id, True, output))
+
+    def fail(self, letter: Letter, error: str = "no", final: bool = False) -> None:
+        del self.letters[letter.id]
+        self.apply(MessageEnded(letter.step, letter.undo, letter.id, False, error=error, final=final))
+
+    def tick(self) -> None:
+        """Goes to the next moment that matters."""
+        due = next_due(self.saga)
+        if due is not None:
+            self.now = max(self.now, due)
+            self.apply(Tick())
+
+    def only(self) -> Letter:
+        [letter] = self.letters.values()
+        return letter
+
+    def run(self) -> World:
+        """Everything goes well from here on."""
+        for _ in range(1000):
+            if not self.letters and next_due(self.saga) is None:
+                return self
+            for letter in list(self.letters.values()):
+                if letter.id in self.letters:
+                    self.succeed(letter)
+            self.tick()
+        raise AssertionError("it never ends")
+
+    def states(self) -> list[str]:
+        return [step.state.value for step in self.saga.steps]
+
+    @property
+    def status(self) -> Status:
+        return self.saga.status
+
+    def _withdraw(self, effect: Withdraw) -> list[Event]:
+        letter = self.letters[effect.id]
+        if letter.held:
+            return []
+        del self.letters[letter.id]
+        return [MessageEnded(letter.step, letter.undo, letter.id, False, error="withdrawn", final=True)]
+
+    def _check_send(self, send: Send) -> None:
+        steps = self.saga.steps
+        if send.undo:
+            later = [one for one in steps if one.state is StepState.COMPLETED and one.undoable]
+            if send.number == 1:  # While it is tried again, something late may have come.
+                assert all(steps[send.step].order > one.order for one in later), "undone in reverse order"
+            assert self.saga.status is Status.COMPENSATING
+            assert ("do", send.step) in self.ledger or "marked_done" in self.notes, "only what was done is undone"
+        else:
+            stage = self.spec.steps[send.step].stage
+            before = [steps[n] for n, one in enumerate(self.spec.steps) if one.stage < stage]
+            assert all(one.state in (StepState.COMPLETED, StepState.SKIPPED) for one in before), "what ran is a prefix"
+
+    def _check(self) -> None:
+        """Holds at every moment."""
+        steps = self.saga.steps
+        assert sum(one.state is StepState.COMPENSATING for one in steps) <= 1
+        known = {one.id for step in steps for one in step.out}
+        assert known == set(self.letters), "the saga knows exactly the messages that have not ended"
+        if self.saga.status is Status.COMPLETED:
+            assert all(one.state in (StepState.COMPLETED, StepState.SKIPPED) for one in steps)
+        if self.saga.status in (Status.COMPENSATED, Status.CANCELED):
+            assert not any(one.state is StepState.COMPLETED and one.undoable for one in steps)
+            assert not any(one.undoing and one.state is not StepState.COMPENSATED for one in steps)
+            assert not any(not letter.undo for letter in self.letters.values()), "nothing can still happen"
+        if self.saga.status is Status.COMPENSATION_FAILED:
+            assert any(one.undoing and one.state is StepState.FAILED for one in steps)
+            assert self.told
