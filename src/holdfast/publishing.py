@@ -142,8 +142,8 @@ class Publishing(Sending, Escalating):
         >>> hf.subscribe("orders", "email", patterns=["orders.*.created"], start="earliest")
         """
         wanted = routing.patterns_of(routing.topic_name(topic, "topic"), patterns)
-        spec, begin = group_spec(wanted, settings), start_of(start)
-        self._subscribe(self._book.topic(topic), group_name(group), spec, begin)
+        name, spec, begin = group_name(group), group_spec(wanted, settings), start_of(start)
+        self._subscribe(self._book.topic(topic), name, spec, begin)
 
     def unsubscribe(self, topic: str, group: str) -> bool:
         """Ends a group for good: nothing is kept for it any more, and claims that it holds are lost.

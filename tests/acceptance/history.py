@@ -138,10 +138,14 @@ def note_ending(history: History, grant: Grant, event: dict[str, Any]) -> None:
 
 
 def lines(log: Path) -> Iterator[dict[str, Any]]:
-    """The events of one log; a missing file is a process that was killed before its first one."""
+    """The events of one log; a missing file is a process that was killed before its first one.
+
+    So is a last line without an end: of a long `write`, a kill may leave a part. Nobody acted on it.
+    """
     if log.exists():
-        for line in log.read_bytes().splitlines():
-            yield msgspec.json.decode(line)
+        for line in log.read_bytes().splitlines(keepends=True):
+            if line.endswith(b"\n"):
+                yield msgspec.json.decode(line)
 
 
 def faults(history: History, *, left: Iterable[str] = (), dead: Iterable[str] = ()) -> list[str]:
