@@ -55,7 +55,15 @@ class SqliteStage(Stage):
     def open_store(self) -> SqliteStore:
         store = SqliteStore(self._path, clock=self.clock, patience=PATIENCE)
         open_connection = store.database._open
-        store.database._open = lambda: Watched(open_connection(), lambda: self.faults)  # type: ignore[method-assign]
+
+        def open_in_no_time() -> Watched:
+            """Connections stay open for the next seeds: whether one has to be opened may change no story."""
+            now = self.clock.now
+            connection = open_connection()
+            self.clock.now = now
+            return Watched(connection, lambda: self.faults)
+
+        store.database._open = open_in_no_time  # type: ignore[method-assign,assignment]
         return store
 
 
