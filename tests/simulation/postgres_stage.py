@@ -71,7 +71,8 @@ class PostgresStage(Stage):
     def open_store(self) -> PostgresStore:
         store = PostgresStore(self.url, clock=self.clock, patience=PATIENCE)
         store.database.connect = self._connect  # type: ignore[method-assign]
-        store.database.wakeup.ring = lambda channels: None  # type: ignore[method-assign]
+        store.database.wakeup.ring = lambda channels, were_told=False: None  # type: ignore[method-assign]
+        store.database.wakeup.is_quiet = lambda: False  # type: ignore[method-assign]
         return store
 
     def is_waiting(self, actor: Actor) -> bool:

@@ -36,7 +36,7 @@ from holdfast.store.postgres.arrays import (
 )
 from holdfast.store.postgres.errors import DriverError, is_away, is_conflict, is_doubtful, translated
 from holdfast.store.postgres.statements import QUERIES, TOGETHER, Together
-from holdfast.store.postgres.wakeup import PostgresWakeup
+from holdfast.store.postgres.wakeup import CHANNEL, PostgresWakeup, payload
 from holdfast.store.shielding import shielded
 from holdfast.store.step_endings import StepEnding
 
@@ -123,14 +123,26 @@ class Cursor(Protocol):
 
 
 class PostgresTransaction:
-    """Named queries on a connection. `again` says that an earlier try of the same work had an unknown outcome."""
+    """Named queries on a connection. `again` says that an earlier try of the same work had an unknown outcome.
 
-    __slots__ = ("_clock", "_cursor", "_prepare", "again", "endings", "rings", "tallies")
+    `rings_inside`: work of one statement, which may wake sleepers itself; `has_rung` if it did.
+    """
 
-    def __init__(self, cursor: Cursor, clock: Clock | None, again: bool = False, prepare: bool | None = True) -> None:
+    __slots__ = ("_clock", "_cursor", "_prepare", "_rings_inside", "again", "endings", "has_rung", "rings", "tallies")
+
+    def __init__(
+        self,
+        cursor: Cursor,
+        clock: Clock | None,
+        again: bool = False,
+        prepare: bool | None = True,
+        rings_inside: bool = False,
+    ) -> None:
         self._cursor = cursor
         self._clock = clock
         self._prepare = prepare
+        self._rings_inside = rings_inside
+        self.has_rung = False
         self.again = again
         self.rings: set[int] = set()
         self.tallies: dict[int, dict[str, int]] = {}
@@ -172,6 +184,10 @@ class PostgresTransaction:
         """Text without parameters: of a migration, or the border of a transaction. Only as text may it be several."""
         self._cursor.execute(statement.encode(), binary=False)
 
+    def bell(self) -> dict[str, str | None]:
+        """Whom a statement shall wake when it commits, if it may."""
+        return {"bell": CHANNEL, "payload": payload(self.rings) if self._rings_inside else None}
+
     def clock(self) -> int:
         found = self.one("clock.now")
         assert found is not None, "a clock always shows a time"
@@ -212,17 +228,21 @@ class Database(forks.Guarded):
 
     def single(self, work: Callable[[PostgresTransaction], Result]) -> Result:
         """Runs work of one statement, which is a transaction by itself and costs one round trip."""
-        return self._keep_trying(self._within(_BEGIN, work) if self.address.pooled else work)
+        if self.address.pooled:
+            return self._keep_trying(self._within(_BEGIN, work))
+        return self._keep_trying(work, rings_inside=self.wakeup.is_quiet())
 
     @shielded
-    def _keep_trying(self, work: Callable[[PostgresTransaction], Result]) -> Result:
+    def _keep_trying(self, work: Callable[[PostgresTransaction], Result], rings_inside: bool = False) -> Result:
         with self._slots:
-            transaction, result = self._persist(work)
+            transaction, result = self._persist(work, rings_inside)
         if transaction.rings:
-            self.wakeup.ring(sorted(transaction.rings))
+            self.wakeup.ring(sorted(transaction.rings), transaction.has_rung)
         return result
 
-    def _persist(self, work: Callable[[PostgresTransaction], Result]) -> tuple[PostgresTransaction, Result]:
+    def _persist(
+        self, work: Callable[[PostgresTransaction], Result], rings_inside: bool
+    ) -> tuple[PostgresTransaction, Result]:
         deadline = time.monotonic() + self._patience
         pause, again = 0.02, False
         while True:
@@ -230,7 +250,8 @@ class Database(forks.Guarded):
             try:
                 connection = self._take()
                 cursor = connection.cursor(binary=True)
-                transaction = PostgresTransaction(cursor, self.clock, again, prepare=not self.address.pooled)
+                prepare = not self.address.pooled
+                transaction = PostgresTransaction(cursor, self.clock, again, prepare, rings_inside)
                 result = work(transaction)
                 self._put_back(connection)
                 return transaction, result

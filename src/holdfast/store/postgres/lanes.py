@@ -86,11 +86,13 @@ def append_if_room(tx: PostgresTransaction, new: Sequence[NewMessage]) -> bool:
     tx.rings.add(priority.channel_of(new[0].lane))
     if tx.again and tx.one("lanes.is_known", id=new[0].id):
         return True
-    return _append(tx, new, "lanes.append_limited") > 0
+    return tx.run("lanes.append_limited", count=len(new), **_columns(new)) > 0
 
 
-def _append(tx: PostgresTransaction, new: Sequence[NewMessage], query: str = "lanes.append") -> int:
-    return tx.run(query, count=len(new), **_columns(new))
+def _append(tx: PostgresTransaction, new: Sequence[NewMessage]) -> None:
+    found = tx.one("lanes.append", count=len(new), **tx.bell(), **_columns(new))
+    assert found is not None, "it always says whether it has rung"
+    tx.has_rung = found[0]
 
 
 def _columns(new: Sequence[NewMessage]) -> dict[str, Any]:

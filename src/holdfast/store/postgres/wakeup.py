@@ -1,8 +1,9 @@
-"""Wake-ups by LISTEN/NOTIFY, sent after the commit by a thread of their own.
+"""Wake-ups by LISTEN/NOTIFY: by the enqueue itself if it is quiet, otherwise afterwards by a thread of their own.
 
-A NOTIFY inside the enqueue's transaction would make all commits of the server queue up behind one lock, with an fsync
-inside. Sent afterwards on a connection that does not wait for the disk, and with everything that came together in one,
-it costs the producer nothing. If it gets lost, a sleeper finds the message at its next look.
+If every enqueue notified, all commits of the server would queue up behind one lock, with an fsync inside. So only one
+at a time may, of all sessions, and a process only now and then. What others have to tell is sent afterwards, on a
+connection that does not wait for the disk, with everything that came together in one: it costs the producer nothing.
+If it gets lost, a sleeper finds the message at its next look.
 
 Behind a pooler that shares sessions nobody can listen. There sleepers hear their own process at once, and look for the
 rest by themselves.
@@ -26,13 +27,16 @@ from holdfast.store.api import Bell
 from holdfast.store.postgres.statements import QUERIES
 from holdfast.store.transaction import Transaction
 
-_CHANNEL = "holdfast"
+CHANNEL = "holdfast"
 _EVERYONE = "*"
 _PAYLOAD_LIMIT = 7_000
 _RETRY = 0.5
 
 # The shortest time between two notifications: a busy producer's come together, and nobody sleeps longer for it.
 _PACE = 0.002
+
+# Who has rung nobody for so long is quiet: nothing would come together with what it tells now.
+_QUIET = 0.005
 
 # How often those look who cannot listen.
 _LOOK_EVERY = 0.5
@@ -47,17 +51,25 @@ class PostgresWakeup:
         self._connect = connect
         self._listens = listens
         self._lock = threading.Lock()
+        self._rung_at = -math.inf
         self._sender: Sender | None = None
         self._listener: Ears | None = None
 
-    def ring(self, channels: Sequence[int]) -> None:
-        """Wakes everyone who waits for one of these channels, in every process."""
+    def is_quiet(self) -> bool:
+        """Whether the next message may wake sleepers by its own commit."""
+        return self._listens and time.monotonic() - self._rung_at > _QUIET
+
+    def ring(self, channels: Sequence[int], were_told: bool = False) -> None:
+        """Wakes everyone who waits for one of these channels, in every process, unless the commit has done so."""
+        self._rung_at = time.monotonic()
+        if were_told:
+            return
         with self._lock:
             if self._sender is None:
                 self._sender = Sender(self._connect)
             self._sender.send(channels)
             if self._listener is not None and not self._listens:
-                self._listener.hear(_payload(set(channels)))
+                self._listener.hear(payload(set(channels)))
 
     def bell(self) -> Bell:
         """A new ear. Returns once the server knows that this process listens."""
@@ -116,7 +128,7 @@ class Sender:
             try:
                 if connection is None:
                     connection = self._connect()
-                connection.execute(QUERIES["wakeup.notify"], {"channel": _CHANNEL, "payload": _payload(channels)})
+                connection.execute(QUERIES["wakeup.notify"], {"channel": CHANNEL, "payload": payload(channels)})
                 time.sleep(_PACE)
             except psycopg.Error:
                 connection = None  # A hint was lost. The next one is worth a new connection.
@@ -209,7 +221,7 @@ class Listener(Ears):
         while not self._closed.is_set():
             try:
                 with self._connect() as connection:
-                    connection.execute(f"LISTEN {_CHANNEL}")
+                    connection.execute(f"LISTEN {CHANNEL}")
                     self.hear(_EVERYONE)  # Whatever was rung while nobody listened; not for those who come now.
                     self.ready.set()
                     self._listen(connection)
@@ -252,9 +264,9 @@ class ConditionBell:
 
 def notify(tx: Transaction) -> None:
     """Rings from inside a transaction: heard when it commits, never if it does not."""
-    tx.one("wakeup.notify", channel=_CHANNEL, payload=_payload(tx.rings))
+    tx.one("wakeup.notify", channel=CHANNEL, payload=payload(tx.rings))
 
 
-def _payload(channels: set[int]) -> str:
+def payload(channels: set[int]) -> str:
     text = ",".join(map(str, sorted(channels)))
     return text if len(text) <= _PAYLOAD_LIMIT else _EVERYONE

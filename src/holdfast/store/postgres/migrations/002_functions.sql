@@ -363,6 +363,20 @@ BEGIN
 END
 $$;
 
+-- Wakes sleepers when this transaction commits; false if that has to be done afterwards. Whoever notifies holds a lock of the whole
+-- server until its commit is on the disk, so one at a time may: nobody ever waits for that lock here. A queue of notifications
+-- that is filling up, because someone listens without reading, must not fail what is stored.
+CREATE FUNCTION holdfast_ring(channel text, payload text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF payload IS NULL OR pg_notification_queue_usage() > 0.5
+       OR NOT pg_try_advisory_xact_lock(hashtextextended('holdfast_ring', 0)) THEN
+        RETURN false;
+    END IF;
+    PERFORM pg_notify(channel, payload);
+    RETURN true;
+END
+$$;
+
 -- Stores messages of one queue, each with an idempotency key of its own, as far as their keys are not known yet; those that were
 -- there before come back, with what they led to. If a key stands for another body, or there is no room, nothing happens, and
 -- someone has to look closer. Keys are taken in their order, so that rivals cannot wait for each other.

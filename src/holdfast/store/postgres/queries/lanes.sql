@@ -1,17 +1,19 @@
 -- name: append
--- An array that is NULL is one of NULLs; without :lanes all go to :lane.
+-- An array that is NULL is one of NULLs; without :lanes all go to :lane. Whether sleepers will hear of it by themselves.
 WITH counted AS (
     INSERT INTO holdfast_tally (group_id, second, slot, arrived)
     VALUES (:group, (SELECT holdfast_now(:now::bigint)) / 1000000, pg_backend_pid(), :count)
     ON CONFLICT (group_id, second, slot) DO UPDATE SET arrived = holdfast_tally.arrived + excluded.arrived
+), stored AS (
+    INSERT INTO holdfast_message (lane, id, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at)
+    SELECT coalesce(n.lane, :lane), n.id, n.body, n.headers, n.key, n.correlation_id, n.reply_to, n.topic,
+           (SELECT holdfast_now(:now::bigint)) + n.ttl, (SELECT holdfast_now(:now::bigint))
+    FROM unnest(:lanes::bigint[], :ids::uuid[], :bodies::bytea[], :headers::bytea[], :keys::text[], :correlation_ids::text[],
+                :reply_tos::text[], :topics::text[], :ttls::bigint[])
+         WITH ORDINALITY AS n (lane, id, body, headers, key, correlation_id, reply_to, topic, ttl, place)
+    ORDER BY n.place
 )
-INSERT INTO holdfast_message (lane, id, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at)
-SELECT coalesce(n.lane, :lane), n.id, n.body, n.headers, n.key, n.correlation_id, n.reply_to, n.topic,
-       (SELECT holdfast_now(:now::bigint)) + n.ttl, (SELECT holdfast_now(:now::bigint))
-FROM unnest(:lanes::bigint[], :ids::uuid[], :bodies::bytea[], :headers::bytea[], :keys::text[], :correlation_ids::text[],
-            :reply_tos::text[], :topics::text[], :ttls::bigint[])
-     WITH ORDINALITY AS n (lane, id, body, headers, key, correlation_id, reply_to, topic, ttl, place)
-ORDER BY n.place
+SELECT holdfast_ring(:bell::text, :payload::text)
 
 -- name: append_limited
 -- The same for a queue with a limit, if its bound leaves room; otherwise nothing happens, and someone has to count.

@@ -1,0 +1,82 @@
+"""PostgreSQL: who tells sleepers of a message, its own commit or a thread afterwards."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from holdfast import Holdfast
+
+Connect = Callable[..., Holdfast]
+
+RING = "SELECT pg_advisory_lock(hashtextextended('holdfast_ring', 0))"
+
+
+@contextmanager
+def heard_by(url: str) -> Iterator[Callable[[], str]]:
+    """Someone who listens, and says what the next notification was and whose session it came from."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("LISTEN holdfast")
+
+        def next_one() -> str:
+            [notice] = connection.notifies(timeout=30, stop_after=1)
+            found = connection.execute("SELECT query FROM pg_stat_activity WHERE pid = %s", [notice.pid]).fetchone()
+            return "the commit" if found is not None and "holdfast_message" in found[0] else "the thread"
+
+        yield next_one
+
+
+@pytest.fixture
+def hf(postgres_url: str, connect: Connect) -> Holdfast:
+    """Somebody else has declared the queue, which is told of too."""
+    with connect(postgres_url) as another:
+        another.queue("q")
+    return connect(postgres_url)
+
+
+@pytest.fixture
+def always_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.store.postgres.wakeup._QUIET", -1.0)
+
+
+@pytest.mark.usefixtures("always_quiet")
+def test_a_lone_message_is_told_of_by_its_own_commit(hf: Holdfast, postgres_url: str) -> None:
+    with heard_by(postgres_url) as next_one:
+        for _ in range(3):
+            hf.enqueue("q", 1)
+            assert next_one() == "the commit"
+
+
+def test_of_many_in_a_row_a_thread_tells(hf: Holdfast, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.store.postgres.wakeup._QUIET", 3600.0)
+    with heard_by(postgres_url) as next_one:
+        hf.enqueue("q", 1)
+        assert next_one() == "the commit"
+        hf.enqueue("q", 2)
+        assert next_one() == "the thread"
+
+
+@pytest.mark.usefixtures("always_quiet")
+def test_nobody_waits_for_another_one_who_notifies(hf: Holdfast, postgres_url: str) -> None:
+    """One at a time may notify by its commit; who comes meanwhile is stored at once, and told of afterwards."""
+    with heard_by(postgres_url) as next_one, psycopg.connect(postgres_url, autocommit=True) as other:
+        other.execute(RING)
+        hf.enqueue("q", 1)
+        assert hf.stats("q").pending == 1
+        assert next_one() == "the thread"
+
+
+@pytest.mark.usefixtures("always_quiet")
+def test_a_sleeper_is_woken_by_the_commit(hf: Holdfast, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else is there who could: the thread was never started."""
+    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3600.0)
+    got: list[Any] = []
+    sleeper = threading.Thread(target=lambda: got.extend(hf.claim("q", wait=60)))
+    sleeper.start()
+    hf.enqueue("q", "ring")
+    sleeper.join()
+    assert [claim.message.body for claim in got] == ["ring"]
+    assert hf.store.wakeup._sender is None  # type: ignore[attr-defined]
