@@ -56,6 +56,7 @@ FAULTY = {
     "out of order": "the next one of a key before the one ahead had ended",
     "group": "published, and a group never got it",
     "group order": "two groups saw one key in two orders",
+    "passed by": "a group got it after what was published later",
     "durability": "what a process was told is not so any more",
     "stuck": "did not end although nothing was in its way",
     "conservation": "statistics that do not add up",

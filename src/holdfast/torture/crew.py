@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.torture.history import ERROR, FAIL, Sink
+from holdfast.torture.history import ENDED, ERROR, FAIL, OK, Sink
 from holdfast.torture.plan import Job, Plan
 from holdfast.torture.process import CONSUMER, KEEPER, PRODUCER, STEPPER, SUBSCRIBER, WORKER
 from holdfast.torture.strings import Order
@@ -38,7 +38,10 @@ class Member:
 
     @property
     def name(self) -> str:
-        return f"{self.role}-{self.number}.{self.generation}"
+        return self.named(self.generation)
+
+    def named(self, generation: int) -> str:
+        return f"{self.role}-{self.number}.{generation}"
 
     @property
     def pid(self) -> int:
@@ -149,6 +152,8 @@ class Crew:
         self._sink.note(ERROR, FAIL, note=f"{member.name} ended by itself with {code}: {' '.join(last)}")
 
     def _start(self, member: Member) -> subprocess.Popen[bytes]:
+        if member.generation:
+            self._sink.note(ENDED, OK, note=member.named(member.generation - 1))
         url = self._plan.url if self._proxied is None or member.role in NEEDS_NO_PROXY else self._proxied
         log = self._folder / f"{member.name}.log"
         job = Job(member.role, member.name, str(log), url, self._plan, member.number)

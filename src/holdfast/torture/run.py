@@ -17,7 +17,7 @@ from holdfast.torture.address import named
 from holdfast.torture.checks import check
 from holdfast.torture.crew import Crew
 from holdfast.torture.ending import TOPIC, FinalState
-from holdfast.torture.history import MARK, OK, Log, read_folder
+from holdfast.torture.history import HEAL, MARK, OK, QUIET, Log, read_folder
 from holdfast.torture.last_look import is_quiet, last_look
 from holdfast.torture.nemesis import Nemesis, ProxyProcess
 from holdfast.torture.plan import Plan, channels, client, declare
@@ -68,10 +68,10 @@ class Run:
                     self._storm(hf, crew, nemesis)
                 except KeyboardInterrupt:
                     sink.note(MARK, OK, note="interrupted")
-                sink.note(MARK, OK, note="heal")
                 nemesis.heal()
+                sink.note(MARK, OK, note=HEAL)
                 self._drain(hf, crew)
-                sink.note(MARK, OK, note="quiet")
+                sink.note(MARK, OK, note=QUIET)
                 crew.dismiss()
                 sink.close()
             final = last_look(hf, self.plan, read_folder(self.folder))
@@ -105,11 +105,12 @@ class Run:
             time.sleep(TICK)
 
     def _drain(self, hf: Holdfast, crew: Crew) -> None:
-        """Until nothing is left, at two looks in a row, or nothing moves any more."""
+        """Until nothing is left, at two looks in a row, or nothing moves any more, or it moves for ever."""
+        deadline = time.monotonic() + self.plan.patience
         crew.dismiss(PRODUCER)
         crew.replace(KEEPER)  # Its transactions that were to stay open end with it.
         moved, done, quiet = time.monotonic(), -1, 0
-        while time.monotonic() - moved < STUCK:
+        while time.monotonic() < min(moved + STUCK, deadline):
             crew.look_after()
             counts = self.progress.look()
             self._audience.show("drain", self.progress)
