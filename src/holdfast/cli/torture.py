@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import tempfile
 import time
@@ -11,6 +12,7 @@ from types import FrameType
 from urllib.parse import quote, urlsplit
 
 import click
+import msgspec
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -19,11 +21,11 @@ from rich.text import Text
 from holdfast.core.discretion import without_password
 from holdfast.errors import HoldfastError
 from holdfast.torture.address import is_server
-from holdfast.torture.chart import draw
+from holdfast.torture.chart import ROWS, draw
 from holdfast.torture.nemesis import FAULTS, possible
 from holdfast.torture.plan import FEW_ATTEMPTS, KEYS, Plan
 from holdfast.torture.progress import Progress
-from holdfast.torture.run import Run, check_folder, tidy
+from holdfast.torture.run import FINAL, Run, check_folder, tidy
 from holdfast.torture.soak import Gauge
 from holdfast.torture.verdict import Verdict
 
@@ -97,9 +99,7 @@ def torture(url: str | None, folder: Path | None, checked: Path | None, **option
     """
     console = Console(highlight=False)
     if checked is not None:
-        if not (checked / "final.json").exists():
-            raise click.UsageError(f"{checked} has no run that came to its end: there is no final.json in it")
-        return _conclude(console, check_folder(checked), checked)
+        return _conclude(console, _check(checked), checked)
     place = folder or Path(tempfile.mkdtemp(prefix="holdfast-torture-"))
     place.mkdir(parents=True, exist_ok=True)
     if any(place.glob("*.log")):
@@ -110,6 +110,15 @@ def torture(url: str | None, folder: Path | None, checked: Path | None, **option
         return _run(console, plan, place, keeps, options["chart"])
     except HoldfastError as problem:
         raise CannotRun(" ".join(str(problem).split())) from problem
+
+
+def _check(folder: Path) -> Verdict:
+    if not (folder / FINAL).exists():
+        raise click.UsageError(f"{folder} has no run that came to its end: there is no {FINAL} in it")
+    try:
+        return check_folder(folder)
+    except msgspec.DecodeError as problem:
+        raise click.UsageError(f"what {folder} holds of a run cannot be read: {problem}") from problem
 
 
 def _plan(url: str, **options: object) -> Plan:
@@ -139,6 +148,7 @@ def _plan(url: str, **options: object) -> Plan:
         restart_command=restart if isinstance(restart, str) else None,
         delivery=delivery,
         keeps=float(str(seconds)) <= LONG,
+        spares=options["chart"] is not None,
     )
 
 
@@ -153,8 +163,18 @@ def _run(console: Console, plan: Plan, folder: Path, keeps: bool, chart: object)
         tidy(plan)
     if isinstance(chart, Path) and gauge is not None:
         chart.write_text(draw(gauge, plan))
-        console.print(f"The chart is {chart}.", soft_wrap=True)
+        console.print(_thirds(gauge), f"The chart is {chart}.", sep="\n", soft_wrap=True)
     return _conclude(console, verdict, folder, plan)
+
+
+def _thirds(gauge: Gauge) -> str:
+    """What grew, and what did not."""
+    titles = {name: title for name, title, _ in ROWS}
+    return "\n".join(
+        f" {titles[name]}: {first:,.1f} in the first third, {last:,.1f} in the last"
+        for name, (first, last) in gauge.thirds().items()
+        if first or last
+    )
 
 
 def _leave(number: int, _: FrameType | None) -> None:
@@ -224,9 +244,11 @@ def _conclude(console: Console, verdict: Verdict, folder: Path, plan: Plan | Non
     console.print(_table(verdict))
     for finding in verdict.findings:
         console.print(Text.assemble((f" {finding.check}: ", "bold red"), finding.what), soft_wrap=True)
+    if verdict.is_empty:
+        raise CannotRun(_why_empty(verdict, folder))
     again = f"Check again: holdfast torture --check {folder}"
     if plan is not None:
-        again += f"\nOnce more: holdfast torture --seed {plan.seed} --seconds {plan.seconds:g} --db …"
+        again += f"\nOnce more: {_once_more(plan)}"
     operations = f"{verdict.counts['events']:,} events, {sum(verdict.faults.values())} faults"
     if verdict.clean:
         console.print(
@@ -236,6 +258,30 @@ def _conclude(console: Console, verdict: Verdict, folder: Path, plan: Plan | Non
     broken = ", ".join(f"{name} {count:,}" for name, count in verdict.violations.items() if count)
     console.print(Text.assemble((" VIOLATED: ", "bold red"), f"{broken}; {operations}.\n{again}"), soft_wrap=True)
     return 1
+
+
+def _once_more(plan: Plan) -> str:
+    """The same command with the same seed, in another folder."""
+    words = ["holdfast", "torture", "--seed", str(plan.seed)]
+    context = click.get_current_context()
+    for option in context.command.params:
+        name, value = str(option.name), context.params[str(option.name)]
+        if name in ("seed", "folder", "checked") or value in (None, False) or value == option.default:
+            continue
+        words.append(option.opts[0])
+        if value is not True:
+            words.append(
+                without_password(value) if name == "url" else f"{value:g}" if isinstance(value, float) else str(value)
+            )
+    return shlex.join(words)
+
+
+def _why_empty(verdict: Verdict, folder: Path) -> str:
+    """What the processes said last."""
+    what = "was done" if verdict.counts["enqueued"] else "was enqueued"
+    lines = {path.stem: path.read_text(errors="replace").strip().splitlines()[-1:] for path in folder.glob("*.txt")}
+    said = sorted({f"{name} said: {line}" for name, (*found,) in lines.items() for line in found})[:3]
+    return " ".join([f"there is no verdict, because nothing {what}: see {folder}.", *said])
 
 
 def _table(verdict: Verdict) -> Table:

@@ -10,6 +10,7 @@ WIDTH, HEIGHT, GAP, LEFT, TOP = 720, 90, 44, 60, 40
 ROWS = (
     ("rate", "messages done per second", "#2563eb"),
     ("memory", "MB of memory, the largest process", "#dc2626"),
+    ("lasting", "MB of memory, all processes that are never killed", "#9333ea"),
     ("database", "MB of the database", "#059669"),
     ("log", "MB of the write-ahead log", "#d97706"),
 )
@@ -17,7 +18,7 @@ ROWS = (
 
 def draw(gauge: Gauge, plan: Plan) -> str:
     """One row per quantity, from zero to its most, over the time of the run."""
-    readings = gauge.readings or [Reading(0.0, 0.0, 0.0, 0.0, 0.0)]
+    readings = gauge.readings or [Reading(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)]
     rows = [row for row in ROWS if any(getattr(one, row[0]) for one in readings)]
     height = TOP + len(rows) * (HEIGHT + GAP)
     parts = [

@@ -23,7 +23,7 @@ from holdfast.torture.strings import Order
 GRACE = 60.0
 """Seconds that a process may take to end after it was told to."""
 
-NEEDS_NO_PROXY = frozenset({PRODUCER, KEEPER})
+NEEDS_NO_PROXY = frozenset({KEEPER})
 
 
 class Member:
@@ -100,6 +100,7 @@ class Crew:
         self.members: list[Member] = []
         for role, number in roles:
             self.members.append(Member(role, number, self._start))
+        self.immortals = self._first_of_each_role() if plan.spares else []
 
     def __enter__(self) -> Crew:
         return self
@@ -111,6 +112,11 @@ class Crew:
 
     def of(self, *roles: str) -> list[Member]:
         return [member for member in self.members if member.role in roles]
+
+    @property
+    def mortals(self) -> list[Member]:
+        """Those who may be killed."""
+        return [member for member in self.members if member not in self.immortals]
 
     def look_after(self) -> None:
         """Whoever ended without having been told to did something wrong, and is replaced."""
@@ -145,6 +151,9 @@ class Crew:
             except subprocess.TimeoutExpired:
                 member.kill()
             member.begin_again()
+
+    def _first_of_each_role(self) -> list[Member]:
+        return [*{member.role: member for member in reversed(self.members)}.values()]
 
     def _tell_of(self, member: Member) -> None:
         last = (self._folder / f"{member.name}.txt").read_text(errors="replace").strip().splitlines()[-1:]

@@ -50,6 +50,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Or "sqs", wherever the environment says that it is."""
     keeps: bool = True
     """Whether what is done can be looked up in the end; a long run cannot afford it."""
+    spares: bool = False
+    """Whether one process of each kind is never killed, so that its memory says something about time."""
 
     @property
     def patience(self) -> float:

@@ -30,6 +30,9 @@ TICK = 0.05
 LOOK = 0.5
 PLAN, FINAL, VERDICT = "plan.json", "final.json", "verdict.json"
 LONGEST_START = 60.0
+LATE_FAULTS = 30.0
+"""Seconds for which a storm goes on at most, until each fault was done."""
+
 STUCK = 60.0
 """Seconds for which a drain may make no progress at all, before what is left counts as stuck."""
 
@@ -58,8 +61,8 @@ class Run:
         sink = Log(self.folder / "nemesis.log")
         with client(self.plan) as hf, self._proxy() as proxy:
             declare(hf, self.plan)
-            inner = msgspec.structs.replace(self.plan, url=named(self.plan.url, "direct"))
-            proxied = None if proxy is None else named(proxy.url, "proxied")
+            inner = msgspec.structs.replace(self.plan, url=named(self.plan.url, self.plan.tenant, "direct"))
+            proxied = None if proxy is None else named(proxy.url, self.plan.tenant, "proxied")
             with Crew(inner, self.folder, sink, proxied) as crew:
                 nemesis = Nemesis(self.plan, hf, crew, sink, proxy)
                 try:
@@ -90,8 +93,9 @@ class Run:
         self.progress.begin()
 
     def _storm(self, hf: Holdfast, crew: Crew, nemesis: Nemesis) -> None:
+        """A little longer if there was no time for all faults."""
         until, looked = time.monotonic() + self.plan.seconds, 0.0
-        while time.monotonic() < until:
+        while time.monotonic() < until + (LATE_FAULTS if nemesis.owes else 0.0):
             fault = nemesis.act()
             if fault:
                 self._audience.tell(fault)
