@@ -10,8 +10,10 @@ import boto3
 import pytest
 
 from holdfast import Holdfast
+from holdfast.cli.torture import _table
 from holdfast.torture.plan import Plan, client, declare
 from holdfast.torture.run import tidy
+from holdfast.torture.verdict import Verdict
 from tests.cli.commands import command, environment, holdfast
 from tests.delivery import emulator
 
@@ -104,6 +106,14 @@ def test_what_cannot_be_run(tmp_path: Path) -> None:
         answer = holdfast("torture", *options, folder=tmp_path)
         assert answer.returncode == 2
         assert said in " ".join(answer.stderr.split())
+
+
+def test_a_fault_that_was_never_done_is_told() -> None:
+    table = _table(Verdict({}, {"kill": 3}, {"kill": 0.5}), ("kill", "restart"))
+    names, counts, remarks = (list(column.cells) for column in table.columns)
+    told = dict(zip(map(str, names), zip(counts, remarks, strict=True), strict=True))
+    assert told["fault kill"] == ("3", "longest silence after it: 0.5 s")
+    assert told["fault restart"] == ("0", "it could not be done, or there was no time")
 
 
 def test_a_folder_with_histories_is_not_written_to(tmp_path: Path) -> None:

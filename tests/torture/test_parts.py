@@ -231,6 +231,8 @@ def test_a_chart() -> None:
     gauge.readings = [Reading(float(at), 100.0, 40.0, 200.0, 2.0 * at, 4.0 if at else 0.0) for at in range(5)]
     drawn = draw(gauge, plan)
     assert drawn.count("<polyline") == 5
+    assert ">40<" in drawn
+    assert ">4.0<" in drawn
     assert (gauge.thirds()["lasting"], gauge.thirds()["database"]) == ((200.0, 200.0), (0.0, 8.0))
     assert "seed 3" in drawn
 

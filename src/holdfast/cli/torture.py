@@ -7,6 +7,7 @@ import shlex
 import signal
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from urllib.parse import quote, urlsplit
@@ -95,7 +96,7 @@ def torture(url: str | None, folder: Path | None, checked: Path | None, **option
     Producers, workers, subscribers and sagas are killed, stopped, cut off and lied to; then everything heals, all work
     is finished, and the histories of all processes are checked against the database. Ctrl-C heals and checks early.
 
-    The exit code is 0 if nothing was violated, 1 if something was, 2 if it could not run.
+    The exit code is 0 if nothing was violated, 1 if something was, 2 if it could not run, or nothing happened in it.
     """
     console = Console(highlight=False)
     if checked is not None:
@@ -241,7 +242,7 @@ def _announcement(plan: Plan, folder: Path, keeps: bool) -> str:
 
 
 def _conclude(console: Console, verdict: Verdict, folder: Path, plan: Plan | None = None) -> int:
-    console.print(_table(verdict))
+    console.print(_table(verdict, () if plan is None else plan.faults))
     for finding in verdict.findings:
         console.print(Text.assemble((f" {finding.check}: ", "bold red"), finding.what), soft_wrap=True)
     if verdict.is_empty:
@@ -284,18 +285,18 @@ def _why_empty(verdict: Verdict, folder: Path) -> str:
     return " ".join([f"there is no verdict, because nothing {what}: see {folder}.", *said])
 
 
-def _table(verdict: Verdict) -> Table:
+def _table(verdict: Verdict, wanted: Sequence[str]) -> Table:
+    """A fault that was wanted and never done is told too."""
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 1))
     table.add_column()
     table.add_column(justify="right", style="bold")
     table.add_column(style="dim")
     for name, remark in NUMBERS.items():
         table.add_row(name, f"{verdict.counts.get(name, 0):,}", remark)
-    for name, count in sorted(verdict.faults.items()):
+    for name, count in sorted({**dict.fromkeys(wanted, 0), **verdict.faults}.items()):
         pause = verdict.silence.get(name)
-        table.add_row(
-            f"fault {name}", f"{count:,}", "" if pause is None else f"longest silence after it: {pause:.1f} s"
-        )
+        remark = "" if pause is None else f"longest silence after it: {pause:.1f} s"
+        table.add_row(f"fault {name}", f"{count:,}", remark if count else "it could not be done, or there was no time")
     for name, remark in FAULTY.items():
         count = verdict.violations.get(name, 0)
         table.add_row(Text(name, "bold red" if count else ""), Text(f"{count:,}", "red" if count else "green"), remark)

@@ -42,7 +42,7 @@ def _row(readings: list[Reading], name: str, title: str, colour: str, top: int) 
     bottom = top + 16 + HEIGHT
     return [
         f'<text x="{LEFT}" y="{top + 10}">{title}</text>',
-        f'<text x="{LEFT - 6}" y="{top + 24}" text-anchor="end" fill="#666">{most:,.0f}</text>',
+        f'<text x="{LEFT - 6}" y="{top + 24}" text-anchor="end" fill="#666">{most:,.{0 if most >= 10 else 1}f}</text>',
         f'<text x="{LEFT - 6}" y="{bottom}" text-anchor="end" fill="#666">0</text>',
         f'<text x="{LEFT + WIDTH}" y="{bottom + 14}" text-anchor="end" fill="#666">{last:,.0f} s</text>',
         f'<path d="M{LEFT},{top + 16}V{bottom}H{LEFT + WIDTH}" fill="none" stroke="#999"/>',
