@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from itertools import groupby
 from pathlib import Path
 
 import psycopg
@@ -17,6 +18,7 @@ from tests.mounts import Mount
 from tests.poolers import Pooler
 from tests.ready import MEMORY, PostgresDatabase, make_ready_file, use_memory
 from tests.servers import PostgresAddress, PostgresDesk, PostgresServer, ask_desk
+from tests.spreading import spread
 from tests.stores import STORES, further_stores
 
 __all__ = ["STORES"]
@@ -39,6 +41,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     desk = config.stash.get(DESK, None)
     if desk is not None:
         desk.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that mostly wait come now and then between the other files, so that each xdist worker gets its share."""
+    waiting = [item for item in items if item.get_closest_marker("spread")]
+    others = [item for item in items if not item.get_closest_marker("spread")]
+    files = [list(some) for _, some in groupby(others, key=lambda item: item.path)]
+    if waiting and files:
+        items[:] = spread(waiting, files)
 
 
 @pytest.hookimpl(tryfirst=True)

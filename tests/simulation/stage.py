@@ -78,7 +78,7 @@ class Stage(ABC):
         store = copy(self._stores[self._used])
         self._used += 1
         if sink is not None:
-            store.messages = RecordedMessages(store.messages, sink)
+            store.messages = RecordedMessages(store.messages, sink, store.faults.unheard)
         settings = Settings(
             self.url, worker=worker, actor=worker, clock=self.clock, sweep_every=LEASE / 2, patience=PATIENCE
         )

@@ -14,6 +14,9 @@ from tests.simulation.sqlite_stage import SqliteStage
 
 MOST_SEEDS = 300
 
+pytestmark = pytest.mark.timeout(60, func_only=True)
+"""Seconds: what is caught later is as good as not caught."""
+
 
 def first_caught(play: Callable[[int], Outcome], check: str) -> int:
     """The first seed in which a check found something."""

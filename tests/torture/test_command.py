@@ -10,8 +10,10 @@ import boto3
 import pytest
 
 from holdfast import Holdfast
+from holdfast.cli.torture import _table
 from holdfast.torture.plan import Plan, client, declare
 from holdfast.torture.run import tidy
+from holdfast.torture.verdict import Verdict
 from tests.cli.commands import command, environment, holdfast
 from tests.delivery import emulator
 
@@ -55,6 +57,8 @@ def test_interrupted_it_heals_and_checks_and_leaves_others_alone(tmp_path: Path)
     assert process.wait(60) == 0, rest
     assert "with the seed 7" in said[0]
     assert re.search(r"Nothing was violated: [\d,]+ events", rest)
+    again = f"--seed 7 --db {url} --seconds 600 --workers 1 --faults kill,stop --chart chart.svg"
+    assert f"Once more: holdfast torture {again}\n" in rest
     assert (tmp_path / "chart.svg").read_text().startswith("<svg")
 
     with Holdfast(url) as hf:
@@ -86,8 +90,14 @@ def test_a_violation_is_told_and_is_the_exit_code(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_run(tmp_path: Path) -> None:
+    for name, final in (("empty", "{}"), ("malformed", "{")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "final.json").write_text(final)
+    (tmp_path / "empty" / "worker-0.0.txt").write_text("Traceback\nImportError: no\n")
     for options, said in (
         (["--check", "nowhere"], "no run that came to its end"),
+        (["--check", "empty"], "no verdict, because nothing was enqueued: see empty. worker-0.0 said: ImportError: no"),
+        (["--check", "malformed"], "what malformed holds of a run cannot be read"),
         (["--faults", "flood"], "--faults knows kill, crash, stop"),
         (["--faults", "cut"], "is not possible here"),
         (["--db", "mysql://x"], "--db takes sqlite:///… or postgresql://…"),
@@ -96,6 +106,14 @@ def test_what_cannot_be_run(tmp_path: Path) -> None:
         answer = holdfast("torture", *options, folder=tmp_path)
         assert answer.returncode == 2
         assert said in " ".join(answer.stderr.split())
+
+
+def test_a_fault_that_was_never_done_is_told() -> None:
+    table = _table(Verdict({}, {"kill": 3}, {"kill": 0.5}), ("kill", "restart"))
+    names, counts, remarks = (list(column.cells) for column in table.columns)
+    told = dict(zip(map(str, names), zip(counts, remarks, strict=True), strict=True))
+    assert told["fault kill"] == ("3", "longest silence after it: 0.5 s")
+    assert told["fault restart"] == ("0", "it could not be done, or there was no time")
 
 
 def test_a_folder_with_histories_is_not_written_to(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The parts of a run: histories that survive, a recorded client, addresses, the proxy, the chart."""
 
 import copy
+import os
 import resource
 import socket
 import subprocess
@@ -58,6 +59,8 @@ def test_a_history_goes_on_in_another_file_when_one_may_not_grow(tmp_path: Path)
     assert len(list(tmp_path.iterdir())) == 2
     assert [event.items[0].id for event in read_folder(tmp_path)] == [str(number) for number in range(140)]
     assert {event.who for event in read_folder(tmp_path)} == {"a"}
+    still_open = [os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
+    assert not [path for path in still_open if path.startswith(str(tmp_path))]
 
 
 # --- a recorded client ------------------------------------------------------------------------------------------------
@@ -131,12 +134,15 @@ def test_a_full_disk_and_room_again(tmp_path: Path) -> None:
 
 
 def test_sessions_that_end_are_our_own(postgres_url: str) -> None:
-    named = address.named(postgres_url, "one")
-    with Holdfast(named) as hf, Holdfast(postgres_url) as other:
-        assert (hf.queues(), other.queues()) == ([], [])
-        assert other.store.faults.end_sessions(address.APPLICATION) >= 1
-        assert other.store.faults.end_sessions("nobody") == 0
+    named, theirs = (address.named(postgres_url, tenant, "direct") for tenant in ("run-1", "run-10"))
+    with Holdfast(named) as hf, Holdfast(postgres_url) as other, Holdfast(theirs) as another_run:
+        assert (hf.queues(), other.queues(), another_run.queues()) == ([], [], [])
+        assert other.store.faults.end_sessions(address.sessions_of("run-1")) >= 1
+        assert other.store.faults.end_sessions(address.sessions_of("run-1")) == 0
+        assert (hf.store.faults.unheard(), another_run.store.faults.unheard()) == (0, 0)
         assert hf.queues() == [], "it comes back by itself"
+        assert another_run.queues() == []
+        assert (hf.store.faults.unheard(), another_run.store.faults.unheard()) == (1, 0)
         assert not other.store.faults.fill(True)
         assert other.store.faults.size() > 0
 
@@ -171,7 +177,7 @@ def test_a_server_through_a_proxy(url: str, place: tuple[str, int] | None, throu
     assert address.server(url) == place
     if through is not None:
         assert address.through(url, 9) == through
-    assert address.named("sqlite:///x.db", "one") == "sqlite:///x.db"
+    assert address.named("sqlite:///x.db", "t", "one") == "sqlite:///x.db"
 
 
 def test_the_proxy_carries_and_cuts() -> None:
@@ -221,9 +227,13 @@ def test_a_chart() -> None:
     plan = Plan(url="sqlite:///x.db", tenant="t", seed=3)
     gauge = Gauge(plan)
     assert "</svg>" in draw(gauge, plan)
-    gauge.readings = [Reading(float(at), 100.0, 40.0, 2.0, 4.0 if at else 0.0) for at in range(5)]
+    assert gauge.thirds() == {}
+    gauge.readings = [Reading(float(at), 100.0, 40.0, 200.0, 2.0 * at, 4.0 if at else 0.0) for at in range(5)]
     drawn = draw(gauge, plan)
-    assert drawn.count("<polyline") == 4
+    assert drawn.count("<polyline") == 5
+    assert ">40<" in drawn
+    assert ">4.0<" in drawn
+    assert (gauge.thirds()["lasting"], gauge.thirds()["database"]) == ((200.0, 200.0), (0.0, 8.0))
     assert "seed 3" in drawn
 
 

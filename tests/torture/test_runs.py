@@ -1,6 +1,7 @@
-"""Short runs of `holdfast torture` on every store, with every fault that is possible there: nothing is violated.
+"""Runs of `holdfast torture` on every store, a minute in three parts, each with every fault that is possible there:
+nothing is violated.
 
-HOLDFAST_TORTURE_SECONDS=60 is the long form.
+HOLDFAST_TORTURE_SECONDS=60 makes each part as long as you like.
 """
 
 import os
@@ -20,10 +21,10 @@ from tests.delivery.fake_sqs import FakeSQS
 from tests.servers import PostgresServer
 from tests.torture.restarting import Restarts
 
-SECONDS = float(os.environ.get("HOLDFAST_TORTURE_SECONDS", "7"))
+SECONDS = float(os.environ.get("HOLDFAST_TORTURE_SECONDS", "20"))
 SEEDS = [1, 2, 3]
 
-pytestmark = pytest.mark.timeout(300 + 3 * SECONDS)
+pytestmark = [pytest.mark.timeout(300 + 3 * SECONDS), pytest.mark.spread]
 
 
 class Nobody:
@@ -61,7 +62,7 @@ def test_nothing_is_violated(prepare: Prepare, tmp_path: Path, store: str, seed:
     torture(prepare(store, seed), tmp_path / "histories")
 
 
-@pytest.mark.parametrize("seed", SEEDS if "HOLDFAST_TORTURE_SECONDS" in os.environ else SEEDS[:1])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_is_violated_through_sqs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Who is killed with pointers in hand leaves them hidden for half a minute: that is how long it takes to drain."""
     url = f"sqlite:///{tmp_path}/work.db"
@@ -88,6 +89,6 @@ def torture(plan: Plan, folder: Path) -> None:
     assert verdict.clean
     assert verdict.counts["done"] > 0
     assert verdict.counts["left"] == 0
-    assert verdict.faults.keys() <= set(plan.faults)
-    assert sum(verdict.faults.values()) > 0
+    assert verdict.faults.keys() == set(plan.faults)
+    assert not verdict.is_empty
     assert check_folder(folder) == verdict

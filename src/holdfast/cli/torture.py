@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from urllib.parse import quote, urlsplit
 
 import click
+import msgspec
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -19,11 +22,11 @@ from rich.text import Text
 from holdfast.core.discretion import without_password
 from holdfast.errors import HoldfastError
 from holdfast.torture.address import is_server
-from holdfast.torture.chart import draw
+from holdfast.torture.chart import ROWS, draw
 from holdfast.torture.nemesis import FAULTS, possible
 from holdfast.torture.plan import FEW_ATTEMPTS, KEYS, Plan
 from holdfast.torture.progress import Progress
-from holdfast.torture.run import Run, check_folder, tidy
+from holdfast.torture.run import FINAL, Run, check_folder, tidy
 from holdfast.torture.soak import Gauge
 from holdfast.torture.verdict import Verdict
 
@@ -56,6 +59,7 @@ FAULTY = {
     "out of order": "the next one of a key before the one ahead had ended",
     "group": "published, and a group never got it",
     "group order": "two groups saw one key in two orders",
+    "passed by": "a group got it after what was published later",
     "durability": "what a process was told is not so any more",
     "stuck": "did not end although nothing was in its way",
     "conservation": "statistics that do not add up",
@@ -92,13 +96,11 @@ def torture(url: str | None, folder: Path | None, checked: Path | None, **option
     Producers, workers, subscribers and sagas are killed, stopped, cut off and lied to; then everything heals, all work
     is finished, and the histories of all processes are checked against the database. Ctrl-C heals and checks early.
 
-    The exit code is 0 if nothing was violated, 1 if something was, 2 if it could not run.
+    The exit code is 0 if nothing was violated, 1 if something was, 2 if it could not run, or nothing happened in it.
     """
     console = Console(highlight=False)
     if checked is not None:
-        if not (checked / "final.json").exists():
-            raise click.UsageError(f"{checked} has no run that came to its end: there is no final.json in it")
-        return _conclude(console, check_folder(checked), checked)
+        return _conclude(console, _check(checked), checked)
     place = folder or Path(tempfile.mkdtemp(prefix="holdfast-torture-"))
     place.mkdir(parents=True, exist_ok=True)
     if any(place.glob("*.log")):
@@ -109,6 +111,15 @@ def torture(url: str | None, folder: Path | None, checked: Path | None, **option
         return _run(console, plan, place, keeps, options["chart"])
     except HoldfastError as problem:
         raise CannotRun(" ".join(str(problem).split())) from problem
+
+
+def _check(folder: Path) -> Verdict:
+    if not (folder / FINAL).exists():
+        raise click.UsageError(f"{folder} has no run that came to its end: there is no {FINAL} in it")
+    try:
+        return check_folder(folder)
+    except msgspec.DecodeError as problem:
+        raise click.UsageError(f"what {folder} holds of a run cannot be read: {problem}") from problem
 
 
 def _plan(url: str, **options: object) -> Plan:
@@ -138,6 +149,7 @@ def _plan(url: str, **options: object) -> Plan:
         restart_command=restart if isinstance(restart, str) else None,
         delivery=delivery,
         keeps=float(str(seconds)) <= LONG,
+        spares=options["chart"] is not None,
     )
 
 
@@ -152,8 +164,18 @@ def _run(console: Console, plan: Plan, folder: Path, keeps: bool, chart: object)
         tidy(plan)
     if isinstance(chart, Path) and gauge is not None:
         chart.write_text(draw(gauge, plan))
-        console.print(f"The chart is {chart}.", soft_wrap=True)
+        console.print(_thirds(gauge), f"The chart is {chart}.", sep="\n", soft_wrap=True)
     return _conclude(console, verdict, folder, plan)
+
+
+def _thirds(gauge: Gauge) -> str:
+    """What grew, and what did not."""
+    titles = {name: title for name, title, _ in ROWS}
+    return "\n".join(
+        f" {titles[name]}: {first:,.1f} in the first third, {last:,.1f} in the last"
+        for name, (first, last) in gauge.thirds().items()
+        if first or last
+    )
 
 
 def _leave(number: int, _: FrameType | None) -> None:
@@ -220,12 +242,14 @@ def _announcement(plan: Plan, folder: Path, keeps: bool) -> str:
 
 
 def _conclude(console: Console, verdict: Verdict, folder: Path, plan: Plan | None = None) -> int:
-    console.print(_table(verdict))
+    console.print(_table(verdict, () if plan is None else plan.faults))
     for finding in verdict.findings:
         console.print(Text.assemble((f" {finding.check}: ", "bold red"), finding.what), soft_wrap=True)
+    if verdict.is_empty:
+        raise CannotRun(_why_empty(verdict, folder))
     again = f"Check again: holdfast torture --check {folder}"
     if plan is not None:
-        again += f"\nOnce more: holdfast torture --seed {plan.seed} --seconds {plan.seconds:g} --db …"
+        again += f"\nOnce more: {_once_more(plan)}"
     operations = f"{verdict.counts['events']:,} events, {sum(verdict.faults.values())} faults"
     if verdict.clean:
         console.print(
@@ -237,18 +261,42 @@ def _conclude(console: Console, verdict: Verdict, folder: Path, plan: Plan | Non
     return 1
 
 
-def _table(verdict: Verdict) -> Table:
+def _once_more(plan: Plan) -> str:
+    """The same command with the same seed, in another folder."""
+    words = ["holdfast", "torture", "--seed", str(plan.seed)]
+    context = click.get_current_context()
+    for option in context.command.params:
+        name, value = str(option.name), context.params[str(option.name)]
+        if name in ("seed", "folder", "checked") or value in (None, False) or value == option.default:
+            continue
+        words.append(option.opts[0])
+        if value is not True:
+            words.append(
+                without_password(value) if name == "url" else f"{value:g}" if isinstance(value, float) else str(value)
+            )
+    return shlex.join(words)
+
+
+def _why_empty(verdict: Verdict, folder: Path) -> str:
+    """What the processes said last."""
+    what = "was done" if verdict.counts["enqueued"] else "was enqueued"
+    lines = {path.stem: path.read_text(errors="replace").strip().splitlines()[-1:] for path in folder.glob("*.txt")}
+    said = sorted({f"{name} said: {line}" for name, (*found,) in lines.items() for line in found})[:3]
+    return " ".join([f"there is no verdict, because nothing {what}: see {folder}.", *said])
+
+
+def _table(verdict: Verdict, wanted: Sequence[str]) -> Table:
+    """A fault that was wanted and never done is told too."""
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 1))
     table.add_column()
     table.add_column(justify="right", style="bold")
     table.add_column(style="dim")
     for name, remark in NUMBERS.items():
         table.add_row(name, f"{verdict.counts.get(name, 0):,}", remark)
-    for name, count in sorted(verdict.faults.items()):
+    for name, count in sorted({**dict.fromkeys(wanted, 0), **verdict.faults}.items()):
         pause = verdict.silence.get(name)
-        table.add_row(
-            f"fault {name}", f"{count:,}", "" if pause is None else f"longest silence after it: {pause:.1f} s"
-        )
+        remark = "" if pause is None else f"longest silence after it: {pause:.1f} s"
+        table.add_row(f"fault {name}", f"{count:,}", remark if count else "it could not be done, or there was no time")
     for name, remark in FAULTY.items():
         count = verdict.violations.get(name, 0)
         table.add_row(Text(name, "bold red" if count else ""), Text(f"{count:,}", "red" if count else "green"), remark)

@@ -16,6 +16,10 @@ class Faults(Protocol):
         """Ends all sessions whose application name begins so; how many (none where there are no sessions)."""
         ...
 
+    def unheard(self) -> int:
+        """How many answers to this process were lost so far, each of which it asked for again by itself."""
+        ...
+
     def size(self) -> int:
         """How many bytes the database takes."""
         ...

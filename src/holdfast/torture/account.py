@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from math import inf
@@ -13,14 +13,17 @@ from holdfast.torture.ending import GROUP, ChannelEnd, FinalState
 from holdfast.torture.history import (
     ACK,
     CLAIM,
+    ENDED,
     ENDINGS,
     ERROR,
     EXTEND,
     FAIL,
     FAULT,
     GIVES_BACK,
+    HEAL,
     INFO,
     INVOKE,
+    MARK,
     OK,
     SEND,
     START_SAGA,
@@ -28,8 +31,8 @@ from holdfast.torture.history import (
     Item,
 )
 
-SOONEST_NEXT_TRY = 15_000
-"""Microseconds: a client waits a little longer than this before it asks again."""
+LINGERS = 5_000_000
+"""Microseconds for which a server may still be at work for someone who is gone: it had to wait for a lock."""
 
 Address = tuple[str, str]
 """The channel that a message is claimed from, and its id."""
@@ -113,13 +116,15 @@ class Account:
         self.ends: dict[str, ChannelEnd] = {end.name: end for end in final.channels}
         self.sends: list[Sent] = []
         self.grants: dict[Address, list[Grant]] = defaultdict(list)
-        self.unheard_claims: dict[str, list[int]] = defaultdict(list)
-        """By channel: when claims were asked for whose answer nobody knows, or whose first one may have got lost."""
+        self.unheard: dict[str, Unheard] = defaultdict(Unheard)
+        """By channel."""
         self.sagas: dict[str, str] = {}
         """Sagas by id, and what is known of their start."""
         self.errors: list[str] = []
         self.faults: list[tuple[int, str]] = []
         """When something was done on purpose, and its name."""
+        self.healed: int | None = None
+        """From when on nothing was done any more."""
         self.events = 0
 
     def readers(self, channel: str) -> list[str]:
@@ -141,16 +146,39 @@ class Account:
 
     def is_seen(self, channel: str, id: str) -> bool:
         """Whether a message of this id was ever stored, as far as anybody noticed."""
-        return any((reader, id) in self.grants or self.state(reader, id) for reader in self.readers(channel))
+        readers = self.readers(channel)
+        return any((reader, id) in self.grants or self.state(reader, id) for reader in (channel, *readers))
+
+    def stored(self, sent: Sent) -> str | None:
+        """The id under which a message was surely stored: its producer was told so, or someone has seen it."""
+        if sent.outcome == OK:
+            return sent.stored
+        return sent.id if sent.outcome == INFO and self.is_seen(sent.channel, sent.id) else None
 
     def acks(self, address: Address) -> list[Ending]:
         """All acks that may have counted."""
         grants = self.grants.get(address, ())
         return [end for grant in grants for end in grant.endings if end.op == ACK and end.may_have_happened]
 
-    def unheard_before(self, channel: str, moment: int) -> int:
-        """How many claims of a channel were asked for by then and never answered: each may hide an attempt."""
-        return bisect_left(self.unheard_claims.get(channel, []), moment)
+
+class Unheard:
+    """Claims of a channel whose answer nobody heard: each may hide an attempt, between its call and its last moment."""
+
+    def __init__(self) -> None:
+        self._asked: list[int] = []
+        self._last: list[float] = []
+
+    def add(self, asked: int, last: float, times: int = 1) -> None:
+        self._asked += [asked] * times
+        self._last += [last] * times
+
+    def sort(self) -> None:
+        self._asked.sort()
+        self._last.sort()
+
+    def between(self, begin: float, end: int) -> int:
+        """How many may have been granted something in that time."""
+        return bisect_left(self._asked, end) - bisect_right(self._last, begin)
 
 
 def account(events: Iterable[Event], final: FinalState) -> Account:
@@ -171,6 +199,9 @@ class _Reader:
         self._found = found
         self._sends: dict[tuple[str, int, str], Sent] = {}
         self._claims: dict[tuple[str, int], Event] = {}
+        self._broken: dict[tuple[str, int], int] = {}
+        """When whoever claimed was told that nobody knows."""
+        self._ended: dict[str, int] = {}
         self._by_claim: dict[tuple[str, str, int], Grant] = {}
         self._endings: dict[tuple[str, int, str], tuple[Grant, Ending]] = {}
 
@@ -187,16 +218,22 @@ class _Reader:
                     self._found.sagas[item.id] = INFO if event.phase == INVOKE else event.phase
         elif event.op == FAULT:
             self._found.faults.append((event.at, event.note.partition(":")[0]))
+        elif event.op == ENDED:
+            self._ended[event.note] = event.at
+        elif event.op == MARK and event.note == HEAL:
+            self._found.healed = event.at
         elif event.op == ERROR:
             self._found.errors.append(f"{event.who}: {event.note}")
 
     def finish(self) -> None:
         """Who never heard of its claim may have had something all the same."""
-        for event in self._claims.values():
+        lingers = LINGERS if self._found.final.is_server else 0
+        for call, event in self._claims.items():
+            last = self._broken.get(call, self._ended.get(event.who, inf)) + lingers
             for item in event.items:
-                self._found.unheard_claims[item.channel].append(event.at)
-        for times in self._found.unheard_claims.values():
-            times.sort()
+                self._found.unheard[item.channel].add(event.at, last)
+        for unheard in self._found.unheard.values():
+            unheard.sort()
         for grants in self._found.grants.values():
             grants.sort(key=lambda grant: (grant.since, grant.at))
 
@@ -219,12 +256,13 @@ class _Reader:
             self._claims[event.who, event.call] = event
             return
         if event.phase == INFO:
+            self._broken[event.who, event.call] = event.at
             return
         call = self._claims.pop((event.who, event.call), event)
         asked = call.at
-        if self._found.final.tries_again and event.at - asked >= SOONEST_NEXT_TRY:
+        if event.unheard:
             for item in call.items:
-                self._found.unheard_claims[item.channel].append(asked)
+                self._found.unheard[item.channel].add(asked, event.at, event.unheard)
         for item in event.items:
             grant = _grant(item, event, asked)
             self._by_claim[item.channel, item.id, item.token] = grant

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 APPLICATION = "holdfast-torture"
-"""Sessions of a run are known by a name that begins so; no others are ever ended."""
+"""Sessions of runs are known by a name that begins so; only those of a run's own tenant are ever ended by it."""
 
 
 def is_server(url: str) -> bool:
@@ -21,9 +21,14 @@ def server(url: str) -> tuple[str, int] | None:
     return options.get("hostaddr", parts.hostname), parts.port or 5432
 
 
-def named(url: str, name: str) -> str:
+def sessions_of(tenant: str) -> str:
+    """What the names of all sessions of one run begin with."""
+    return f"{APPLICATION}/{tenant}/"
+
+
+def named(url: str, tenant: str, name: str) -> str:
     """Sessions show this name."""
-    return _with(url, application_name=f"{APPLICATION}-{name}") if is_server(url) else url
+    return _with(url, application_name=f"{sessions_of(tenant)}{name}") if is_server(url) else url
 
 
 def through(url: str, port: int) -> str:

@@ -10,6 +10,7 @@ WIDTH, HEIGHT, GAP, LEFT, TOP = 720, 90, 44, 60, 40
 ROWS = (
     ("rate", "messages done per second", "#2563eb"),
     ("memory", "MB of memory, the largest process", "#dc2626"),
+    ("lasting", "MB of memory, all processes that are never killed", "#9333ea"),
     ("database", "MB of the database", "#059669"),
     ("log", "MB of the write-ahead log", "#d97706"),
 )
@@ -17,7 +18,7 @@ ROWS = (
 
 def draw(gauge: Gauge, plan: Plan) -> str:
     """One row per quantity, from zero to its most, over the time of the run."""
-    readings = gauge.readings or [Reading(0.0, 0.0, 0.0, 0.0, 0.0)]
+    readings = gauge.readings or [Reading(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)]
     rows = [row for row in ROWS if any(getattr(one, row[0]) for one in readings)]
     height = TOP + len(rows) * (HEIGHT + GAP)
     parts = [
@@ -41,7 +42,7 @@ def _row(readings: list[Reading], name: str, title: str, colour: str, top: int) 
     bottom = top + 16 + HEIGHT
     return [
         f'<text x="{LEFT}" y="{top + 10}">{title}</text>',
-        f'<text x="{LEFT - 6}" y="{top + 24}" text-anchor="end" fill="#666">{most:,.0f}</text>',
+        f'<text x="{LEFT - 6}" y="{top + 24}" text-anchor="end" fill="#666">{most:,.{0 if most >= 10 else 1}f}</text>',
         f'<text x="{LEFT - 6}" y="{bottom}" text-anchor="end" fill="#666">0</text>',
         f'<text x="{LEFT + WIDTH}" y="{bottom + 14}" text-anchor="end" fill="#666">{last:,.0f} s</text>',
         f'<path d="M{LEFT},{top + 16}V{bottom}H{LEFT + WIDTH}" fill="none" stroke="#999"/>',

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.torture.history import ERROR, FAIL, Sink
+from holdfast.torture.history import ENDED, ERROR, FAIL, OK, Sink
 from holdfast.torture.plan import Job, Plan
 from holdfast.torture.process import CONSUMER, KEEPER, PRODUCER, STEPPER, SUBSCRIBER, WORKER
 from holdfast.torture.strings import Order
@@ -23,7 +23,7 @@ from holdfast.torture.strings import Order
 GRACE = 60.0
 """Seconds that a process may take to end after it was told to."""
 
-NEEDS_NO_PROXY = frozenset({PRODUCER, KEEPER})
+NEEDS_NO_PROXY = frozenset({KEEPER})
 
 
 class Member:
@@ -38,7 +38,10 @@ class Member:
 
     @property
     def name(self) -> str:
-        return f"{self.role}-{self.number}.{self.generation}"
+        return self.named(self.generation)
+
+    def named(self, generation: int) -> str:
+        return f"{self.role}-{self.number}.{generation}"
 
     @property
     def pid(self) -> int:
@@ -97,6 +100,7 @@ class Crew:
         self.members: list[Member] = []
         for role, number in roles:
             self.members.append(Member(role, number, self._start))
+        self.immortals = self._first_of_each_role() if plan.spares else []
 
     def __enter__(self) -> Crew:
         return self
@@ -108,6 +112,11 @@ class Crew:
 
     def of(self, *roles: str) -> list[Member]:
         return [member for member in self.members if member.role in roles]
+
+    @property
+    def mortals(self) -> list[Member]:
+        """Those who may be killed."""
+        return [member for member in self.members if member not in self.immortals]
 
     def look_after(self) -> None:
         """Whoever ended without having been told to did something wrong, and is replaced."""
@@ -143,12 +152,17 @@ class Crew:
                 member.kill()
             member.begin_again()
 
+    def _first_of_each_role(self) -> list[Member]:
+        return [*{member.role: member for member in reversed(self.members)}.values()]
+
     def _tell_of(self, member: Member) -> None:
         last = (self._folder / f"{member.name}.txt").read_text(errors="replace").strip().splitlines()[-1:]
         code = member.process.returncode
         self._sink.note(ERROR, FAIL, note=f"{member.name} ended by itself with {code}: {' '.join(last)}")
 
     def _start(self, member: Member) -> subprocess.Popen[bytes]:
+        if member.generation:
+            self._sink.note(ENDED, OK, note=member.named(member.generation - 1))
         url = self._plan.url if self._proxied is None or member.role in NEEDS_NO_PROXY else self._proxied
         log = self._folder / f"{member.name}.log"
         job = Job(member.role, member.name, str(log), url, self._plan, member.number)

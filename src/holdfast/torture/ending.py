@@ -46,9 +46,10 @@ class FinalState(msgspec.Struct, omit_defaults=True):
     sagas: list[SagaEnd] = []
     forgets_sagas: bool = False
     """Whether sagas that have ended are soon gone."""
-    tries_again: bool = False
-    """Whether a call may hide one before it: on a network, a client whose answer is lost asks again by itself. What was
-    sent and settled is recognised then; what was claimed comes back when its lease is over, an attempt later."""
+    is_server: bool = False
+    """Whether the database goes on for a while with what its caller will never hear of."""
+    patience: float = 0.0
+    """Seconds after the heal by which everything has to have ended; 0 if nobody says."""
 
     def save(self, path: Path) -> None:
         path.write_bytes(msgspec.json.format(msgspec.json.encode(self)))

@@ -23,7 +23,10 @@ INVOKE, OK, FAIL, INFO = "invoke", "ok", "fail", "info"
 SEND, CLAIM, EXTEND = "send", "claim", "extend"
 ACK, NACK, RELEASE, SNOOZE, DIE, EXPIRE, CANCEL = "ack", "nack", "release", "snooze", "die", "expire", "cancel"
 START_SAGA = "start_saga"
-FAULT, MARK, ERROR = "fault", "mark", "error"
+FAULT, MARK, ENDED, ERROR = "fault", "mark", "ended", "error"
+"""`ended` notes the name of a process that is dead; a mark is HEAL or QUIET, or says what else happened to the run."""
+
+HEAL, QUIET = "heal", "quiet"
 
 ENDINGS = frozenset({ACK, NACK, RELEASE, SNOOZE, DIE, EXPIRE, CANCEL})
 """What ends a claim. A `nack` is a failure that is tried again; the last one of a message is a `die`."""
@@ -62,6 +65,8 @@ class Event(msgspec.Struct, omit_defaults=True):
     call: int = 0
     items: list[Item] = []
     note: str = ""
+    unheard: int = 0
+    """How many answers were lost on the way to this one: the client asked again by itself."""
 
 
 _encode = msgspec.json.Encoder().encode
@@ -89,9 +94,11 @@ class Sink(ABC):
         """A number for the next call."""
         return next(self._calls)
 
-    def note(self, op: str, phase: str, items: Sequence[Item] = (), *, call: int = 0, note: str = "") -> None:
+    def note(
+        self, op: str, phase: str, items: Sequence[Item] = (), *, call: int = 0, note: str = "", unheard: int = 0
+    ) -> None:
         """This happens now."""
-        self.keep(Event(self._clock(), self.who, op, phase, call, list(items), note))
+        self.keep(Event(self._clock(), self.who, op, phase, call, list(items), note, unheard))
 
 
 class Log(Sink):
@@ -108,6 +115,7 @@ class Log(Sink):
         line = _encode(event) + b"\n"
         with self._lock:
             if not self._write(line):
+                os.close(self._file)
                 self._file = self._open(self._path.with_suffix(f".{next(self._parts)}.log"))
                 if not self._write(line):
                     raise OSError(f"the history of {self.who} has no room for another line")

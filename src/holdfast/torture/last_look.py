@@ -32,7 +32,9 @@ def last_look(hf: Holdfast, plan: Plan, events: Iterable[Event]) -> FinalState:
         if end.kind != TOPIC:
             stats = hf.stats(end.name)
             end.counts = {name: getattr(stats, name) for name in ("pending", "waiting", "processing", "dead")}
-    return FinalState([*ends.values()], [*_sagas(hf, sagas)], not plan.keeps, tries_again=is_server(plan.url))
+    return FinalState(
+        [*ends.values()], [*_sagas(hf, sagas)], not plan.keeps, is_server(plan.url), patience=plan.patience
+    )
 
 
 def is_quiet(hf: Holdfast, plan: Plan) -> bool:

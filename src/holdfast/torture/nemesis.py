@@ -14,21 +14,24 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from holdfast.client import Holdfast
 from holdfast.delivery.sqs import AT_ONCE, in_batches
 from holdfast.errors import HoldfastError, StoreError
-from holdfast.torture.address import APPLICATION, is_server, server, through
+from holdfast.torture.address import is_server, server, sessions_of, through
 from holdfast.torture.crew import Crew, Member
-from holdfast.torture.history import FAULT, OK, Sink
+from holdfast.torture.history import FAULT, MARK, OK, Sink
 from holdfast.torture.plan import WORK_QUEUES, Plan
 from holdfast.torture.process import KEEPER
 from holdfast.torture.strings import FILL, HOLD, SHIFT
 
 SOONEST, LATEST = 0.2, 2.0
-"""Seconds between two faults."""
+"""Seconds between two faults; in a short run less, so that each has its turn."""
+
+RESTART_WITHIN = 60.0
 
 FAULTS = {
     "kill": "kill -9 of one process",
@@ -45,14 +48,13 @@ FAULTS = {
 }
 """Name → what it does."""
 
-RARE = frozenset({"crash", "restart"})
-"""Half as often as the others: it takes a while until everybody is at work again."""
-
 OF_SQLITE = ("kill", "crash", "stop", "clock", "late", "full", "io")
 OF_POSTGRES = ("kill", "crash", "stop", "clock", "late", "restart", "sessions", "cut")
-
-
 OF_SQS = ("pointers",)
+
+
+class NotDone(Exception):
+    """A fault that could not be done now."""
 
 
 def possible(url: str, restart_command: str | None, delivery: str = "database") -> list[str]:
@@ -124,10 +126,20 @@ class Nemesis:
             return None
         self._next = now + self._pause()
         name = self._turn()
-        told = getattr(self, f"_{name}")()
+        try:
+            told = getattr(self, f"_{name}")()
+        except NotDone as problem:
+            self._turns.insert(0, name)
+            self._sink.note(MARK, OK, note=f"{name} was not done: {problem}")
+            return f"{name} was not done: {problem}"
         self.done[name] += 1
         self._sink.note(FAULT, OK, note=f"{name}: {told}")
         return f"{name}: {told}"
+
+    @property
+    def owes(self) -> bool:
+        """Whether a fault has not been done yet."""
+        return not self.done.keys() >= set(self._plan.faults)
 
     def heal(self) -> None:
         """Everything is as it should be."""
@@ -135,25 +147,25 @@ class Nemesis:
             heapq.heappop(self._cures)[2]()
 
     def _turn(self) -> str:
-        """In a mixed order, so that each has its turn."""
+        """Round by round, each in another order, so that each has its turn."""
         if not self._turns:
-            often = [name for name in self._plan.faults if name not in RARE]
-            turns = [*often, *often, *(name for name in self._plan.faults if name in RARE)]
-            self._turns = self._chance.sample(turns, len(turns))
+            self._turns = self._chance.sample(self._plan.faults, len(self._plan.faults))
         return self._turns.pop()
 
     # --- the faults ---------------------------------------------------------------------------------------------------
 
     def _kill(self) -> str:
-        victim = self._victim()
+        victim = self._chance.choice(self._crew.mortals)
+        name = victim.name
         victim.kill()
         victim.begin_again()
-        return victim.name
+        return name
 
     def _crash(self) -> str:
-        for member in self._crew.members:
+        for member in self._crew.mortals:
+            member.process.kill()
+        for member in self._crew.mortals:
             member.kill()
-        for member in self._crew.members:
             member.begin_again()
         return "all at once"
 
@@ -172,6 +184,7 @@ class Nemesis:
     def _clock(self) -> str:
         victim, shift = self._victim(), self._chance.choice([-1, 1]) * self._chance.uniform(60, 7200)
         victim.tell(SHIFT, shift)
+        self._cure(inf, lambda: victim.tell(SHIFT, 0.0))
         return f"{victim.name} by {shift:.0f} s"
 
     def _late(self) -> str:
@@ -204,14 +217,24 @@ class Nemesis:
     def _restart(self) -> str:
         assert self._plan.restart_command is not None, "otherwise it is not among the faults"
         command = shlex.split(self._plan.restart_command)
-        done = subprocess.run(command, capture_output=True, check=False)
-        return "done" if done.returncode == 0 else f"failed with {done.returncode}: {done.stderr.decode()[-200:]}"
+        try:
+            done = subprocess.run(command, capture_output=True, check=False, timeout=RESTART_WITHIN)
+        except OSError as problem:
+            raise NotDone(f"the command could not be started: {problem}") from problem
+        except subprocess.TimeoutExpired as problem:
+            raise NotDone(f"the command took longer than {RESTART_WITHIN:g} s") from problem
+        if done.returncode:
+            raise NotDone(f"the command ended with {done.returncode}: {done.stderr.decode(errors='replace')[-200:]}")
+        return "done"
 
     def _sessions(self) -> str:
         try:
-            return f"{self._hf.store.faults.end_sessions(APPLICATION)} ended"
-        except StoreError:
-            return "the server is away"
+            ended = self._hf.store.faults.end_sessions(sessions_of(self._plan.tenant))
+        except StoreError as problem:
+            raise NotDone("the server is away") from problem
+        if not ended:
+            raise NotDone("there are no sessions")
+        return f"{ended} ended"
 
     def _cut(self) -> str:
         assert self._proxy is not None, "otherwise it is not among the faults"
@@ -231,13 +254,17 @@ class Nemesis:
                 for some in in_batches(again):
                     sent += sum(queue.send(some))
         except HoldfastError as problem:
-            return f"SQS is away: {type(problem).__name__}"
+            raise NotDone(f"SQS is away: {type(problem).__name__}") from problem
+        if not sent:
+            raise NotDone("nothing was there to be sent again")
         return f"{sent} sent again"
 
     # --- the ladder below ---------------------------------------------------------------------------------------------
 
     def _pause(self) -> float:
-        return self._chance.uniform(SOONEST, LATEST)
+        """A round takes nine tenths of a run at most, as far as pauses go."""
+        latest = min(LATEST, 0.9 * self._plan.seconds / max(1, len(self._plan.faults)))
+        return self._chance.uniform(min(SOONEST, latest), latest)
 
     def _victim(self) -> Member:
         return self._chance.choice(self._crew.members)

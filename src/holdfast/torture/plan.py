@@ -26,6 +26,10 @@ FEW_ATTEMPTS = 4
 """Of one queue: there, kills and lost leases use attempts up, and messages die of it."""
 
 
+SWEEP, LONGEST_BACKOFF = 0.2, 1.0
+SLACK = 120.0
+"""Seconds: machines are busy, and SQS hides for half a minute what a killed process had received."""
+
 LONG_MEMORY, SHORT_MEMORY = 86_400.0, 10.0
 """Seconds for which what is done can be looked up."""
 
@@ -46,6 +50,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Or "sqs", wherever the environment says that it is."""
     keeps: bool = True
     """Whether what is done can be looked up in the end; a long run cannot afford it."""
+    spares: bool = False
+    """Whether one process of each kind is never killed, so that its memory says something about time."""
+
+    @property
+    def patience(self) -> float:
+        """Seconds from the heal until everything has to have ended. What a storm leaves may take as long as it took."""
+        return self.seconds + self.lease + SWEEP + LONGEST_BACKOFF + SLACK
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -92,7 +103,12 @@ def declare(hf: Holdfast, plan: Plan, *, forget: bool = False) -> None:
     for end in channels(plan):
         topic, _, group = end.name.partition("/")
         ordering = "per_key" if end.ordered else "unordered"
-        claims = {"lease": plan.lease, "max_attempts": end.max_attempts, "backoff": "50ms..1s", "ordering": ordering}
+        claims = {
+            "lease": plan.lease,
+            "max_attempts": end.max_attempts,
+            "backoff": f"50ms..{LONGEST_BACKOFF:g}s",
+            "ordering": ordering,
+        }
         if end.kind == TOPIC:
             hf.topic(end.name, min_retention=history, idempotency_window=window)
         elif end.kind == GROUP:

@@ -15,7 +15,7 @@ import msgspec
 from holdfast.client import Holdfast
 from holdfast.errors import StoreError
 from holdfast.torture.history import ERROR, FAIL, Log
-from holdfast.torture.plan import GROUPS, ORDERED_GROUPS, STEP_QUEUES, TOPICS, WORK_QUEUES, Job, settings
+from holdfast.torture.plan import GROUPS, ORDERED_GROUPS, STEP_QUEUES, SWEEP, TOPICS, WORK_QUEUES, Job, settings
 from holdfast.torture.producing import PATIENCE, Producer, send_late
 from holdfast.torture.recording import introduce, recorded
 from holdfast.torture.strings import FILL, HOLD, Strings
@@ -63,7 +63,7 @@ def keep(hf: Holdfast, job: Job, log: Log, strings: Strings) -> None:
         send_late(hf, log, (f"{job.name}-late-{number}", f"{job.name}-late-tick-{number}"), strings.wait, span)
 
     strings.teach(HOLD, hold)
-    while not strings.wait(0.2):
+    while not strings.wait(SWEEP):
         try:
             hf.maintain()
         except StoreError:

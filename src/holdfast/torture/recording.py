@@ -6,7 +6,7 @@ a batch has its own answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -59,7 +59,7 @@ def recorded(settings: Settings, sink: Sink) -> Holdfast:
     """A client with these settings that writes to this history."""
     client = Holdfast.__new__(Holdfast)
     client._assemble(settings, open_store(settings))
-    messages = RecordedMessages(client.messages, sink)
+    messages = RecordedMessages(client.messages, sink, client.store.faults.unheard)
     client._assemble(settings, client.store, None, cast(DeliveredMessages, messages))
     return client
 
@@ -78,9 +78,11 @@ def introduce(client: Holdfast, queues: Iterable[str] = (), topics: Iterable[str
 class RecordedMessages:
     """The life of messages, as one process sees it."""
 
-    def __init__(self, below: Messages, sink: Sink) -> None:
+    def __init__(self, below: Messages, sink: Sink, unheard: Callable[[], int] = int) -> None:
+        """`unheard` counts the answers that were lost and asked for again."""
         self._below = below
         self._sink = sink
+        self._unheard = unheard
         self._names: dict[int, str] = {}
         self._runs: dict[int, dict[int, Item]] = {}
         """Members of the latest runs by token and place: a run that is done is told by its lease alone."""
@@ -112,6 +114,7 @@ class RecordedMessages:
         settling = [*request.ack, *(one for lease in request.done for one in self._members(lease))]
         endings = self._begin_endings(settling)
         call = self._begin(CLAIM, [Item(channel=channel.name) for channel in request.channels])
+        unheard = self._unheard()
         try:
             claimed = self._below.claim(request)
         except BaseException as problem:
@@ -119,7 +122,8 @@ class RecordedMessages:
             self._sink.note(CLAIM, outcome_of(problem), call=call, note=type(problem).__name__)
             raise
         # First what was got: whoever is killed here has got it all the same.
-        self._sink.note(CLAIM, OK, [self._granted(grant) for grant in claimed.grants], call=call)
+        grants = [self._granted(grant) for grant in claimed.grants]
+        self._sink.note(CLAIM, OK, grants, call=call, unheard=self._unheard() - unheard)
         held = list(claimed.acked)
         for lease, places in zip(request.done, map(set, claimed.lost), strict=True):
             held += [one.member not in places for one in self._members(lease)]

@@ -17,7 +17,7 @@ from holdfast.torture.address import named
 from holdfast.torture.checks import check
 from holdfast.torture.crew import Crew
 from holdfast.torture.ending import TOPIC, FinalState
-from holdfast.torture.history import MARK, OK, Log, read_folder
+from holdfast.torture.history import HEAL, MARK, OK, QUIET, Log, read_folder
 from holdfast.torture.last_look import is_quiet, last_look
 from holdfast.torture.nemesis import Nemesis, ProxyProcess
 from holdfast.torture.plan import Plan, channels, client, declare
@@ -30,6 +30,9 @@ TICK = 0.05
 LOOK = 0.5
 PLAN, FINAL, VERDICT = "plan.json", "final.json", "verdict.json"
 LONGEST_START = 60.0
+LATE_FAULTS = 30.0
+"""Seconds for which a storm goes on at most, until each fault was done."""
+
 STUCK = 60.0
 """Seconds for which a drain may make no progress at all, before what is left counts as stuck."""
 
@@ -58,8 +61,8 @@ class Run:
         sink = Log(self.folder / "nemesis.log")
         with client(self.plan) as hf, self._proxy() as proxy:
             declare(hf, self.plan)
-            inner = msgspec.structs.replace(self.plan, url=named(self.plan.url, "direct"))
-            proxied = None if proxy is None else named(proxy.url, "proxied")
+            inner = msgspec.structs.replace(self.plan, url=named(self.plan.url, self.plan.tenant, "direct"))
+            proxied = None if proxy is None else named(proxy.url, self.plan.tenant, "proxied")
             with Crew(inner, self.folder, sink, proxied) as crew:
                 nemesis = Nemesis(self.plan, hf, crew, sink, proxy)
                 try:
@@ -68,10 +71,10 @@ class Run:
                     self._storm(hf, crew, nemesis)
                 except KeyboardInterrupt:
                     sink.note(MARK, OK, note="interrupted")
-                sink.note(MARK, OK, note="heal")
                 nemesis.heal()
+                sink.note(MARK, OK, note=HEAL)
                 self._drain(hf, crew)
-                sink.note(MARK, OK, note="quiet")
+                sink.note(MARK, OK, note=QUIET)
                 crew.dismiss()
                 sink.close()
             final = last_look(hf, self.plan, read_folder(self.folder))
@@ -90,8 +93,9 @@ class Run:
         self.progress.begin()
 
     def _storm(self, hf: Holdfast, crew: Crew, nemesis: Nemesis) -> None:
+        """A little longer if there was no time for all faults."""
         until, looked = time.monotonic() + self.plan.seconds, 0.0
-        while time.monotonic() < until:
+        while time.monotonic() < until + (LATE_FAULTS if nemesis.owes else 0.0):
             fault = nemesis.act()
             if fault:
                 self._audience.tell(fault)
@@ -105,11 +109,12 @@ class Run:
             time.sleep(TICK)
 
     def _drain(self, hf: Holdfast, crew: Crew) -> None:
-        """Until nothing is left, at two looks in a row, or nothing moves any more."""
+        """Until nothing is left, at two looks in a row, or nothing moves any more, or it moves for ever."""
+        deadline = time.monotonic() + self.plan.patience
         crew.dismiss(PRODUCER)
         crew.replace(KEEPER)  # Its transactions that were to stay open end with it.
         moved, done, quiet = time.monotonic(), -1, 0
-        while time.monotonic() - moved < STUCK:
+        while time.monotonic() < min(moved + STUCK, deadline):
             crew.look_after()
             counts = self.progress.look()
             self._audience.show("drain", self.progress)

@@ -27,6 +27,8 @@ class Reading(msgspec.Struct):
     rate: float
     memory: float
     """Of the largest process."""
+    lasting: float
+    """Of all processes together that are never killed."""
     database: float
     log: float
 
@@ -44,13 +46,25 @@ class Gauge:
             return
         self._next = time.monotonic() + EVERY
         memory = max((resident(member.pid) for member in crew.members), default=0)
+        lasting = sum(resident(member.pid) for member in crew.immortals)
         try:
             database = hf.store.faults.size()
         except (StoreError, OSError):
             return
         log = 0 if self._path is None else size_of(self._path.with_name(self._path.name + "-wal"))
-        reading = (memory / MEGABYTE, database / MEGABYTE, log / MEGABYTE)
-        self.readings.append(Reading(progress.seconds, progress.rate(10.0), *reading))
+        sizes = (size / MEGABYTE for size in (memory, lasting, database, log))
+        self.readings.append(Reading(progress.seconds, progress.rate(10.0), *sizes))
+
+    def thirds(self) -> dict[str, tuple[float, float]]:
+        """By quantity: its mean over the first and over the last third of the run."""
+        third = len(self.readings) // 3
+        first, last = self.readings[:third], self.readings[-third:]
+        names = [name for name in Reading.__struct_fields__ if name != "at"] if third else []
+        return {name: (_mean(first, name), _mean(last, name)) for name in names}
+
+
+def _mean(readings: list[Reading], name: str) -> float:
+    return sum(float(getattr(one, name)) for one in readings) / len(readings)
 
 
 def resident(pid: int) -> int:

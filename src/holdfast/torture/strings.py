@@ -6,10 +6,18 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from queue import SimpleQueue
+from uuid import UUID
 
 import msgspec
 
+from holdfast.errors import StoreError
+from holdfast.store import ids
+
 SHIFT, FILL, HOLD = "shift", "fill", "hold"
+
+BELOW_THE_TIME = 80
+"""Bits of a UUIDv7 that stand behind its milliseconds."""
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -19,17 +27,44 @@ class Order(msgspec.Struct, frozen=True):
     value: float = 0.0
 
 
+class Deed:
+    """Orders of one kind, one after the other in a thread of their own: each is tried until it works, or until there is
+    a newer one."""
+
+    def __init__(self, do: Callable[[float], object]) -> None:
+        self._do = do
+        self._orders: SimpleQueue[float] = SimpleQueue()
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def order(self, value: float) -> None:
+        self._orders.put(value)
+
+    def _work(self) -> None:
+        while True:
+            value = self._orders.get()
+            while not self._works(value) and self._orders.empty():
+                time.sleep(0.05)
+
+    def _works(self, value: float) -> bool:
+        try:
+            self._do(value)
+        except StoreError:
+            return False
+        return True
+
+
 class Strings:
     """Heard by a thread of its own."""
 
     def __init__(self) -> None:
         self._over = threading.Event()
-        self._deeds: dict[str, Callable[[float], object]] = {SHIFT: Clock().shift}
+        self._deeds: dict[str, Deed] = {}
+        self.teach(SHIFT, Clock().shift)
         self.at_the_end: Callable[[], object] = lambda: None
 
     def teach(self, do: str, deed: Callable[[float], object]) -> None:
         """What to do at an order."""
-        self._deeds[do] = deed
+        self._deeds[do] = Deed(deed)
 
     def listen(self) -> None:
         threading.Thread(target=self._listen, daemon=True).start()
@@ -47,7 +82,7 @@ class Strings:
             order = msgspec.json.decode(line, type=Order)
             deed = self._deeds.get(order.do)
             if deed is not None:
-                threading.Thread(target=deed, args=(order.value,), daemon=True).start()
+                deed.order(order.value)
         self._over.set()
         while True:  # A program may not even have begun what it has to end.
             self.at_the_end()
@@ -55,13 +90,15 @@ class Strings:
 
 
 class Clock:
-    """This process's wall clock, which is wrong when someone says so. Databases have their own."""
+    """This process's wall clock, which is wrong when someone says so, and the ids that are made by it. Databases have a
+    clock of their own."""
 
     def __init__(self) -> None:
         self._off = 0.0
-        true, true_ns = time.time, time.time_ns
+        true, true_ns, true_id = time.time, time.time_ns, vars(ids)["uuid7"]
         time.time = lambda: true() + self._off
         time.time_ns = lambda: true_ns() + int(self._off * 1_000_000_000)
+        vars(ids)["uuid7"] = lambda: UUID(int=true_id().int + (int(self._off * 1000) << BELOW_THE_TIME))
 
     def shift(self, seconds: float) -> None:
         self._off = seconds

@@ -33,6 +33,11 @@ class Verdict(msgspec.Struct):
     def clean(self) -> bool:
         return not any(self.violations.values())
 
+    @property
+    def is_empty(self) -> bool:
+        """Nothing was violated, because nothing happened."""
+        return self.clean and not (self.counts["enqueued"] and self.counts["done"])
+
 
 def judge(verdict: Verdict, checks: dict[str, Iterable[str]]) -> Verdict:
     """Adds what the checks found."""

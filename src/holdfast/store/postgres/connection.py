@@ -208,6 +208,8 @@ class Database(forks.Guarded):
         self.address = read_address(url)
         self.wakeup = PostgresWakeup(self.connect_to_tell, self.address.listens)
         self.clock = clock
+        self.unheard = 0
+        """How many answers were lost, and asked for again."""
         self._patience = patience
         self._idle: list[Connection] = []
         self._lock = threading.Lock()
@@ -256,7 +258,9 @@ class Database(forks.Guarded):
                 self._put_back(connection)
                 return transaction, result
             except DriverError as problem:
-                again = again or (connection is not None and is_doubtful(problem))
+                if connection is not None and is_doubtful(problem):
+                    again = True
+                    self.unheard += 1
                 self._put_away(connection, problem)
                 if not (is_conflict(problem) or is_doubtful(problem)) or time.monotonic() > deadline:
                     raise translated(problem) from problem

@@ -17,6 +17,9 @@ class PostgresFaults:
     def end_sessions(self, named: str) -> int:
         return len(self._database.glance(lambda tx: tx.all("faults.end_sessions", named=named)))
 
+    def unheard(self) -> int:
+        return self._database.unheard
+
     def size(self) -> int:
         found = self._database.glance(lambda tx: tx.one("health.server"))
         return 0 if found is None else int(found[2])

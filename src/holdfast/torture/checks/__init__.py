@@ -11,7 +11,7 @@ from holdfast.torture.checks.conservation import unaccounted
 from holdfast.torture.checks.counting import counts, fault_counts, silences
 from holdfast.torture.checks.doubles import done_twice, stored_twice
 from holdfast.torture.checks.durability import taken_back
-from holdfast.torture.checks.groups import orders_that_differ, owed_to_groups
+from holdfast.torture.checks.groups import orders_that_differ, owed_to_groups, passed_by
 from holdfast.torture.checks.leases import held_by_two
 from holdfast.torture.checks.liveness import stuck
 from holdfast.torture.checks.lost import lost
@@ -35,6 +35,7 @@ CHECKS: dict[str, Callable[[Account], Iterator[str]]] = {
     "out of order": out_of_order,
     "group": owed_to_groups,
     "group order": orders_that_differ,
+    "passed by": passed_by,
     "durability": taken_back,
     "stuck": stuck,
     "conservation": unaccounted,

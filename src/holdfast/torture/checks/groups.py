@@ -6,21 +6,22 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from holdfast.torture.account import Account, Grant
+from holdfast.torture.account import Account, Grant, Sent
 from holdfast.torture.checks.lost import is_gone
 from holdfast.torture.ending import TOPIC
-from holdfast.torture.history import OK
 
 
 def owed_to_groups(found: Account) -> Iterator[str]:
-    """All groups have subscribed before the first message."""
+    """All groups have subscribed before the first message. What one of them got was published, whatever its producer
+    was told."""
     for sent in found.sends:
         end = found.ends.get(sent.channel)
-        if sent.outcome != OK or end is None or end.kind != TOPIC:
+        id = found.stored(sent) if end is not None and end.kind == TOPIC else None
+        if id is None:
             continue
         for group in found.readers(sent.channel):
-            if is_gone(found, sent, group):
-                yield f"{sent.value!r} was published to {sent.channel} as {sent.stored}, but {group} never got it"
+            if is_gone(found, group, id):
+                yield f"{sent.value!r} was published to {sent.channel} as {id}, but {group} never got it"
 
 
 def orders_that_differ(found: Account) -> Iterator[str]:
@@ -48,3 +49,31 @@ def _differing(found: Account, topic: str, groups: list[str]) -> Iterator[str]:
             for earlier, later in pairwise(known):
                 if ranks[earlier.id] > ranks[later.id]:
                     yield f"{group} got {earlier.id} before {later.id} (key {key!r}), {groups[0]} the other way round"
+
+
+def passed_by(found: Account) -> Iterator[str]:
+    """A group's cursor goes one way: what was published before is first given to it before, or at the same time. Groups
+    that are ordered have a stricter rule. A message that somebody claimed unheard has an attempt behind it."""
+    for topic in found.final.channels:
+        if topic.kind == TOPIC:
+            for group in found.readers(topic.name):
+                if not found.ends[group].ordered:
+                    yield from _passed_by(found, topic.name, group)
+
+
+def _passed_by(found: Account, topic: str, group: str) -> Iterator[str]:
+    """Key by key, because each may have a priority of its own."""
+    lines: defaultdict[str | None, list[tuple[Sent, Grant]]] = defaultdict(list)
+    for sent in found.sends:
+        grants = found.grants.get((group, sent.id))
+        if sent.channel == topic and grants and grants[0].attempt == 1:
+            lines[sent.key].append((sent, grants[0]))
+    for line in lines.values():
+        stored = sorted(line, key=lambda one: one[0].returned)
+        ahead, latest = 0, line[0][1]
+        for sent, first in sorted(line, key=lambda one: one[0].invoked):
+            while stored[ahead][0].returned < sent.invoked:
+                latest = stored[ahead][1] if ahead == 0 else max(latest, stored[ahead][1], key=lambda one: one.asked)
+                ahead += 1
+            if ahead and latest.asked > first.at:
+                yield f"{group} got {latest.id} only after {first.id}, which was published later: {latest.told()}"
