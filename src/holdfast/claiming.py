@@ -57,7 +57,8 @@ class Claiming:
         """What comes before a look: whose turn it is, and now and then a sweep."""
         request.alone_first = next(self._count) % ALONE_EVERY == 0
         moment = time.monotonic()
-        self.sweep([one for one in request.channels if moment >= self._swept.get(one.id, 0.0)], request.worker)
+        due = [one for one in request.channels if moment >= self._swept.get(one.id, 0.0) or self._presence.is_due(one)]
+        self.sweep(due, request.worker)
 
     def look(self, request: ClaimRequest, finished: Finished) -> list[Claim]:
         """One look, and another if a lease has just run out. What came along is settled."""
@@ -96,7 +97,7 @@ class Claiming:
 
     def nap(self, request: ClaimRequest, bell: Bell, longest: float, *also: int) -> bool:
         """Sleeps until someone rings for these queues (or `also` for these numbers), or something is due there."""
-        self.sweep([one for one in request.channels if self._presence.is_due(one.id)], request.worker)
+        self.sweep([one for one in request.channels if self._presence.is_due(one)], request.worker)
         own = [one for one in request.channels if one.spec.has_lanes or request.courier is None]
         due = self._store.reads.next_due(own)
         if due is not None and due <= 0:
@@ -104,6 +105,7 @@ class Claiming:
         if any(not one.spec.has_lanes for one in own):
             longest = min(longest, SQS_NAP)
             due = None if due is None else max(due, SHORTEST_SQS_NAP)
+        longest = min(longest, self._presence.longest_nap(request.channels))
         sources = [channel.source for channel in request.channels if channel.source is not None]
         numbers = [*(channel.id for channel in request.channels), *sources, *also]
         return bell.wait(numbers, longest if due is None else min(longest, max(due, SHORTEST_NAP)))
@@ -112,7 +114,7 @@ class Claiming:
         """Takes back what lapsed, in turns, for a while at most; and is seen doing so."""
         for channel in channels:
             self._swept[channel.id] = time.monotonic() + self._settings.sweep_every
-            seen, deadline = self._presence.note(channel.id, worker), time.monotonic() + LONGEST_SWEEP
+            seen, deadline = self._presence.note(channel, worker), time.monotonic() + LONGEST_SWEEP
             while self._client.messages.sweep(channel, limits.SWEEP_LIMIT, seen) >= limits.SWEEP_LIMIT:
                 seen = None
                 if time.monotonic() > deadline:

@@ -1,6 +1,8 @@
 """When a group counts as dead, what that means for it, and how it comes back."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,6 +11,7 @@ from holdfast.store import history
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, inbox
 from tests.conformance.topics import die, done, kept, retain, troubles, watch
+from tests.runtime.steps import until
 
 DAY = 86_400
 
@@ -197,6 +200,38 @@ def test_whoever_asks_for_work_is_heard(client: OpenClient, watched: Holdfast, c
         watched.heartbeat("t", "a")
         client(worker=f"w{number}").claim("t", group="b")
         assert watch(watched) == 0
+
+
+@pytest.mark.parametrize("timeout", [0.5, 2, 600])
+def test_however_short_the_timeout_who_asks_for_work_is_heard(
+    client: OpenClient, hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, timeout: float
+) -> None:
+    """A client notes by its own clock that it was heard; here both clocks go at the same pace."""
+    monkeypatch.setattr("holdfast.presence.time", SimpleNamespace(monotonic=lambda: clock() / 1_000_000))
+    member = client(worker="ben", sweep_every=1_000)
+    hf.topic("t")
+    hf.subscribe("t", "a", timeout=timeout, misses=1)
+    for _ in range(60):
+        clock.advance(timeout / 20)
+        assert member.claim("t", group="a") == []
+        assert watch(hf) == 0
+    clock.advance(timeout)
+    assert watch(hf) == 1
+
+
+def test_who_waits_for_work_wakes_up_to_be_heard(client: OpenClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3_600.0)
+    hf, member = client(clock=None), client(clock=None, worker="ben")
+    hf.topic("t")
+    hf.subscribe("t", "a", timeout=0.3)
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(member.claim, "t", group="a", wait=3_600)
+        moments: set[float | None] = set()
+        try:
+            until(lambda: moments.add(hf.groups("t")[0].last_seen) or len(moments) > 3)
+        finally:
+            hf.publish("t", 1)
+        assert bodies(waiting.result(60)) == [1]
 
 
 def test_a_consumer_that_was_forgotten_has_been_heard_all_the_same(
