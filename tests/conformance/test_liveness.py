@@ -133,6 +133,40 @@ def test_from_the_first_sign_of_life_nothing_more_is_lost(watched: Holdfast, clo
     assert bodies(watched.claim("t", group="b")) == [2]
 
 
+def test_what_goes_before_someone_has_decided_is_lost_as_well(watched: Holdfast, clock: FakeClock) -> None:
+    watched.publish_many("t", range(3))
+    done(watched, "a")
+    die(watched, clock, beating="a")
+    retain(watched)
+    watched.publish_many("t", range(5))
+    with pytest.raises(CursorOutOfRange, match="removed 3 messages"):
+        watched.claim("t", group="b")
+    clock.advance(DAY)
+    assert retain(watched) == 5
+    with pytest.raises(CursorOutOfRange, match="removed 8 messages"):
+        watched.claim("t", group="b")
+    [error] = [error for error in troubles(watched, "out_of_range") if "'t/b'" in error]
+    assert error.startswith("8 messages")
+    assert error.endswith("claims nothing until you decide")
+    assert watched.accept_loss("t", "b") == 8
+    watched.publish("t", "next")
+    assert bodies(watched.claim("t", group="b", n=9)) == ["next"]
+
+
+def test_who_has_decided_goes_on_whatever_retention_takes_later(watched: Holdfast, clock: FakeClock) -> None:
+    watched.publish("t", 1)
+    done(watched, "a")
+    die(watched, clock, beating="a")
+    retain(watched)
+    assert watched.accept_loss("t", "b") == 1
+    watched.heartbeat("t", "b")
+    watched.publish("t", 2)
+    clock.advance(DAY)
+    retain(watched)
+    watched.publish("t", 3)
+    assert bodies(watched.claim("t", group="b", n=9)) == [3]
+
+
 def test_a_group_that_lost_something_does_not_stop_what_is_claimed_beside_it(
     watched: Holdfast, clock: FakeClock
 ) -> None:
@@ -192,6 +226,25 @@ def test_a_paused_group_does_not_die_of_its_silence(watched: Holdfast, clock: Fa
     assert watch(watched) == 0
     die(watched, clock)
     assert len(troubles(watched, "dead_group")) == 2
+
+
+def test_a_dead_group_that_is_paused_is_owed_everything_again(watched: Holdfast, clock: FakeClock) -> None:
+    watched.publish_many("t", range(2))
+    done(watched, "a")
+    die(watched, clock, beating="a")
+    retain(watched)
+    watched.pause("t/b")
+    assert "lost 2 messages" in troubles(watched, "revived_group")[0]
+    watched.publish_many("t", range(2, 5))
+    done(watched, "a")
+    die(watched, clock, beating="a")
+    assert retain(watched) == 0
+    assert watched.claim("t", group="b", n=9) == []
+    watched.resume("t/b")
+    with pytest.raises(CursorOutOfRange, match="removed 2 messages"):
+        watched.claim("t", group="b", n=9)
+    watched.accept_loss("t", "b")
+    assert bodies(watched.claim("t", group="b", n=9)) == [2, 3, 4]
 
 
 def test_whoever_asks_for_work_is_heard(client: OpenClient, watched: Holdfast, clock: FakeClock) -> None:
