@@ -91,8 +91,10 @@ class Grouping:
 def out_of_range(name: str, missing: int) -> CursorOutOfRange:
     """What a group is told that was dead for too long."""
     topic, group = parts(name) or ("", name)
-    return CursorOutOfRange(
+    problem = CursorOutOfRange(
         f"the topic's retention removed {missing} messages that {name!r} had not claimed, since it was found dead. "
         f"It claims nothing until someone decides: hf.accept_loss({topic!r}, {group!r}) goes on without them, "
         f"hf.seek({group!r}, …, topic={topic!r}) goes on elsewhere"
     )
+    problem.group = name
+    return problem
