@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from holdfast import endings, limits
 from holdfast.claims import Claim
 from holdfast.core.settlement import Settlement
+from holdfast.core.topic import GroupSpec
 from holdfast.endings import NOTHING, Finished
 from holdfast.errors import HoldfastError, UnknownGroup
 from holdfast.groups import out_of_range
@@ -66,7 +67,7 @@ class Claiming:
         request.ack = request.done = ()
         if not claims and self._take_back_what_is_due(request):
             claims = self.once(request)
-        return claims
+        return claims or self._read_on(request)
 
     def once(self, request: ClaimRequest, finished: Finished = NOTHING, lost: list[Claim] | None = None) -> list[Claim]:
         """One look; what comes back is still wanted. Messages that outlived their time end here, and do not count.
@@ -151,6 +152,17 @@ class Claiming:
         except UnknownGroup as problem:
             return problem
         return next((out_of_range(name, missing) for name, missing in lost.items() if missing), None)
+
+    def _read_on(self, request: ClaimRequest) -> list[Claim]:
+        """A group whose keys matter reads its topic in steps: behind all that waits for a stuck key, there may be
+        another. It looks again for as long as it comes further."""
+        fed = [one for one in request.channels if isinstance(one.spec, GroupSpec) and one.spec.fed]
+        before: list[object] = []
+        while fed and (reached := self._store.places.reached(fed)) and reached != before:
+            before = reached
+            if claims := self.once(request):
+                return claims
+        return []
 
     def _take_back_what_is_due(self, request: ClaimRequest) -> bool:
         """Nothing to claim, but a lease may have just run out: whether it is worth another look."""
