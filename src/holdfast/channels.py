@@ -144,8 +144,23 @@ class ChannelBook(forks.Guarded):
         """The topic that this is the name of."""
         found = self.destination(name)
         if not isinstance(found, Topic) or found.name != name:
-            raise NotFound(f"there is no topic {name!r}: declare it with hf.topic({name!r})")
+            raise self._no_topic(name, found)
         return found
+
+    def _no_topic(self, name: str, found: Topic | str) -> NotFound:
+        """Says what this name is, if it is not that of a topic."""
+        if isinstance(found, Topic):
+            return NotFound(
+                f"{name!r} is no topic but a name below {found.name!r}, which has the groups: "
+                f"hf.subscribe({found.name!r}, …, patterns=[{name!r}]) gets what is published under it"
+            )
+        if found != name or self._store.channels.find(self._settings.tenant, name) is not None:
+            what = "is a queue" if found == name else f"belongs to the queue {found!r}"
+            return NotFound(
+                f"{name!r} {what}, and each message there goes to one consumer: hf.claim({found!r}) gets it; "
+                "a topic with groups needs another name"
+            )
+        return NotFound(f"there is no topic {name!r}: declare it with hf.topic({name!r})")
 
     def destination(self, name: str) -> Topic | str:
         """Where something goes that is published under this name: to its topic, or to the queue of a name."""

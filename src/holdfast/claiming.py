@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from holdfast import endings, limits
 from holdfast.claims import Claim
 from holdfast.core.settlement import Settlement
+from holdfast.core.topic import GroupSpec
 from holdfast.endings import NOTHING, Finished
 from holdfast.errors import HoldfastError, UnknownGroup
 from holdfast.groups import out_of_range
@@ -57,7 +58,8 @@ class Claiming:
         """What comes before a look: whose turn it is, and now and then a sweep."""
         request.alone_first = next(self._count) % ALONE_EVERY == 0
         moment = time.monotonic()
-        self.sweep([one for one in request.channels if moment >= self._swept.get(one.id, 0.0)], request.worker)
+        due = [one for one in request.channels if moment >= self._swept.get(one.id, 0.0) or self._presence.is_due(one)]
+        self.sweep(due, request.worker)
 
     def look(self, request: ClaimRequest, finished: Finished) -> list[Claim]:
         """One look, and another if a lease has just run out. What came along is settled."""
@@ -65,7 +67,7 @@ class Claiming:
         request.ack = request.done = ()
         if not claims and self._take_back_what_is_due(request):
             claims = self.once(request)
-        return claims
+        return claims or self._read_on(request)
 
     def once(self, request: ClaimRequest, finished: Finished = NOTHING, lost: list[Claim] | None = None) -> list[Claim]:
         """One look; what comes back is still wanted. Messages that outlived their time end here, and do not count.
@@ -96,7 +98,7 @@ class Claiming:
 
     def nap(self, request: ClaimRequest, bell: Bell, longest: float, *also: int) -> bool:
         """Sleeps until someone rings for these queues (or `also` for these numbers), or something is due there."""
-        self.sweep([one for one in request.channels if self._presence.is_due(one.id)], request.worker)
+        self.sweep([one for one in request.channels if self._presence.is_due(one)], request.worker)
         own = [one for one in request.channels if one.spec.has_lanes or request.courier is None]
         due = self._store.reads.next_due(own)
         if due is not None and due <= 0:
@@ -104,6 +106,7 @@ class Claiming:
         if any(not one.spec.has_lanes for one in own):
             longest = min(longest, SQS_NAP)
             due = None if due is None else max(due, SHORTEST_SQS_NAP)
+        longest = min(longest, self._presence.longest_nap(request.channels))
         sources = [channel.source for channel in request.channels if channel.source is not None]
         numbers = [*(channel.id for channel in request.channels), *sources, *also]
         return bell.wait(numbers, longest if due is None else min(longest, max(due, SHORTEST_NAP)))
@@ -112,7 +115,7 @@ class Claiming:
         """Takes back what lapsed, in turns, for a while at most; and is seen doing so."""
         for channel in channels:
             self._swept[channel.id] = time.monotonic() + self._settings.sweep_every
-            seen, deadline = self._presence.note(channel.id, worker), time.monotonic() + LONGEST_SWEEP
+            seen, deadline = self._presence.note(channel, worker), time.monotonic() + LONGEST_SWEEP
             while self._client.messages.sweep(channel, limits.SWEEP_LIMIT, seen) >= limits.SWEEP_LIMIT:
                 seen = None
                 if time.monotonic() > deadline:
@@ -149,6 +152,17 @@ class Claiming:
         except UnknownGroup as problem:
             return problem
         return next((out_of_range(name, missing) for name, missing in lost.items() if missing), None)
+
+    def _read_on(self, request: ClaimRequest) -> list[Claim]:
+        """A group whose keys matter reads its topic in steps: behind all that waits for a stuck key, there may be
+        another. It looks again for as long as it comes further."""
+        fed = [one for one in request.channels if isinstance(one.spec, GroupSpec) and one.spec.fed]
+        before: list[object] = []
+        while fed and (reached := self._store.places.reached(fed)) and reached != before:
+            before = reached
+            if claims := self.once(request):
+                return claims
+        return []
 
     def _take_back_what_is_due(self, request: ClaimRequest) -> bool:
         """Nothing to claim, but a lease may have just run out: whether it is worth another look."""

@@ -11,7 +11,7 @@ HoldfastError
 ├── UnknownGroup          nobody has subscribed under this name
 │   └── GroupCanceled     it was canceled, which is final
 ├── NoSubscribers         the topic wants a subscriber before it takes anything; nothing was stored
-├── CursorOutOfRange      retention took messages from a group while it was dead; someone has to decide
+├── CursorOutOfRange      retention took messages from a dead group; someone has to decide
 ├── LeaseLost             the claim is no longer yours; nothing was changed
 ├── DeliveryFailed        SQS refused or is out of reach; the messages are safe in the database
 ├── NotFound              no dead letter with this id, no schedule of this name
@@ -95,7 +95,12 @@ class NoSubscribers(HoldfastError):
 
 
 class CursorOutOfRange(HoldfastError):
-    """Messages that a group has not claimed were removed by the topic's retention while it was dead."""
+    """Messages that a group has not claimed were removed by the topic's retention since it was found dead.
+
+    `group` is its address.
+    """
+
+    group: str = ""
 
 
 class LeaseLost(HoldfastError):

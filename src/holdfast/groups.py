@@ -47,7 +47,7 @@ class Grouping:
             raise out_of_range(channel.name, missing)
 
     def accept_loss(self, topic: str, group: str) -> int:
-        """Lets a group go on without the messages that it lost while it was dead; how many those were."""
+        """Lets a group go on without the messages that it lost since it was found dead; how many those were."""
         return self.store.retention.accept_loss(self._group(topic, group))
 
     def _retain(self) -> int:
@@ -91,8 +91,10 @@ class Grouping:
 def out_of_range(name: str, missing: int) -> CursorOutOfRange:
     """What a group is told that was dead for too long."""
     topic, group = parts(name) or ("", name)
-    return CursorOutOfRange(
-        f"the topic's retention removed {missing} messages that {name!r} had not claimed, while it was dead. "
+    problem = CursorOutOfRange(
+        f"the topic's retention removed {missing} messages that {name!r} had not claimed, since it was found dead. "
         f"It claims nothing until someone decides: hf.accept_loss({topic!r}, {group!r}) goes on without them, "
         f"hf.seek({group!r}, …, topic={topic!r}) goes on elsewhere"
     )
+    problem.group = name
+    return problem

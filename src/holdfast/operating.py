@@ -38,8 +38,14 @@ class Operating(Budgeting, Scheduling, Grouping, Orchestrating):
     _types: MessageTypes
 
     def pause(self, queue: str) -> None:
-        """No claim gets anything from this queue any more, anywhere, until `resume`. Enqueueing goes on."""
-        self.store.channels.pause(self._book.channel(queue), True, self.actor)
+        """No claim gets anything from this queue any more, anywhere, until `resume`. Enqueueing goes on.
+
+        A group is owed everything meanwhile; one that was counted as dead is alive again.
+        """
+        channel = self._book.channel(queue)
+        if channel.source is not None:
+            self._beat(channel)
+        self.store.channels.pause(channel, True, self.actor)
 
     def resume(self, queue: str) -> None:
         """Ends a pause; sleeping consumers wake up."""

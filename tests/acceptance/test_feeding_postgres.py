@@ -46,7 +46,7 @@ def test_two_that_feed_at_once_take_turns(hf: Holdfast, postgres_url: str) -> No
     with ThreadPoolExecutor(1) as pool:
         with psycopg.connect(postgres_url) as first:
             fed = first.execute(
-                "SELECT copied FROM holdfast_feed(%s, %s, 200, holdfast_now(NULL), false, 200, false, NULL)",
+                "SELECT copied FROM holdfast_feed(%s, %s, 200, holdfast_now(NULL), false, 200, false, 10000, NULL)",
                 [group.group, group.lane(2)],
             )
             assert fed.fetchall() == [(3,)]

@@ -1,6 +1,8 @@
 """When a group counts as dead, what that means for it, and how it comes back."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,6 +11,7 @@ from holdfast.store import history
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, inbox
 from tests.conformance.topics import die, done, kept, retain, troubles, watch
+from tests.runtime.steps import until
 
 DAY = 86_400
 
@@ -130,6 +133,40 @@ def test_from_the_first_sign_of_life_nothing_more_is_lost(watched: Holdfast, clo
     assert bodies(watched.claim("t", group="b")) == [2]
 
 
+def test_what_goes_before_someone_has_decided_is_lost_as_well(watched: Holdfast, clock: FakeClock) -> None:
+    watched.publish_many("t", range(3))
+    done(watched, "a")
+    die(watched, clock, beating="a")
+    retain(watched)
+    watched.publish_many("t", range(5))
+    with pytest.raises(CursorOutOfRange, match="removed 3 messages"):
+        watched.claim("t", group="b")
+    clock.advance(DAY)
+    assert retain(watched) == 5
+    with pytest.raises(CursorOutOfRange, match="removed 8 messages"):
+        watched.claim("t", group="b")
+    [error] = [error for error in troubles(watched, "out_of_range") if "'t/b'" in error]
+    assert error.startswith("8 messages")
+    assert error.endswith("claims nothing until you decide")
+    assert watched.accept_loss("t", "b") == 8
+    watched.publish("t", "next")
+    assert bodies(watched.claim("t", group="b", n=9)) == ["next"]
+
+
+def test_who_has_decided_goes_on_whatever_retention_takes_later(watched: Holdfast, clock: FakeClock) -> None:
+    watched.publish("t", 1)
+    done(watched, "a")
+    die(watched, clock, beating="a")
+    retain(watched)
+    assert watched.accept_loss("t", "b") == 1
+    watched.heartbeat("t", "b")
+    watched.publish("t", 2)
+    clock.advance(DAY)
+    retain(watched)
+    watched.publish("t", 3)
+    assert bodies(watched.claim("t", group="b", n=9)) == [3]
+
+
 def test_a_group_that_lost_something_does_not_stop_what_is_claimed_beside_it(
     watched: Holdfast, clock: FakeClock
 ) -> None:
@@ -191,12 +228,63 @@ def test_a_paused_group_does_not_die_of_its_silence(watched: Holdfast, clock: Fa
     assert len(troubles(watched, "dead_group")) == 2
 
 
+def test_a_dead_group_that_is_paused_is_owed_everything_again(watched: Holdfast, clock: FakeClock) -> None:
+    watched.publish_many("t", range(2))
+    done(watched, "a")
+    die(watched, clock, beating="a")
+    retain(watched)
+    watched.pause("t/b")
+    assert "lost 2 messages" in troubles(watched, "revived_group")[0]
+    watched.publish_many("t", range(2, 5))
+    done(watched, "a")
+    die(watched, clock, beating="a")
+    assert retain(watched) == 0
+    assert watched.claim("t", group="b", n=9) == []
+    watched.resume("t/b")
+    with pytest.raises(CursorOutOfRange, match="removed 2 messages"):
+        watched.claim("t", group="b", n=9)
+    watched.accept_loss("t", "b")
+    assert bodies(watched.claim("t", group="b", n=9)) == [2, 3, 4]
+
+
 def test_whoever_asks_for_work_is_heard(client: OpenClient, watched: Holdfast, clock: FakeClock) -> None:
     for number, wait in enumerate((60, 12, 12)):
         clock.advance(wait)
         watched.heartbeat("t", "a")
         client(worker=f"w{number}").claim("t", group="b")
         assert watch(watched) == 0
+
+
+@pytest.mark.parametrize("timeout", [0.5, 2, 600])
+def test_however_short_the_timeout_who_asks_for_work_is_heard(
+    client: OpenClient, hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, timeout: float
+) -> None:
+    """A client notes by its own clock that it was heard; here both clocks go at the same pace."""
+    monkeypatch.setattr("holdfast.presence.time", SimpleNamespace(monotonic=lambda: clock() / 1_000_000))
+    member = client(worker="ben", sweep_every=1_000)
+    hf.topic("t")
+    hf.subscribe("t", "a", timeout=timeout, misses=1)
+    for _ in range(60):
+        clock.advance(timeout / 20)
+        assert member.claim("t", group="a") == []
+        assert watch(hf) == 0
+    clock.advance(timeout)
+    assert watch(hf) == 1
+
+
+def test_who_waits_for_work_wakes_up_to_be_heard(client: OpenClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3_600.0)
+    hf, member = client(clock=None), client(clock=None, worker="ben")
+    hf.topic("t")
+    hf.subscribe("t", "a", timeout=0.3)
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(member.claim, "t", group="a", wait=3_600)
+        moments: set[float | None] = set()
+        try:
+            until(lambda: moments.add(hf.groups("t")[0].last_seen) or len(moments) > 3)
+        finally:
+            hf.publish("t", 1)
+        assert bodies(waiting.result(60)) == [1]
 
 
 def test_a_consumer_that_was_forgotten_has_been_heard_all_the_same(

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, HoldfastError, IdempotencyConflict, InvalidInput, NoSubscribers, State, TooLarge
+from holdfast import (
+    Holdfast,
+    HoldfastError,
+    IdempotencyConflict,
+    InvalidInput,
+    NoSubscribers,
+    NotFound,
+    State,
+    TooLarge,
+)
 from holdfast.core.queue import QueueSpec
 from holdfast.core.topic import TopicSpec
 from tests.clock import FakeClock
@@ -265,7 +274,7 @@ def test_a_sleeping_member_wakes_up(two: Holdfast, rival: Holdfast) -> None:
 def test_a_topic_may_want_subscribers(hf: Holdfast, url: str) -> None:
     hf.topic("t", no_subscribers="refuse")
     for publish in (lambda: hf.publish("t.x", 1), lambda: hf.publish_many("t", [1, 2])):
-        with pytest.raises(NoSubscribers):
+        with pytest.raises(NoSubscribers, match=r"the topic 't', .* hf.subscribe\('t', …\)"):
             publish()
     with of_the_driver(url) as conn, pytest.raises(NoSubscribers):
         hf.publish("t", 1, conn=conn)
@@ -275,6 +284,26 @@ def test_a_topic_may_want_subscribers(hf: Holdfast, url: str) -> None:
     hf.unsubscribe("t", "a")
     with pytest.raises(NoSubscribers):
         hf.publish("t.x", 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("nobody", r"there is no topic 'nobody': declare it with hf.topic\('nobody'\)"),
+        ("t.x", r"a name below 't', .* hf.subscribe\('t', …, patterns=\['t.x'\]\)"),
+        ("j", r"'j' is a queue, .* hf.claim\('j'\)"),
+        ("j.x", r"'j.x' belongs to the queue 'j', .* hf.claim\('j'\)"),
+        ("q", r"'q' is a queue, .* hf.claim\('q'\)"),
+    ],
+)
+def test_what_is_no_topic_says_what_it_is(hf: Holdfast, name: str, advice: str) -> None:
+    hf.topic("t")
+    hf.topic("j", mode="queue")
+    hf.queue("q")
+    with pytest.raises(NotFound, match=advice):
+        hf.subscribe(name, "a")
+    with pytest.raises(NotFound, match=advice):
+        hf.groups(name)
 
 
 def test_without_subscribers_messages_are_kept(hf: Holdfast) -> None:

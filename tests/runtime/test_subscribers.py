@@ -1,11 +1,16 @@
 """Subscribers: handlers of what a group of a topic gets, with everything that consumers have."""
 
 import threading
+import time
+from collections.abc import Callable
 
 import pytest
 
 from holdfast import GroupCanceled, Holdfast, InvalidInput, Message, NotFound, Retry
 from holdfast.runtime.context import Context
+from holdfast.store.api import Channel
+from tests.clock import FakeClock
+from tests.conformance.topics import die, done, retain
 from tests.runtime.steps import Calls, until
 
 
@@ -80,6 +85,69 @@ def test_what_cannot_be_subscribed_to_is_refused(hf: Holdfast) -> None:
 
     with pytest.raises(NotFound, match=r"hf\.topic\('nowhere'\)"), hf.running():
         pass
+
+
+@pytest.fixture
+def losing(connect: Callable[..., Holdfast], hf: Holdfast) -> Holdfast:
+    """t/b was dead, and has lost a message; nobody has decided about that."""
+    clock = FakeClock(time.time_ns() // 1_000)
+    other = connect(clock=clock)
+    other.topic("t")
+    other.subscribe("t", "a")
+    other.subscribe("t", "b", timeout=60)
+    other.publish("t", "lost")
+    done(other, "a")
+    die(other, clock)
+    assert retain(other) == 1
+    return hf
+
+
+def beats(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """Those of this client, as they come."""
+    seen, beat = Calls(), hf._beat
+
+    def noted(channel: Channel) -> int:
+        seen.note(channel.name)
+        return beat(channel)
+
+    monkeypatch.setattr(hf, "_beat", noted)
+    return seen
+
+
+def test_a_group_that_has_lost_something_rests_alone(losing: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    for rest in ("worker.LONGEST_REST", "attachments.REST"):
+        monkeypatch.setattr(f"holdfast.runtime.{rest}", 3_600.0)
+    seen, worked = beats(losing, monkeypatch), Calls()
+
+    @losing.consumer("t/b", "jobs")
+    def both(message: Message) -> None:
+        worked.note(message.body)
+
+    @losing.consumer("t/b")
+    def alone(message: Message) -> None:
+        worked.note(message.body)
+
+    with losing.running():
+        seen.wait(2)
+        for job in range(10):
+            losing.enqueue("jobs", job)
+            assert worked.wait(job + 1)[-1] == job
+    assert seen.seen == ["t/b", "t/b"], "each has asked once, and rests from this group alone"
+
+
+def test_once_someone_has_decided_its_members_go_on(losing: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.runtime.attachments.REST", 0.05)
+    seen, worked = beats(losing, monkeypatch), Calls()
+
+    @losing.consumer("t/b")
+    def alone(message: Message) -> None:
+        worked.note(message.body)
+
+    with losing.running():
+        seen.wait(2)
+        losing.publish("t", "next")
+        assert losing.accept_loss("t", "b") == 1
+        assert worked.wait(1) == ["next"]
 
 
 @pytest.mark.parametrize("end", ["cancel_group", "unsubscribe"])

@@ -7,6 +7,9 @@ import msgspec
 LOOKS_PER_TIMEOUT = 5
 """Misses are counted a fifth of the timeout apart: who looks just after an outage of everything sees only one."""
 
+NOTES_PER_TIMEOUT = 3
+"""Who asks for work is noted a third of the timeout apart at most: however short that is, who asks is heard in time."""
+
 
 class Heard(msgspec.Struct, frozen=True):
     """What came of a beat: how many messages it has lost that nobody has decided about, and whether it was dead."""

@@ -129,12 +129,20 @@ def _groups(groups: list[GroupStatus]) -> list[Metric]:
     lag = GaugeMetricFamily("holdfast_group_lag", "Messages that a group has not come to yet.", labels=labels)
     lost = GaugeMetricFamily("holdfast_group_lost", "Messages that retention took from a group.", labels=labels)
     active = GaugeMetricFamily("holdfast_group_active", "1 for a group that is neither paused nor dead.", labels=labels)
+    state = GaugeMetricFamily(
+        "holdfast_group_state", "1 for the state that a group is in, told by its label.", labels=[*labels, "state"]
+    )
+    deaths = CounterMetricFamily("holdfast_group_deaths", "How often a group was found dead.", labels=labels)
+    revivals = CounterMetricFamily("holdfast_group_revivals", "How often a dead group came back.", labels=labels)
     for one in groups:
         place = [one.topic, one.group]
+        state.add_metric([*place, one.state], 1.0)
+        deaths.add_metric(place, one.deaths)
+        revivals.add_metric(place, one.revivals)
         lag.add_metric(place, one.lag)
         lost.add_metric(place, one.lost)
         active.add_metric(place, float(one.state == "active"))
-    return [lag, lost, active]
+    return [lag, lost, active, state, deaths, revivals]
 
 
 def _gauge(name: str, words: str, value: float) -> Metric:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 import time
 
@@ -10,6 +11,7 @@ from holdfast.core.crew import Attachment, attached
 from holdfast.core.labels import missing
 from holdfast.core.rotation import Rotation
 from holdfast.core.topic import parts
+from holdfast.errors import CursorOutOfRange
 from holdfast.runtime.consumer import Consumer
 from holdfast.store.api import Channel
 
@@ -17,6 +19,9 @@ log = logging.getLogger("holdfast")
 
 LOOK_EVERY = 1.0
 """Seconds after which a busy worker looks for changes; a sleeping one is woken."""
+
+REST = 1.0
+"""Seconds for which nothing is claimed from a group that someone has to decide about."""
 
 
 class Attachments:
@@ -32,6 +37,8 @@ class Attachments:
         self._ended: set[str] = set()
         self._met: set[str] = set()
         self._refused: set[str] = set()
+        self._resting: dict[str, float] = {}
+        self._told: dict[str, str] = {}
         self._rotation = Rotation(consumer.policy, {})
         self._looked = float("-inf")
 
@@ -58,7 +65,19 @@ class Attachments:
         names = self._rotation.order([random.random() for _ in self._attached])  # noqa: S311
         found = self._consumer.hf._book.channels(names)
         self._met.update(names)
-        return [channel for channel in found if self._fits(channel)]
+        return [channel for channel in found if not self._rests(channel) and self._fits(channel)]
+
+    def rest(self, problem: CursorOutOfRange) -> None:
+        """A group has lost something: nothing is claimed there for a moment, and elsewhere all goes on."""
+        if self._told.get(problem.group) != str(problem):
+            self._told[problem.group] = str(problem)
+            log.warning("consumer %s: %s", self._consumer.name, problem)
+        self._resting[problem.group] = time.monotonic() + REST
+
+    def rest_left(self) -> float:
+        """Seconds until a group is asked again that was left alone; for ever if none is."""
+        ends = min((end for queue, end in self._resting.items() if queue in self._attached), default=math.inf)
+        return max(0.0, ends - time.monotonic())
 
     def empty(self, channel: Channel) -> str:
         """What to do when this queue is empty."""
@@ -92,6 +111,13 @@ class Attachments:
         if kept != self._attached:
             self._attached = kept
             self._rotation = Rotation(self._consumer.policy, {queue: one.weight or 1.0 for queue, one in kept.items()})
+
+    def _rests(self, channel: Channel) -> bool:
+        """Whether it is left alone for now."""
+        if time.monotonic() < self._resting.get(channel.name, 0.0):
+            return True
+        self._resting.pop(channel.name, None)
+        return False
 
     def _fits(self, channel: Channel) -> bool:
         lacking = missing(self._consumer.labels, channel.spec.requires)

@@ -9,7 +9,7 @@ from holdfast import effort
 from holdfast.claims import Claim
 from holdfast.core.pace import Pace
 from holdfast.endings import Finished
-from holdfast.errors import HoldfastError
+from holdfast.errors import CursorOutOfRange, HoldfastError
 from holdfast.runtime.context import Context
 from holdfast.runtime.ledger import Held
 from holdfast.runtime.outbox import settlements_of
@@ -67,7 +67,7 @@ class Fetching:
         self._hf._claiming.begin(request)
         started = time.monotonic()
         try:
-            claims = self._hf._claiming.once(request, finished, lost)
+            claims = self._claim(request, finished, lost)
         except BaseException:
             if request.alone:
                 self._solitude.give_back()
@@ -82,6 +82,15 @@ class Fetching:
         if any(channel.spec.max_time is not None for channel in request.channels):
             self._note_time(contexts)
         return contexts
+
+    def _claim(self, request: ClaimRequest, finished: Finished, lost: list[Claim]) -> list[Claim]:
+        """What came along is settled, even if a group has lost something and refuses: that one rests alone."""
+        try:
+            return self._hf._claiming.once(request, finished, lost)
+        except CursorOutOfRange as problem:
+            self._worker.attachments.rest(problem)
+            request.channels = [one for one in request.channels if one.name != problem.group]
+            return []
 
     def _to_settle(self, request: ClaimRequest) -> tuple[list[Held], list[Context]]:
         """What ends with this claim, whole runs first. What is left for later takes room: all together is bounded."""

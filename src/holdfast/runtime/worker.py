@@ -339,11 +339,10 @@ class Worker:
         nap = SAFETY_NAP if self._hibernates else LONGEST_NAP
         if len(self.shelf):
             nap = HOARDED
+        nap = min(nap if due is None else due, self.attachments.rest_left())
         self._bell = bell
         try:
-            self._rung = not self._wake.is_set() and self.hf._claiming.nap(
-                request, bell, nap if due is None else due, CREW
-            )
+            self._rung = not self._wake.is_set() and self.hf._claiming.nap(request, bell, nap, CREW)
         finally:
             self._bell = None
             self._hibernates = False

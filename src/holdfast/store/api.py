@@ -149,11 +149,12 @@ class Topics(Protocol):
 
 
 class Places(Protocol):
-    """What an operator does to groups: puts them elsewhere in their topics, or an end to them."""
+    """Where groups are in their topics: an operator puts them elsewhere, or an end to them."""
 
     def seek(self, channel: Channel, to: Start, actor: str) -> None: ...
     def skip(self, channel: Channel, message_id: MessageId, actor: str) -> bool: ...
     def cancel(self, channel: Channel, actor: str) -> bool: ...
+    def reached(self, channels: Sequence[Channel]) -> list[object]: ...
 
 
 class Retention(Protocol):

@@ -29,9 +29,12 @@ def _refuse_unheard(tx: Transaction, new: Sequence[NewMessage]) -> None:
     """A topic may want to have groups before it takes anything."""
     for channel in {priority.channel_of(message.lane) for message in new if message.to_groups}:
         if tx.one("topics.is_heard", channel=channel) is None:
+            found = tx.one("topics.find", channel=channel)
+            assert found is not None, "messages for groups go to a topic"
+            name = found[2]
             raise NoSubscribers(
-                "nobody has subscribed to this topic, and it refuses what nobody would get; nothing was stored: "
-                'hf.subscribe(…), or hf.topic(…, no_subscribers="keep")'
+                f"nobody has subscribed to the topic {name!r}, and it refuses what nobody would get; nothing was "
+                f'stored: hf.subscribe({name!r}, …), or hf.topic({name!r}, no_subscribers="keep")'
             )
 
 

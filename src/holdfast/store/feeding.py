@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from holdfast.core import priority
 from holdfast.store.api import Channel
-from holdfast.store.transaction import Transaction
+from holdfast.store.transaction import Row, Transaction
 
 STEP = 200
 """So many messages are looked at in one go, at least. (PostgreSQL: holdfast_claim.)"""
@@ -20,7 +20,7 @@ MOST_FED = 500
 MOST_PASSED = 10_000
 """So many messages that a group does not want are passed by in one claim, at most."""
 
-MOST_WAITING = 10_000
+MOST_WAITING = 100_000
 """With so many rows of one priority that wait behind others of their key, or for room, no more are fed. Until then, a
 key that is stuck hides no other."""
 
@@ -34,6 +34,11 @@ def open_lanes(tx: Transaction, channel: Channel) -> list[int]:
         for lane in map(channel.lane, priority.ALL)
         if tx.all("lanes.peek", group=channel.group, lane=lane, limit=1) and not is_full(tx, channel.group, lane)
     ]
+
+
+def reached(tx: Transaction, channel: Channel) -> list[Row]:
+    """Where a group is that may read on at once; nothing if it cannot."""
+    return tx.all("feeding.reached", group=channel.group) if open_lanes(tx, channel) else []
 
 
 def is_full(tx: Transaction, group: int, lane: int) -> bool:

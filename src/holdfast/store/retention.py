@@ -104,10 +104,11 @@ def _note_loss(tx: Transaction, insert: Insert, topic: Topic, lane: int, loser: 
     )
     if not lost:
         return 0
-    found = tx.one("retention.lose", group=loser.group, count=lost, missing=lost if loser.is_dead else 0)
+    found = tx.one("retention.lose", group=loser.group, count=lost, dead=loser.is_dead)
     assert found is not None, "a group that has not ended is there"
-    fate = "it was dead, and claims nothing until you decide" if loser.is_dead else "it goes on with what is left"
-    error = f"{found[0]} messages were removed by the topic's retention before {loser.name!r} got them; {fate}"
+    total, undecided = found
+    fate = "it was dead, and claims nothing until you decide" if undecided else "it goes on with what is left"
+    error = f"{total} messages were removed by the topic's retention before {loser.name!r} got them; {fate}"
     escalation.report(tx, insert, topic.tenant, "out_of_range", loser.name, error, None, loser.name)
     return lost
 

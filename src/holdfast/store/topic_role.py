@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from holdfast.core.message import MessageId
 from holdfast.core.queue import QueueSpec
 from holdfast.core.topic import GroupSpec, GroupStatus, Start, TopicSpec
-from holdfast.store import group_list, seeking, topics
+from holdfast.store import feeding, group_list, seeking, topics
 from holdfast.store.api import Channel, Topic
 from holdfast.store.roles import Database
 
@@ -44,7 +44,7 @@ class TopicsRole:
 
 
 class PlacesRole:
-    """What an operator does to groups."""
+    """Where groups are in their topics."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -57,3 +57,6 @@ class PlacesRole:
 
     def cancel(self, channel: Channel, actor: str) -> bool:
         return self._database.write(lambda tx: topics.cancel(tx, channel, actor))
+
+    def reached(self, all_channels: Sequence[Channel]) -> list[object]:
+        return self._database.read(lambda tx: [row for one in all_channels for row in feeding.reached(tx, one)])

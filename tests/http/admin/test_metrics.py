@@ -19,6 +19,7 @@ from holdfast.http.metrics import OTHERS, Known, Metrics
 from holdfast.http.routes import ROUTERS
 from tests.clock import FakeClock
 from tests.conformance.steps import beat, kill
+from tests.conformance.topics import die
 
 NAMED = re.compile(r"\bholdfast_[a-z_]+")
 
@@ -59,6 +60,21 @@ def test_the_ten_metrics_have_their_names(app: FastAPI, busy: Holdfast) -> None:
     assert found["holdfast_consumer_saturation", (("consumer", "mailer"),)] == 0.75
     assert found["holdfast_open_notices", ()] == 1
     assert ("holdfast_age_of_oldest_item", (("queue", "empty"),)) not in found, "an empty queue has no age"
+
+
+def test_a_dead_group_is_told_from_a_paused_one(app: FastAPI, hf: Holdfast, clock: FakeClock) -> None:
+    hf.topic("t")
+    for group in ("back", "gone", "idle"):
+        hf.subscribe("t", group, timeout=60)
+    hf.pause("t/idle")
+    die(hf, clock)
+    hf.heartbeat("t", "back")
+    found = scraped(app, hf)
+    states = [dict(labels) for name, labels in found if name == "holdfast_group_state"]
+    assert {one["group"]: one["state"] for one in states} == {"back": "active", "gone": "dead", "idle": "paused"}
+    for name, expected in {"deaths": (1, 1, 0), "revivals": (1, 0, 0)}.items():
+        labels = [(("group", group), ("topic", "t")) for group in ("back", "gone", "idle")]
+        assert tuple(found[f"holdfast_group_{name}_total", one] for one in labels) == expected
 
 
 def test_a_scrape_is_of_one_tenant(app: FastAPI, busy: Holdfast) -> None:

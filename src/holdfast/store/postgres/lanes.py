@@ -13,7 +13,7 @@ from holdfast.core.deadletter import untimed_history
 from holdfast.core.lifecycle import Event, State, attempts_after
 from holdfast.core.message import Duplicate, Lease, Message, NewMessage
 from holdfast.core.settlement import Settlement
-from holdfast.store import rows, settling, tally
+from holdfast.store import feeding, rows, settling, tally
 from holdfast.store.api import Claimed, ClaimRequest, Grant
 from holdfast.store.postgres.arrays import bytea_array, int8_array, uuid_array
 from holdfast.store.postgres.connection import PostgresTransaction
@@ -296,6 +296,7 @@ def _wish(request: ClaimRequest) -> dict[str, object]:
         "worker": request.worker,
         "alone_first": request.alone_first and request.alone,
         "alone": request.alone,
+        "most_waiting": feeding.MOST_WAITING,
     }
 
 

@@ -265,7 +265,7 @@ $$;
 -- group it copies only as many as someone is hungry for, at its rate.
 CREATE FUNCTION holdfast_feed(
     reader bigint, wanted_lane bigint, wanted bigint, moment bigint, new_alone boolean, hungry bigint, has_entered boolean,
-    given_now bigint, OUT seen bigint, OUT copied bigint
+    most_waiting bigint, given_now bigint, OUT seen bigint, OUT copied bigint
 ) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     mine holdfast_group;
@@ -277,7 +277,7 @@ BEGIN
     seen := 0;
     copied := 0;
     PERFORM 1 FROM holdfast_lane l WHERE l.group_id = reader AND l.lane = wanted_lane FOR UPDATE;
-    IF holdfast_is_full(reader, wanted_lane, 10000) THEN
+    IF holdfast_is_full(reader, wanted_lane, most_waiting) THEN
         RETURN;
     END IF;
     SELECT g.* INTO mine FROM holdfast_group g WHERE g.id = reader;
@@ -351,7 +351,7 @@ $$;
 -- already takes no other (`may_be_alone`). A group that is dead, has lost something, or was canceled comes back without a token. A run limit of 1 says that a message has one attempt only.
 CREATE FUNCTION holdfast_claim(
     readers bigint[], first_lanes bigint[], terms bigint[], run_limits bigint[], wanted bigint, new_worker text,
-    alone_first boolean, may_be_alone boolean, given_now bigint
+    alone_first boolean, may_be_alone boolean, most_waiting bigint, given_now bigint
 ) RETURNS SETOF holdfast_grant LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     moment bigint := holdfast_now(given_now);
@@ -442,7 +442,7 @@ BEGIN
                 END IF;
                 EXIT WHEN place_in.fed IS NULL OR NOT place_in.in_lane OR is_over OR taken >= bound OR copied >= 500 OR passed >= 10000;
                 SELECT * INTO eaten FROM holdfast_feed(readers[place], first_lanes[place] + place_in.level, greatest(bound - taken, 200),
-                                                       moment, run_limits[place] = 1, bound - taken, is_limited, given_now);
+                                                       moment, run_limits[place] = 1, bound - taken, is_limited, most_waiting, given_now);
                 EXIT WHEN eaten.seen = 0;
                 copied := copied + eaten.copied;
                 passed := passed + eaten.seen - eaten.copied;

@@ -47,7 +47,7 @@ FROM holdfast_enqueue_once(:group::bigint, :lane::bigint, :lanes::bigint[], :ids
 SELECT group_id, token, until, attempt, member, lane, id, body, headers, key, correlation_id, reply_to, topic, expires_at,
        enqueued_at
 FROM holdfast_claim(:readers::bigint[], :first_lanes::bigint[], :terms::bigint[], :run_limits::bigint[], :wanted::bigint,
-                    :worker::text, :alone_first, :alone, :now::bigint)
+                    :worker::text, :alone_first, :alone, :most_waiting::bigint, :now::bigint)
 
 -- name: close_and_claim
 -- The same as runs.close_whole and then claim, in one statement: one round trip and one commit per turn of a consumer.
@@ -61,7 +61,7 @@ UNION ALL
 SELECT group_id, token, until, attempt, member, lane, id, body, headers, key, correlation_id, reply_to, topic, expires_at,
        enqueued_at
 FROM holdfast_claim(:readers::bigint[], :first_lanes::bigint[], :terms::bigint[], :run_limits::bigint[], :wanted::bigint,
-                    :worker::text, :alone_first, :alone, :now::bigint)
+                    :worker::text, :alone_first, :alone, :most_waiting::bigint, :now::bigint)
 
 -- name: member
 -- The message of a lane by id, in the columns that a row takes over.

@@ -51,9 +51,11 @@ WHERE m.seq IN (SELECT value::bigint FROM json_array_elements_text(:places::json
   AND m.xid >= :first::text::xid8 AND m.xid <= :last::text::xid8 AND holdfast_is_pending(last.k, m.xid, m.seq)
 
 -- name: lose
-UPDATE holdfast_group SET lost = lost + :count, missing = missing + :missing, lost_at = (SELECT holdfast_now(:now::bigint))
+-- What it loses while nobody has decided about the rest is to be decided about too.
+UPDATE holdfast_group SET lost = lost + :count, lost_at = (SELECT holdfast_now(:now::bigint)),
+    missing = CASE WHEN :dead::boolean OR missing > 0 THEN missing + :count ELSE 0 END
 WHERE id = :group
-RETURNING lost
+RETURNING lost, missing
 
 -- name: remove
 -- These, and none that has come in between since they were read.

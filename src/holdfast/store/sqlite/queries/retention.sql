@@ -43,9 +43,11 @@ WHERE p.value > (SELECT position FROM holdfast_cursor WHERE group_id = :group AN
   AND :first IS NOT NULL AND :last IS NOT NULL
 
 -- name: lose
-UPDATE holdfast_group SET lost = lost + :count, missing = missing + :missing, lost_at = :now
+-- What it loses while nobody has decided about the rest is to be decided about too.
+UPDATE holdfast_group SET lost = lost + :count, lost_at = :now,
+    missing = CASE WHEN :dead OR missing > 0 THEN missing + :count ELSE 0 END
 WHERE id = :group
-RETURNING lost
+RETURNING lost, missing
 
 -- name: remove
 DELETE FROM holdfast_message
