@@ -361,7 +361,7 @@ def test_a_command_runs_at_once(hf: Holdfast) -> None:
     ) as server:
         done = server.post("now", "1")
         assert (done.status_code, done.json()["result"]) == (200, {"made": 1})
-        assert server.post("later", "2", idempotency_key="k").json()["result"] == [2, "k"]
+        assert server.post("later", "2", idempotency_key="k").json()["result"] == [2, "later:k"]
         assert server.post("typed", '{"n": "x"}').status_code == 400
         failed = server.post("now", '"bad"')
         assert (failed.status_code, error(failed)) == (500, "internal")

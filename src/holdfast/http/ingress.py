@@ -269,10 +269,11 @@ class Ingress:
         fault = hook.check(envelope) if hook.check is not None else None
         if fault is not None:
             raise _misfit(fault)
+        stored = None if key is None else str(hook.stored_key(key))
         if inspect.iscoroutinefunction(hook.command):
-            work = asyncio.ensure_future(hook.command(envelope, key))
+            work = asyncio.ensure_future(hook.command(envelope, stored))
         else:
-            work = asyncio.ensure_future(asyncio.to_thread(hook.command, envelope, key))
+            work = asyncio.ensure_future(asyncio.to_thread(hook.command, envelope, stored))
         done, _ = await asyncio.wait([work], timeout=COMMAND_TIME)
         if not done:
             raise for_now("the command is still running; it may succeed or not", "command_timeout")
