@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -50,12 +50,14 @@ def examine(
     *,
     commands: Iterable[Command] | None = None,
     consumers: Collection[str] | None = None,
+    handlers: Callable[[str], object] | None = None,
     environ: Mapping[str, str] | None = None,
     serving: bool = False,
 ) -> Examined:
     """Reads a *.holdfast file, or the JSON of one, and looks for everything that is wrong with it."""
     text, name = read_file(path), shown_name(path)
-    options = {"commands": commands, "consumers": consumers, "environ": environ, "serving": serving}
+    known = {"commands": commands, "consumers": consumers, "handlers": handlers}
+    options = {**known, "environ": environ, "serving": serving}
     if not text.lstrip().startswith("{"):
         reading = read_text(text, name)
         return Examined(name, reading.spec, check_reading(reading, **options), reading.source)  # type: ignore[arg-type]
