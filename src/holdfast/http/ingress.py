@@ -84,6 +84,7 @@ class Ingress:
                 raise InvalidInput(f"there are two webhooks {hook.name!r}")
             chosen[hook.name] = hook
         self._hooks = chosen
+        self.largest = max((hook.max_size for hook in chosen.values()), default=0)
 
     def route(self) -> Route:
         """Where they are reached."""
