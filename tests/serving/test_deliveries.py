@@ -63,3 +63,21 @@ def test_two_webhooks_of_one_command_never_share_a_key(hf: Holdfast, key: str) -
     assert [answer.json()["result"] for answer in answers] == ["A", "B", "A", "B"]
     assert {answer.json()["idempotency_key"] for answer in answers} == {key}
     assert ran == ["A", "B"]
+
+
+@pytest.mark.parametrize("url", ["sqlite-apsw"], indirect=True)
+def test_routing_leads_to_no_dead_letters_and_past_no_message_type(hf: Holdfast) -> None:
+    queues = """
+      queue q { delivery { dead_letter_queue: Graves } }
+      queue Graves {}
+      queue typed { message_type { payload: string } }
+    """
+    routes = f"routing: payload.to {SIGNED}"
+    with served(hf, f"{queues} webhook W {{ queue: q {routes} }} webhook Strict {{ {routes} }}") as server:
+        assert server.post("W", '{"to": "Graves"}').status_code == 202
+        refused = server.post("Strict", '{"to": "Graves"}')
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "no_route")
+        misfit = server.post("W", '{"to": "typed"}')
+        assert (misfit.status_code, misfit.json()["error"]["code"]) == (400, "schema")
+        assert server.post("Strict", '{"to": "q"}').status_code == 202
+    assert [hf.stats(queue).pending for queue in ("q", "Graves", "typed")] == [2, 0, 0]

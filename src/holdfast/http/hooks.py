@@ -117,7 +117,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
         return options
 
     def queue_of(self, envelope: Envelope) -> str | None:
-        """Where a delivery goes. Never anywhere but to one of the webhook's own queues."""
+        """Where a delivery goes: to one of `queues` if the routing names it, and otherwise to `queue`."""
         chosen = self.routing(envelope) if self.routing is not None else None
         return chosen if isinstance(chosen, str) and chosen in self.queues else self.queue
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
@@ -63,9 +65,24 @@ def examine(
         return Examined(name, reading.spec, check_reading(reading, **options), reading.source)  # type: ignore[arg-type]
     try:
         spec = from_json(text)
+        twins = [Finding("", f"an object has two members {one!r}: which of them counts?") for one in _twins(text)]
+        return Examined(name, spec, [*twins, *check(spec, **options)])  # type: ignore[arg-type]
     except msgspec.DecodeError as problem:
         return Examined(name, None, [Finding("", str(problem))])
-    return Examined(name, spec, check(spec, **options))  # type: ignore[arg-type]
+    except RecursionError:
+        return Examined(name, None, [Finding("", "it is nested too deeply")])
+
+
+def _twins(text: str) -> list[str]:
+    """Names that stand twice in one object: a reader takes the last, which nobody sees."""
+    found: list[str] = []
+
+    def look(pairs: list[tuple[str, object]]) -> None:
+        counted = Counter(name for name, _ in pairs)
+        found.extend(name for name, times in counted.items() if times > 1)
+
+    json.loads(text, object_pairs_hook=look)
+    return found
 
 
 def sound_spec(examined: Examined) -> Spec:

@@ -54,7 +54,7 @@ class Stream:
 
     def __init__(self, server: str, last_id: str | None = None, query: str = "") -> None:
         headers = {} if last_id is None else {"Last-Event-ID": last_id}
-        self.http = httpx.Client(timeout=30)
+        self.http = httpx.Client(timeout=120)
         self.answer = self.http.send(
             self.http.build_request("GET", f"{server}/admin/events{query}", headers=headers), stream=True
         )
