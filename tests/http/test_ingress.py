@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypedDict
+from unittest.mock import ANY
 
 import httpx
 import pytest
@@ -31,7 +32,7 @@ def test_enqueue_a_delivery_is_in_the_queue_when_it_is_answered(server: Running)
     response = server.post("orders", '{"n": 1}', user_agent="tests/1")
     assert response.status_code == 202
     (claim,) = server.hf.claim("orders")
-    assert response.json() == {"queued": True, "id": claim.message.id, "idempotency_key": None}
+    assert response.json() == {"queued": True, "id": claim.message.id, "idempotency_key": ANY}
     body = claim.message.body
     assert body["payload"] == {"n": 1}
     assert body["source_ip"] == "127.0.0.1"

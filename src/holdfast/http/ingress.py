@@ -116,7 +116,7 @@ class Ingress:
             raise Refusal(403, "this webhook takes nothing from your address")
         headers = _by_name(request.scope)
         body = await read_body(request.receive, _first(headers, b"content-length"), hook.max_size)
-        return await self._deliver(hook, self._read(hook, address, headers, body), headers)
+        return await self._deliver(hook, self._read(hook, address, headers, body), headers, body)
 
     def take(self, name: str, scope: Scope, body: bytes, answer: Callable[[Response | None], None]) -> bool:
         """Takes a delivery that came in one piece, without a task of its own; `answer` is called after the commit.
@@ -136,7 +136,7 @@ class Ingress:
                 return False
             if hook.check is not None and hook.check(envelope) is not None:
                 return False
-            key = hook.key_of(envelope, headers)
+            key = hook.key_of(envelope, headers, body)
             shape, options = hook.shapes.get(queue), hook.options_of(envelope)
             content = envelope if shape is None else shape(envelope)
             given = (
@@ -199,11 +199,13 @@ class Ingress:
             "received_at": _moment(now),
         }
 
-    async def _deliver(self, hook: Hook, envelope: Envelope, headers: Mapping[bytes, list[bytes]]) -> Response:
+    async def _deliver(
+        self, hook: Hook, envelope: Envelope, headers: Mapping[bytes, list[bytes]], body: bytes
+    ) -> Response:
         try:
             if hook.wanted is not None and not hook.wanted(envelope):
                 return JsonAnswer({"queued": False, "filtered": True})
-            key = hook.key_of(envelope, headers)
+            key = hook.key_of(envelope, headers, body)
             if hook.command is not None:
                 return await self._run(hook, envelope, key)
             queue = hook.queue_of(envelope)

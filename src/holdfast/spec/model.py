@@ -347,7 +347,7 @@ class Spec(Part, frozen=True):
     @property
     def dead_letter_queues(self) -> set[str]:
         """The queues that are told of deaths."""
-        deliveries = [queue.delivery for queue in self.queues.values()]
+        deliveries: list[Delivery] = [queue.delivery for queue in self.queues.values()]
         deliveries += [group.delivery for topic in self.topics.values() for group in topic.groups.values()]
         return {one.dead_letter_queue for one in deliveries if one.dead_letter_queue is not None}
 
