@@ -53,6 +53,22 @@ def test_mistakes_are_shown_and_are_an_exit_code(spec: Path, tmp_path: Path) -> 
     assert holdfast("check", "--json", "app.holdfast", folder=tmp_path).stdout == ""
 
 
+def test_handlers_are_looked_for_with_a_module(spec: Path, tmp_path: Path) -> None:
+    (tmp_path / "handlers.py").write_text("def register(hf): pass\ndef work(message): pass\n")
+    spec.write_text(
+        "app A {\n  queue q {}\n"
+        '  consumer a { queues: [q], handler: "handlers:work" }\n'
+        '  consumer b { queues: [q], handler: "handlers:wrok" }\n'
+        '  consumer c { queues: [q], handler: "no.such:thing" }\n}\n'
+    )
+    assert holdfast("check", "app.holdfast", folder=tmp_path).returncode == 0
+    answer = holdfast("check", "--module", "handlers.py", "app.holdfast", folder=tmp_path)
+    assert answer.returncode == 1
+    assert "app.holdfast:4:38: error: there is no function 'wrok' in handlers" in answer.stderr
+    assert "app.holdfast:5:38: error: there is no module 'no' for the handler 'no.such:thing'" in answer.stderr
+    assert answer.stdout == "app.holdfast: 2 errors, 0 warnings\n"
+
+
 def test_warnings_fail_only_a_strict_check(spec: Path, tmp_path: Path) -> None:
     spec.write_text("app A { queue q { owner: me } }")
     assert holdfast("check", "app.holdfast", folder=tmp_path).returncode == 0

@@ -298,3 +298,36 @@ def test_a_bug_is_500_without_its_trace(open_server: Running) -> None:
     assert "secret" not in response.text
     assert "Traceback" not in response.text
     assert "File" not in response.text
+
+
+# --- bodies -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE"])
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("text/plain", b"{}"),
+        ("application/x-www-form-urlencoded", b"a=1"),
+        ("application/x-www-form-urlencoded", b""),
+        ("multipart/form-data; boundary=x", b"--x--"),
+        ("", b"{}"),
+        (None, b"{}"),
+        (None, [b"{", b"}"]),
+    ],
+)
+def test_what_a_page_of_any_site_can_post_is_415(
+    open_server: Running, method: str, kind: str | None, body: bytes | list[bytes]
+) -> None:
+    headers = {} if kind is None else {"content-type": kind}
+    content = body if isinstance(body, bytes) else iter(body)
+    answer = open_server.http.request(method, "/admin/act", content=content, headers=headers)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (415, "unsupported_type")
+
+
+def test_json_and_nothing_at_all_are_taken(open_server: Running) -> None:
+    for kind in ("application/json", "Application/JSON; charset=utf-8", "application/merge-patch+json"):
+        answer = open_server.http.post("/admin/act", content=b"{}", headers={"content-type": kind})
+        assert answer.status_code == 200
+    assert open_server.http.post("/admin/act").status_code == 200
+    assert open_server.http.get("/admin/look", headers={"content-type": "text/plain"}).status_code == 200

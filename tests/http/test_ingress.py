@@ -1,14 +1,17 @@
 """Deliveries: what is accepted is in the queue, in the order of checks that is promised."""
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypedDict
+from unittest.mock import ANY
 
 import httpx
 import pytest
 
 from holdfast import Holdfast
 from holdfast.http.hooks import Hook, networks, type_check
+from holdfast.http.limits import Limits
 from holdfast.http.signatures import Verifier
 from tests.http.servers import NOW, SECRET, Running, hook, running, sign, sign_base64
 
@@ -29,7 +32,7 @@ def test_enqueue_a_delivery_is_in_the_queue_when_it_is_answered(server: Running)
     response = server.post("orders", '{"n": 1}', user_agent="tests/1")
     assert response.status_code == 202
     (claim,) = server.hf.claim("orders")
-    assert response.json() == {"queued": True, "id": claim.message.id, "idempotency_key": None}
+    assert response.json() == {"queued": True, "id": claim.message.id, "idempotency_key": ANY}
     body = claim.message.body
     assert body["payload"] == {"n": 1}
     assert body["source_ip"] == "127.0.0.1"
@@ -194,6 +197,23 @@ def test_a_form_if_the_webhook_wants_one(hf: Holdfast) -> None:
             assert server.post("orders", bad, content_type=kind).status_code == 400
     (claim,) = hf.claim("orders", n=9)
     assert claim.message.body["payload"] == {"text": "a b", "user": "é", "empty": ""}
+
+
+def test_a_webhook_may_allow_more_than_the_server_does(hf: Holdfast) -> None:
+    """Others on the same server may not, and neither may the admin API."""
+    most = Limits().body_bytes
+    hooks = [hook("large", queue="q", max_size=2 * most), hook("usual", queue="q")]
+    hf.queue("q", max_size=3 * most)
+    with running(hf, *hooks) as server:
+        body = json.dumps("x" * (2 * most - 2)).encode()
+        assert server.post("large", body).status_code == 202
+        chunks = iter([body, b" "])
+        response = server.http.post("/hook/large", content=chunks, headers={"content-type": "application/json"})
+        assert response.status_code == 413
+        assert server.post("usual", body).status_code == 413
+        assert server.http.post("/admin/queues", content=body).status_code == 413
+        server.ingress.replace([hook("small", queue="q")])
+        assert server.post("small", body).status_code == 413
 
 
 def test_the_largest_body_passes_and_one_byte_more_is_413(hf: Holdfast) -> None:
@@ -361,7 +381,7 @@ def test_a_command_runs_at_once(hf: Holdfast) -> None:
     ) as server:
         done = server.post("now", "1")
         assert (done.status_code, done.json()["result"]) == (200, {"made": 1})
-        assert server.post("later", "2", idempotency_key="k").json()["result"] == [2, "k"]
+        assert server.post("later", "2", idempotency_key="k").json()["result"] == [2, "later:k"]
         assert server.post("typed", '{"n": "x"}').status_code == 400
         failed = server.post("now", '"bad"')
         assert (failed.status_code, error(failed)) == (500, "internal")

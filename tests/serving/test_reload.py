@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
-from tests.acceptance.programs import soon
+import pytest
+
+from holdfast import Holdfast
+from holdfast.serving import workers
+from holdfast.serving.loading import Sources
+from holdfast.spec.plan import make_plan
+from holdfast.spec.reading import read_text
+from tests.acceptance.programs import GUARD, command_line, processes, soon
 from tests.serving.conftest import Desk
 from tests.serving.served import Served
+
+Look = Callable[[], Holdfast]
 
 OTHER = 'webhook Other { queue: Graves verify_hmac { header: "X-Signature" secret_env: "HOOK_SECRET" } }'
 
@@ -50,6 +63,59 @@ def test_a_module_that_cannot_be_read_changes_nothing(desk: Desk) -> None:
     (desk.folder / "handlers.py").write_text("this is no Python")
     server.hears("app.holdfast was not reloaded, and what was served is served on")
     assert server.deliver("Direct", {"title": "still"}).json()["result"] == {"opened": "still"}
+
+
+FATAL = """
+    if os.environ.get("HOLDFAST_STAFF"):
+        hf.running = lambda grace: os._exit(7)
+"""
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["while it is loaded", "after the database was changed"])
+def test_consumers_that_cannot_start_change_nothing(desk: Desk, look: Look, is_late: bool) -> None:
+    server = desk.serve("--no-reload").ready()
+    text = (desk.folder / "app.holdfast").read_text()
+    before = read_text(text).spec
+    assert before is not None
+    more = "" if is_late else 'consumer c { queues: [Graves] handler: "no.such:thing" }'
+    changed = text.replace("queue Graves {}", "queue Graves { retention { max_depth: 7 } } " + more)
+    (desk.folder / "app.holdfast").write_text(changed)
+    if is_late:
+        (desk.folder / "handlers.py").write_text((desk.folder / "handlers.py").read_text() + FATAL)
+    server.send(signal.SIGHUP)
+    server.hears("app.holdfast was not reloaded, and what was served is served on")
+    assert ("there is no module 'no' for the handler 'no.such:thing'" in server.said) is not is_late
+    assert ("changed queue Graves" in server.said) is is_late
+    assert make_plan(look(), before).steps == []
+    assert server.deliver("Alerts", {"id": "1", "title": "still"}).status_code == 202
+    soon(lambda: desk.opened == ["still"], "what was served is served on")
+
+
+def test_a_server_is_told_to_stop_while_consumers_start(
+    tmp_path: Path, db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for those who will not be needed."""
+    monkeypatch.setattr(workers, "STARTING", 3600.0)
+    (tmp_path / "app.holdfast").write_text("app Desk {}")
+    (tmp_path / "slow.py").write_text(
+        "import pathlib, time\npathlib.Path(__file__).with_name('begun').touch()\ntime.sleep(3600)\n"
+    )
+    sources = Sources(str(tmp_path / "app.holdfast"), str(tmp_path / "slow.py"))
+    keeping = workers.Workers(workers.Orders(db, "default", sources, 30.0))
+    with ThreadPoolExecutor(2) as pool:
+        starting = pool.submit(keeping.replace)
+        try:
+            soon((tmp_path / "begun").exists, "the process reads its module")
+            pool.submit(keeping.ask_to_stop).result(GUARD)
+            with pytest.raises(workers.NotStarted):
+                starting.result(GUARD)
+            assert keeping.wait(0)
+        finally:
+            for process in [*processes(os.getpid())]:
+                if b"holdfast.serving.worker" in command_line(process):
+                    os.kill(process, signal.SIGKILL)
+    with pytest.raises(workers.NotStarted, match="the server stops"):
+        keeping.replace()
 
 
 def test_no_delivery_and_no_message_is_dropped_by_reloads(desk: Desk) -> None:

@@ -1,6 +1,7 @@
 """What a check knows beside the text: commands, consumers, secrets; and models that no text was the reason for."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 from holdfast.core.expressions import types
 from holdfast.spec.annotations import type_of
 from holdfast.spec.check import MOST, check, check_reading
+from holdfast.spec.files import examine
 from holdfast.spec.findings import Finding
 from holdfast.spec.model import Call, Queue, Spec, from_json
 from holdfast.spec.reading import read_text
@@ -205,3 +207,43 @@ def test_a_consumer_may_take_the_messages_of_a_command_that_is_a_step() -> None:
     for name, said in (("Card.Charge", []), ("Card.Refund", ["there is no queue 'holdfast.commands.Card.Refund'"])):
         reading = read_text(text.format(consumer.format(name)))
         assert [one.message for one in check_reading(reading, commands=[CHARGE, REFUND])] == said
+
+
+def test_routing_names_no_queue_of_dead_letters() -> None:
+    text = """app A {
+      queue q { delivery { dead_letter_queue: graves } }
+      queue graves {}
+      topic t { group g { delivery { dead_letter_queue: more } } }
+      queue more {}
+      webhook w { routing: payload.a ? "graves" : payload.b ? "more" : "q" allow_ips: ["127.0.0.1"] }
+    }"""
+    found = [(finding.path, finding.message) for finding in check_reading(read_text(text))]
+    assert found == [
+        ("webhooks.w.routing", "'graves' is a queue for dead letters"),
+        ("webhooks.w.routing", "'more' is a queue for dead letters"),
+    ]
+
+
+DEEP = '{"app": "A", "sagas": {"s": {"steps": [%s]}}}' % ('{"name": "x", "parallel": [' * 900 + "]}" * 900)
+
+
+@pytest.mark.parametrize(
+    ("text", "messages"),
+    [
+        (DEEP, ["it is nested too deeply"]),
+        (
+            '{"app": "A", "queues": {"q": {}, "q": {"ordering": "fifo"}}, "app": "B"}',
+            [
+                "an object has two members 'q': which of them counts?",
+                "an object has two members 'app': which of them counts?",
+            ],
+        ),
+    ],
+    ids=["steps", "twins"],
+)
+def test_json_that_two_readers_would_read_in_two_ways_or_none_can(
+    tmp_path: Path, text: str, messages: list[str]
+) -> None:
+    path = tmp_path / "app.json"
+    path.write_text(text)
+    assert [finding.message for finding in examine(str(path)).errors] == messages

@@ -10,7 +10,7 @@ import click
 
 from holdfast import Holdfast
 from holdfast.cli.files import specs_argument
-from holdfast.serving.loading import load_module, register
+from holdfast.serving.loading import function_at, load_module, register
 from holdfast.spec.files import examine
 from holdfast.spec.model import Spec, to_json
 
@@ -20,7 +20,7 @@ FAILED = 1
 @click.command()
 @specs_argument
 @click.option("--json", "as_json", is_flag=True, help="Print each sound spec as JSON, one per line.")
-@click.option("--module", metavar="FILE.py", help="Also check against the commands and consumers of register(hf).")
+@click.option("--module", metavar="FILE.py", help="Also check against register(hf), and find the handlers.")
 @click.option("--strict", is_flag=True, help="Warnings are errors too.")
 def check(files: Sequence[str], as_json: bool, module: str | None, strict: bool) -> int:
     """Say what is wrong with a spec, where, and what was probably meant.
@@ -37,7 +37,7 @@ def _declared(module: str) -> dict[str, Any]:
     """What the user's own code has; the client that it is declared with never opens its database."""
     hf = Holdfast("sqlite:///:nowhere:.db")
     register(hf, load_module(module))
-    return {"commands": hf.commands(), "consumers": hf._consumers}
+    return {"commands": hf.commands(), "consumers": hf._consumers, "handlers": function_at}
 
 
 def _check(path: str, known: dict[str, Any], as_json: bool, strict: bool) -> bool:

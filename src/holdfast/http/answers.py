@@ -16,6 +16,7 @@ from starlette.routing import Match
 from holdfast.errors import (
     AlreadyReplayed,
     CursorOutOfRange,
+    ExpressionTooCostly,
     HoldfastError,
     IdempotencyConflict,
     InvalidInput,
@@ -55,6 +56,7 @@ CODES = {
 KINDS: tuple[tuple[type[HoldfastError], int, str], ...] = (
     (TooLarge, 413, "too_large"),
     (InvalidInput, 422, "invalid"),
+    (ExpressionTooCostly, 422, "too_costly"),
     (UnknownQueue, 404, "unknown_queue"),
     (UnknownGroup, 404, "unknown_group"),
     (NotFound, 404, "not_found"),

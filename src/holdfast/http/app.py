@@ -69,6 +69,10 @@ class App:
 
         return self.ingress.take(name, scope, body, note)
 
+    def body_bytes(self, url: bytes) -> int:
+        """How many a request to this address may have because a webhook allows so many."""
+        return self.ingress.largest if url.startswith(HOOK_FOLDER.encode()) else 0
+
     def close(self) -> None:
         """Lets its threads end; the client is its owner's."""
         self.client._threads.close()

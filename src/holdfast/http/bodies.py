@@ -46,13 +46,18 @@ def read_payload(kind: str, body: bytes, forms: bool) -> Any:
         return read_json(body)
     name, _, charset = kind.partition(";")
     name = name.strip().lower()
-    if name == "application/json" or (name.startswith("application/") and name.endswith("+json")):
+    if is_json(name):
         if "charset" in charset.lower() and "utf-8" not in charset.lower() and "utf8" not in charset.lower():
             raise Refusal(415, "JSON is UTF-8; send it as application/json")
         return read_json(body)
     if forms and name == "application/x-www-form-urlencoded":
         return _read_form(body)
     raise Refusal(415, "send JSON, with Content-Type: application/json")
+
+
+def is_json(name: str) -> bool:
+    """Whether a type without its parameters, in lower case, is JSON or made of it."""
+    return name == "application/json" or (name.startswith("application/") and name.endswith("+json"))
 
 
 def read_json(body: bytes) -> Any:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.http.answers import Refusal
+from holdfast.http.bodies import is_json
 from holdfast.http.hosts import Hosts
-from holdfast.http.origin import is_foreign
+from holdfast.http.ingress import HOOK_FOLDER
+from holdfast.http.origin import SAFE_METHODS, is_foreign
 
 POLICY = b"content-security-policy"
 
@@ -42,7 +44,7 @@ class Guard:
                 message["headers"] = guarded(message.get("headers", ()))
             await send(message)
 
-        refusal = self.refusal(scope)
+        refusal = self.refusal(scope) or _unsupported(scope)
         if refusal is None:
             await self.app(scope, receive, send_guarded)
         else:
@@ -69,6 +71,22 @@ class Guard:
         if is_foreign(scope["method"], site, origin, host):
             return Refusal(403, "a page of another site may not do this", code="foreign_origin")
         return None
+
+
+def _unsupported(scope: Scope) -> Refusal | None:
+    """Pages of any site can post forms and plain text without asking first, so nothing here is done by one.
+
+    Webhooks say themselves what they take.
+    """
+    if scope["method"] in SAFE_METHODS or scope["path"].startswith(HOOK_FOLDER):
+        return None
+    headers = dict(scope["headers"])
+    kind = headers.get(b"content-type")
+    has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
+    if kind is None and not has_body:
+        return None
+    name = (kind or b"").partition(b";")[0].strip().lower().decode("latin-1")
+    return None if is_json(name) else Refusal(415, "send JSON, with Content-Type: application/json")
 
 
 def guarded(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

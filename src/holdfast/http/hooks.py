@@ -40,7 +40,8 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     """A webhook. It has a `queue`, to which deliveries go, or a `command`, which is run at once.
 
     - `verifier` checks signatures; without one everybody may deliver.
-    - `key` computes the idempotency key; without it, it is the sender's own delivery id, if there is one.
+    - `key` computes the idempotency key; without it, it is the sender's own delivery id, if there is one, and otherwise
+      what was signed and how.
     - `order_key` and `priority` compute the key and the priority of the message; null is none, and normal.
     - `wanted` says whether a delivery is of interest; what is not is accepted and forgotten.
     - `routing` chooses one of `queues`; if it names none of them, `queue` is taken.
@@ -88,8 +89,9 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
             found = found.ipv4_mapped
         return any(found in network for network in self.networks)
 
-    def key_of(self, envelope: Envelope, headers: Headers) -> str | None:
-        """The idempotency key of a delivery; None if it has none."""
+    def key_of(self, envelope: Envelope, headers: Headers, body: bytes) -> str | None:
+        """The idempotency key of a delivery; None if it has none. Whoever has seen a signed one can send it again, but
+        not sign another: so what says the same is the same, unless `key` says otherwise."""
         if self.key is not None:
             return _key_text(self.key(envelope))
         sender = DELIVERY_IDS.get(self.verifier.header) if self.verifier is not None else None
@@ -97,7 +99,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
             values = headers.get(name, ()) if name is not None else ()
             if len(values) == 1 and values[0]:
                 return values[0].decode("latin-1")
-        return None
+        return None if self.verifier is None else self.verifier.fingerprint(headers, body)
 
     def stored_key(self, key: str | None) -> DeliveryKey | None:
         """The key as the queue remembers it: two webhooks of one queue cannot take each other's."""
@@ -117,7 +119,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
         return options
 
     def queue_of(self, envelope: Envelope) -> str | None:
-        """Where a delivery goes. Never anywhere but to one of the webhook's own queues."""
+        """Where a delivery goes: to one of `queues` if the routing names it, and otherwise to `queue`."""
         chosen = self.routing(envelope) if self.routing is not None else None
         return chosen if isinstance(chosen, str) and chosen in self.queues else self.queue
 

@@ -84,6 +84,7 @@ class Ingress:
                 raise InvalidInput(f"there are two webhooks {hook.name!r}")
             chosen[hook.name] = hook
         self._hooks = chosen
+        self.largest = max((hook.max_size for hook in chosen.values()), default=0)
 
     def route(self) -> Route:
         """Where they are reached."""
@@ -115,7 +116,7 @@ class Ingress:
             raise Refusal(403, "this webhook takes nothing from your address")
         headers = _by_name(request.scope)
         body = await read_body(request.receive, _first(headers, b"content-length"), hook.max_size)
-        return await self._deliver(hook, self._read(hook, address, headers, body), headers)
+        return await self._deliver(hook, self._read(hook, address, headers, body), headers, body)
 
     def take(self, name: str, scope: Scope, body: bytes, answer: Callable[[Response | None], None]) -> bool:
         """Takes a delivery that came in one piece, without a task of its own; `answer` is called after the commit.
@@ -135,7 +136,7 @@ class Ingress:
                 return False
             if hook.check is not None and hook.check(envelope) is not None:
                 return False
-            key = hook.key_of(envelope, headers)
+            key = hook.key_of(envelope, headers, body)
             shape, options = hook.shapes.get(queue), hook.options_of(envelope)
             content = envelope if shape is None else shape(envelope)
             given = (
@@ -198,11 +199,13 @@ class Ingress:
             "received_at": _moment(now),
         }
 
-    async def _deliver(self, hook: Hook, envelope: Envelope, headers: Mapping[bytes, list[bytes]]) -> Response:
+    async def _deliver(
+        self, hook: Hook, envelope: Envelope, headers: Mapping[bytes, list[bytes]], body: bytes
+    ) -> Response:
         try:
             if hook.wanted is not None and not hook.wanted(envelope):
                 return JsonAnswer({"queued": False, "filtered": True})
-            key = hook.key_of(envelope, headers)
+            key = hook.key_of(envelope, headers, body)
             if hook.command is not None:
                 return await self._run(hook, envelope, key)
             queue = hook.queue_of(envelope)
@@ -269,10 +272,11 @@ class Ingress:
         fault = hook.check(envelope) if hook.check is not None else None
         if fault is not None:
             raise _misfit(fault)
+        stored = None if key is None else str(hook.stored_key(key))
         if inspect.iscoroutinefunction(hook.command):
-            work = asyncio.ensure_future(hook.command(envelope, key))
+            work = asyncio.ensure_future(hook.command(envelope, stored))
         else:
-            work = asyncio.ensure_future(asyncio.to_thread(hook.command, envelope, key))
+            work = asyncio.ensure_future(asyncio.to_thread(hook.command, envelope, stored))
         done, _ = await asyncio.wait([work], timeout=COMMAND_TIME)
         if not done:
             raise for_now("the command is still running; it may succeed or not", "command_timeout")

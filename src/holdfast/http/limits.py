@@ -11,7 +11,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds of a server. What is beyond is answered (431, 413, 408, 503) and hung up on.
 
     - `headers` and `header_bytes`: how many a request may have, and how long they may be together, with the path.
-    - `body_bytes`: of any request; a webhook may allow less.
+    - `body_bytes`: of any request; a webhook may allow less, or more, by its own `max_size`.
     - `header_seconds` and `body_seconds`: how long each may take to arrive.
     - `idle_seconds`: how long a connection is kept between two requests.
     - `connections`: at the same time.

@@ -53,6 +53,7 @@ class Bounded(HttpToolsProtocol):
         self._status = 400
         self._deaf = False
         self._take: Take | None = getattr(self.app, "take", None)
+        self._most_bytes = self.limits.body_bytes
         self._may_hold = False
         self._held: RequestResponseCycle | None = None
 
@@ -116,12 +117,18 @@ class Bounded(HttpToolsProtocol):
             self._fail(431)
         if (is_chunked and declared is not None) or self.parser.should_upgrade():
             self._fail(400)
-        if declared is not None and int(declared[:20]) > self.limits.body_bytes:
+        self._most_bytes = max(self.limits.body_bytes, self._allowed(self.url))
+        if declared is not None and int(declared[:20]) > self._most_bytes:
             self._fail(413)
         self._phase = "body"
         self._may_hold = self._take is not None
         super().on_headers_complete()
         self._may_hold = False
+
+    def _allowed(self, url: bytes) -> int:
+        """What the application allows for a path beyond the limit of all."""
+        allowed: Callable[[bytes], int] | None = getattr(self.app, "body_bytes", None)
+        return 0 if allowed is None else allowed(url)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """The headers are there. Perhaps the body is too, in the same bytes; then there may be a shorter way."""
@@ -157,7 +164,7 @@ class Bounded(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """A part of the body."""
         self._body_size += len(body)
-        if self._body_size > self.limits.body_bytes:
+        if self._body_size > self._most_bytes:
             self._fail(413)
         super().on_body(body)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import hmac
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -126,6 +127,12 @@ SCHEMES: dict[str, Check] = {
     "shopify": shopify,
 }
 
+_STAMPS: dict[str, Callable[[Signed], Iterable[bytes]]] = {
+    "stripe": lambda signed: _after(b"t=", _parts(signed.value(), b",")),
+    "slack": lambda signed: [signed.value(b"x-slack-request-timestamp")],
+}
+"""The times that are signed with the body. Standard Webhooks sign an id, which is all that is needed."""
+
 KNOWN_HEADERS = {
     b"x-hub-signature-256": "github",
     b"x-pagerduty-signature": "pagerduty",
@@ -166,6 +173,13 @@ class Verifier:
         signed = Signed(self._keys, headers, self.header, body, now, self._window)
         scheme = self.scheme or _form_of(signed.value())
         return scheme is not None and SCHEMES[scheme](signed)
+
+    def fingerprint(self, headers: Headers, body: bytes) -> str:
+        """The same for whatever says the same under a right signature: of what was signed, not of the header, in which
+        one who repeats it could write something else besides."""
+        signed = Signed((), headers, self.header, body, 0, 0)
+        stamp = b"".join(_STAMPS[self.scheme](signed)) if self.scheme in _STAMPS else b""
+        return "sha256:" + hashlib.sha256(stamp + b"." + body).hexdigest()
 
     def __repr__(self) -> str:
         return f"Verifier({self.header.decode()!r}, {len(self._keys)} secrets, scheme={self.scheme!r})"

@@ -1,10 +1,11 @@
 """What happens, as it happens: server-sent events out of rows that are stored anyway, so that every process sees the
 same, and a reader that was cut off goes on where it was.
 
-The rows are the audit (what operators did) and the notices (every death, every trouble that was reported). They are
-numbered or timed when their transaction begins, and seen when it ends: one that took longer comes in late, before
-others. So each look reaches back a little, and what was sent is remembered for that long. A reader that comes back gets
-that little time once more: an event may then come twice, with the same id, but none is left out.
+The rows are the audit (what operators did) and the notices (every death, every trouble that was reported). Each has a
+place: its time, or the time in its id. That is when its transaction began, by the clock of whoever began it; it is seen
+when that ends, so some come in late, behind others. So each pass over them reaches back a little, and what was sent is
+remembered for that long. A reader that comes back gets that little time once more: an event may then come twice, with
+the same id, but none is left out.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections import deque
+from collections.abc import AsyncIterator, Container
 from typing import Any
 from uuid import UUID
 
@@ -39,32 +41,31 @@ HEARTBEAT = 15.0
 """Seconds without an event after which a comment says that the stream is alive."""
 
 NAP = 0.25
-OVERLAP = 10_000_000
-"""Microseconds: so much longer than others may the transaction of an event have taken."""
+LATE = 70_000_000
+"""Microseconds by which an event may come in behind others: ten seconds for its transaction, the rest for clocks."""
 
-SKEW = 60_000_000
-"""Microseconds by which the clocks of machines that make ids may differ."""
-
-BEGINNING = 600_000_000
-"""A stream begins with what is not there yet when it begins; it knows what is there of the last ten minutes."""
+ACT, NOTICE = "a", "n"
+"""What keys of events begin with."""
 
 ALIVE = b": alive\n\n"
 PAGE = 500
 MOST_PAGES = 20
+"""So many a look reads, and sends, at most. If there are more, the next one goes on there."""
 
 
 class Event(msgspec.Struct, frozen=True):
-    """Something that happened: its `id` is when and which, and leads back to this place."""
+    """Something that happened: its `id` is where and which, and leads back to this place."""
 
-    at: int
+    place: int
     key: str
     kind: str
+    at: int
     data: dict[str, Any]
 
     @property
     def id(self) -> str:
         """As the reader keeps it."""
-        return f"{self.at}-{self.key}"
+        return f"{self.place}-{self.key}"
 
     def text(self) -> bytes:
         """As it is sent. JSON has no line breaks."""
@@ -76,66 +77,86 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class Reading:
-    """Where one reader is."""
+    """Where one reader is. It goes over the last while again and again, in as many looks as that takes."""
 
     def __init__(self, hf: Holdfast, last_id: str | None) -> None:
         self._hf = hf
-        self._newest = _time_of(last_id)
-        self._sent: dict[str, int] = {} if last_id is None else {last_id: self._newest or 0}
+        place = _place_of(last_id)
+        self._is_new = place is None
+        self._newest = _now(hf) if place is None else place
+        self._sent: dict[str, int] = {} if last_id is None else {last_id: self._newest}
+        self._begin(self._newest)
 
     def look(self) -> list[Event]:
         """What is new, in order. The first look of a reader that was never here only learns what is there."""
-        if self._newest is None:
-            self._newest = _now(self._hf)
-            self._sent = {event.id: event.at for event in _happened(self._hf, self._newest - BEGINNING)}
-            return []
-        since = self._newest - OVERLAP
-        fresh = [event for event in _happened(self._hf, since) if event.id not in self._sent]
-        fresh.sort(key=lambda event: (event.at, event.key))
-        self._sent |= {event.id: event.at for event in fresh}
-        self._newest = max([self._newest, *(event.at for event in fresh)])
-        self._sent = {key: at for key, at in self._sent.items() if at >= self._newest - OVERLAP - BEGINNING}
+        fresh = self._look()
+        while self._is_new and not self._is_through:
+            fresh += self._look()
+        fresh, self._is_new = [] if self._is_new else fresh, False
+        if self._is_through:
+            self._begin(self._before)
+        return fresh
+
+    def _begin(self, newest: int) -> None:
+        """Another pass: as far back as what was not there when the one before began can be."""
+        self._since = newest - LATE
+        self._before = self._newest
+        self._after, self._is_through = _first_id(self._since), False
+        self._sent = {key: place for key, place in self._sent.items() if place >= self._since}
+
+    def _look(self) -> list[Event]:
+        """Up to where both have been read: whoever comes back to the last of these has missed nothing."""
+        notices, self._is_through = _notices(self._hf, self._after)
+        acts = _acts(self._hf, self._since, self._sent)
+        ends = [] if self._is_through else [notices[-1].place]
+        if len(acts) > MOST_PAGES * PAGE:
+            ends.append(acts.popleft().place)
+            self._is_through = False
+        both = [event for event in (*acts, *notices) if all(event.place <= end for end in ends)]
+        self._after = max([self._after, *(event.key[1:] for event in both if event.key.startswith(NOTICE))])
+        fresh = [event for event in both if event.id not in self._sent]
+        fresh.sort(key=lambda event: (event.place, len(event.key), event.key))  # Act 9 is before act 10.
+        self._sent |= {event.id: event.place for event in fresh}
+        self._newest = max([self._newest, *(event.place for event in fresh)])
         return fresh
 
 
-def _happened(hf: Holdfast, since: int) -> Iterator[Event]:
-    yield from _acts(hf, since)
-    yield from _notices(hf, since)
-
-
-def _acts(hf: Holdfast, since: int) -> Iterator[Event]:
-    """The newest first, as far as they are new enough."""
+def _acts(hf: Holdfast, since: int, known: Container[str]) -> deque[Event]:
+    """What is new, the newest first; if that is too much, the oldest of it, and one more."""
+    found: deque[Event] = deque(maxlen=MOST_PAGES * PAGE + 1)
     before = None
-    for _ in range(MOST_PAGES):
+    while True:
         page = hf.audit(PAGE, before=before)
-        yield from (_act(one) for one in page if one.at >= since)
+        found += [event for one in page if one.at >= since and (event := _act(one)).id not in known]
         if len(page) < PAGE or page[-1].at < since:
-            return
+            return found
         before = page[-1].id
 
 
-def _notices(hf: Holdfast, since: int) -> Iterator[Event]:
-    after = _first_id(since - SKEW)
+def _notices(hf: Holdfast, after: str) -> tuple[list[Event], bool]:
+    """Some, the oldest first, and whether these are all."""
+    found: list[Event] = []
     for _ in range(MOST_PAGES):
         page = hf.notices(acknowledged=True, n=PAGE, after=after)
-        yield from (_notice(one) for one in page if one.created_at >= since)
+        found += map(_notice, page)
         if len(page) < PAGE:
-            return
+            return found, True
         after = page[-1].id
+    return found, False
 
 
 def _act(one: AuditRecord) -> Event:
     data = {"actor": one.actor, "act": one.act, "queue": one.queue, "about": one.about, "count": one.count}
-    return Event(one.at, f"a{one.id}", "act", data)
+    return Event(one.at, f"{ACT}{one.id}", "act", one.at, data)
 
 
 def _notice(one: Notice) -> Event:
     data = {"notice_id": one.id, "queue": one.queue, "owner": one.owner, "error": one.error, "attempts": one.attempts}
+    place, key = _time_in(one.id), f"{NOTICE}{one.id}"
     if one.kind == DEAD_LETTER:
-        return Event(
-            one.created_at, f"n{one.id}", "death", {**data, "dead_id": one.dead_id, "message_id": one.message_id}
-        )
-    return Event(one.created_at, f"n{one.id}", "report", {**data, "kind": one.kind, "about": one.about})
+        more = {"dead_id": one.dead_id, "message_id": one.message_id}
+        return Event(place, key, "death", one.created_at, data | more)
+    return Event(place, key, "report", one.created_at, {**data, "kind": one.kind, "about": one.about})
 
 
 def _first_id(micros: int) -> str:
@@ -143,8 +164,13 @@ def _first_id(micros: int) -> str:
     return str(UUID(int=max(micros // 1_000, 0) << 80))
 
 
-def _time_of(last_id: str | None) -> int | None:
-    """When the event was that a reader has seen last."""
+def _time_in(id: str) -> int:
+    """The moment in a UUIDv7, in microseconds."""
+    return (UUID(id).int >> 80) * 1_000
+
+
+def _place_of(last_id: str | None) -> int | None:
+    """Where the event was that a reader has seen last."""
     digits = (last_id or "").partition("-")[0]
     if last_id is None:
         return None

@@ -36,7 +36,7 @@ def _hook(hf: Holdfast, spec: Spec, name: str, webhook: Webhook, environ: Mappin
         priority=_optional(webhook.priority),
         wanted=_optional(webhook.filter),
         routing=_optional(webhook.routing),
-        queues=frozenset(spec.queues) if webhook.routing else frozenset(),
+        queues=frozenset(spec.queues.keys() - spec.dead_letter_queues) if webhook.routing else frozenset(),
         networks=networks(webhook.allow_ips),
         shapes={queue: enveloped(found) for queue, found in spec.queues.items() if found.message_type},
         max_size=webhook.max_size or MAX_SIZE,

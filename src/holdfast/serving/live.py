@@ -1,14 +1,16 @@
 """A served spec that can be exchanged for a newer one, without dropping a request or a message.
 
-The new one is read and checked first, then the database is made to fit, then new consumers take over, and only then
-deliveries go its way. Whatever fails on the way leaves the old one where it was.
+The new one is read and checked first, and a new process of consumers finds all that it names; then the database is made
+to fit, these consumers take over, and only then deliveries go its way. What fails before the database was made to fit
+has changed nothing; what fails after it takes the old spec's settings back.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from holdfast.serving.hooks import hooks_of, set_message_types
 from holdfast.serving.loading import Sources, load
 from holdfast.serving.staffing import has_staff
 from holdfast.serving.workers import Workers
-from holdfast.spec.applying import apply
+from holdfast.spec.applying import WouldLose, apply
 from holdfast.spec.model import Spec
 
 log = logging.getLogger("holdfast.serving")
@@ -39,24 +41,47 @@ class Live:
         self._hf = hf
         self._sources = sources
         self._environ = environ
-        self.spec, self.hooks, self.staffed = self._take_over()
+        self.spec, self.hooks, self.staffed = self._read()
+        self._make(self.spec)
 
     def reload(self, replace_hooks: Callable[[list[Hook]], object], workers: Workers | None) -> None:
         """Serves what the files say now."""
-        self.spec, self.hooks, self.staffed = self._take_over()
-        if workers is not None and self.staffed:
-            workers.replace()
-        elif workers is not None:
-            workers.dismiss()
-        replace_hooks(self.hooks)
+        spec, hooks, staffed = self._read()
+        if workers is not None and staffed:
+            workers.replace(self._changing(spec))
+        else:
+            with self._changing(spec):
+                if workers is not None:
+                    workers.dismiss()
+        self.spec, self.hooks, self.staffed = spec, hooks, staffed
+        replace_hooks(hooks)
 
-    def _take_over(self) -> tuple[Spec, list[Hook], bool]:
+    def _read(self) -> tuple[Spec, list[Hook], bool]:
         declared = self._hf.acting_as()
         spec = load(declared, self._sources, self._environ)
-        hooks = hooks_of(declared, spec, self._environ)
+        return spec, hooks_of(declared, spec, self._environ), has_staff(declared, spec)
+
+    @contextmanager
+    def _changing(self, spec: Spec) -> Iterator[None]:
+        """The database is as this spec says, and stays so unless something fails inside."""
+        try:
+            self._make(spec)
+            yield
+        except WouldLose:
+            raise  # Nothing was changed.
+        except BaseException:
+            self._take_back()
+            raise
+
+    def _take_back(self) -> None:
+        try:
+            self._make(self.spec)
+        except HoldfastError as problem:
+            log.error("the database has settings of the spec that was not taken over: %s", problem)
+
+    def _make(self, spec: Spec) -> None:
         apply(self._hf, spec, told=lambda step: log.info("%sd %s %s", step.act, step.kind, step.name))
         set_message_types(self._hf, spec)
-        return spec, hooks, has_staff(declared, spec)
 
 
 class Reloader:

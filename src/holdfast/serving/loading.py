@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import msgspec
 
@@ -74,6 +75,20 @@ def register(hf: Holdfast, module: ModuleType) -> None:
             f"{module.__name__} has no function register(hf): put its @hf.command and @hf.consumer functions in there"
         )
     function(hf)
+
+
+def function_at(address: str) -> Callable[..., Any]:
+    """The handler of a consumer, which a spec writes as module:function."""
+    module, _, name = address.partition(":")
+    try:
+        found = getattr(import_module(module), name, None)
+    except ModuleNotFoundError as problem:
+        if problem.name is None or not f"{module}.".startswith(f"{problem.name}."):
+            raise
+        raise InvalidInput(f"there is no module {problem.name!r} for the handler {address!r}") from None
+    if not callable(found):
+        raise InvalidInput(f"there is no function {name!r} in {module} for the handler {address!r}")
+    return found  # type: ignore[no-any-return]
 
 
 def _is_file(name: str) -> bool:

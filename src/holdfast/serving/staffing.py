@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import Any
 
 from holdfast.client import Holdfast
@@ -19,6 +18,7 @@ from holdfast.runtime.commands import (
     step_commands,
     step_input,
 )
+from holdfast.serving.loading import function_at
 from holdfast.spec import declaring
 from holdfast.spec.model import Call, Consumer, Spec
 from holdfast.spec.running import message_inputs
@@ -26,7 +26,7 @@ from holdfast.spec.running import message_inputs
 
 def has_staff(hf: Holdfast, spec: Spec) -> bool:
     """Whether there is anything to run beside the server: also for sagas that this spec does not have any more."""
-    commanded = any(queue.map_to for queue in spec.queues.values())
+    commanded = any(queue.map_to for queue in spec.queues.values()) or any(saga.calls for saga in spec.sagas.values())
     return bool(hf._consumers or spec.consumers or commanded or any(one.queues() for one in step_commands(hf)))
 
 
@@ -62,7 +62,7 @@ def _handler(hf: Holdfast, name: str, consumer: Consumer, commanded: Mapping[str
     if consumer.exec is not None:
         return exec_handler(consumer.exec, preflight=consumer.preflight)
     if consumer.handler is not None:
-        return _function(consumer.handler)
+        return function_at(consumer.handler)
     handlers = {queue: _command(hf, queue, commanded) for queue in consumer.queues}
     kinds = {type(handler) for handler in handlers.values()}
     if len(kinds) > 1:
@@ -78,11 +78,3 @@ def _command(hf: Holdfast, queue: str, commanded: Mapping[str, Call]) -> Command
     if own is not None and queue not in commanded:
         return handler_for(hf, own, step_input(hf._command(own)))
     return handler_for(hf, commanded[queue].name, input_of(commanded[queue]))
-
-
-def _function(address: str) -> Callable[..., Any]:
-    module, _, name = address.partition(":")
-    found = getattr(import_module(module), name, None)
-    if not callable(found):
-        raise InvalidInput(f"{address!r} is no function: write module:function")
-    return found  # type: ignore[no-any-return]

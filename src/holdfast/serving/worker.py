@@ -1,7 +1,7 @@
 """The process with the consumers of a served spec: `python -m holdfast.serving.worker`.
 
-It says that it is ready on its standard output, and ends when it is told so, or when the server is gone: its standard
-input is a line to the server, on which nothing ever comes but the end.
+On its standard output it says that it has loaded all that it needs, waits for a word on its standard input, and says
+that it is ready. It ends when it is told so, or when the server is gone: then its standard input is at its end.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 
-READY = b"ready\n"
+LOADED, GO, READY = b"loaded\n", b"!", b"ready\n"
 
 
 def main() -> int:
@@ -25,6 +25,9 @@ def main() -> int:
     try:
         from holdfast.serving import staff
 
+        os.write(1, LOADED)
+        if os.read(0, 1) != GO:
+            return 0
         runner = staff.hf.running(grace=staff.orders.grace)
         threading.Thread(target=_watch_the_server, daemon=True).start()
         with staff.hf:

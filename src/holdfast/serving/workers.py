@@ -9,12 +9,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 import msgspec
 
 from holdfast.errors import HoldfastError
 from holdfast.serving.loading import Sources
-from holdfast.serving.worker import READY
+from holdfast.serving.worker import GO, LOADED, READY
 
 log = logging.getLogger("holdfast.serving")
 
@@ -50,37 +51,67 @@ class Workers:
         self._orders = orders
         self._on_started = on_started
         self._process: Process | None = None
+        self._coming: Process | None = None
         self._leaving: list[Process] = []
-        self._lock = threading.RLock()
+        self._turn = threading.Lock()  # One is started at a time, which may take long; all may be stopped meanwhile.
+        self._lock = threading.Lock()
         self._over = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name="holdfast-workers", daemon=True)
 
     def start(self, wanted: bool) -> None:
         """Starts the process, if there is anything to run, and keeps it from now on. Raises `NotStarted` if it cannot
         work."""
-        if wanted:
-            self.replace()
+        try:
+            if wanted:
+                self.replace()
+        except NotStarted:
+            if not self._over.is_set():
+                raise
         self._keeper.start()
 
-    def replace(self) -> None:
+    def replace(self, change: AbstractContextManager[object] | None = None) -> None:
         """A new process takes over, which reads everything anew; the old one finishes what it has begun. If the new
-        one cannot start, the old one stays."""
+        one cannot start, the old one stays.
+
+        It begins to consume inside of `change`, which is entered when all that it needs was found.
+        """
+        with self._turn:
+            self._replace(change or nullcontext())
+
+    def _replace(self, change: AbstractContextManager[object]) -> None:
+        fresh = self._begin()
+        try:
+            fresh.wait_until_loaded()
+            with change:
+                fresh.go()
+                fresh.wait_until_ready()
+        except BaseException:
+            fresh.wait(0)
+            with self._lock:
+                self._coming = None
+            raise
         with self._lock:
-            fresh = Process(self._orders)
-            fresh.wait_until_ready()
-            if self._process is not None:
-                self._process.ask_to_stop()
-                self._leaving.append(self._process)
-            self._process = fresh
+            self._dismiss()
+            self._process, self._coming = fresh, None
         self._on_started(fresh.pid)
+
+    def _begin(self) -> Process:
+        with self._lock:
+            if self._over.is_set():
+                raise NotStarted("no consumers are started any more: the server stops")
+            self._coming = Process(self._orders)
+            return self._coming
 
     def dismiss(self) -> None:
         """There is nothing to run any more."""
-        with self._lock:
-            if self._process is not None:
-                self._process.ask_to_stop()
-                self._leaving.append(self._process)
-                self._process = None
+        with self._turn, self._lock:
+            self._dismiss()
+
+    def _dismiss(self) -> None:
+        if self._process is not None:
+            self._process.ask_to_stop()
+            self._leaving.append(self._process)
+            self._process = None
 
     def ask_to_stop(self) -> None:
         """Nothing new is claimed; what was begun may finish."""
@@ -102,7 +133,7 @@ class Workers:
 
     def _all(self) -> list[Process]:
         with self._lock:
-            return [*([self._process] if self._process else []), *self._leaving]
+            return [one for one in (self._process, self._coming, *self._leaving) if one is not None]
 
     def _keep(self) -> None:
         pause = FIRST_PAUSE
@@ -118,14 +149,11 @@ class Workers:
                 return
             pause = min(2 * pause, LONGEST_PAUSE)
             try:
-                with self._lock:
+                with self._turn:
                     if self._process is crashed:
-                        self._process = None
-                        self.replace()
+                        self._replace(nullcontext())
             except HoldfastError as problem:
                 log.error("%s", problem)
-                with self._lock:
-                    self._process = self._process or crashed
 
 
 class Process:
@@ -141,25 +169,41 @@ class Process:
         )
         self.pid = self._process.pid
         self._is_asked = False
-        self._ready = threading.Event()
+        self._loaded, self._ready = threading.Event(), threading.Event()
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None, "it is a pipe"
         for line in self._process.stdout:
-            if line == READY:
+            if line == LOADED:
+                self._loaded.set()
+            elif line == READY:
                 self._ready.set()
             else:
                 sys.stdout.buffer.write(line)  # What handlers print.
                 sys.stdout.buffer.flush()
         self._process.wait()
+        self._loaded.set()
         self._ready.set()
+
+    def wait_until_loaded(self) -> None:
+        """Until it has read the spec and the user's code, and found all that they name."""
+        self._wait_for(self._loaded, "does what they import take long?")
+
+    def go(self) -> None:
+        """It may consume."""
+        assert self._process.stdin is not None, "it is a pipe"
+        with suppress(BrokenPipeError):  # `wait_until_ready` says so.
+            self._process.stdin.write(GO)
+            self._process.stdin.flush()
 
     def wait_until_ready(self) -> None:
         """Until it consumes."""
-        if not self._ready.wait(STARTING):
-            self.wait(0)
-            raise NotStarted(f"the consumers were not ready within {STARTING:g} s: is their database there?")
+        self._wait_for(self._ready, "is their database there?")
+
+    def _wait_for(self, event: threading.Event, question: str) -> None:
+        if not event.wait(STARTING):
+            raise NotStarted(f"the consumers were not ready within {STARTING:g} s: {question}")
         if self.exit_code is not None:
             raise NotStarted
 

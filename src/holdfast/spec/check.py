@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from holdfast.core.command import command_of
 from holdfast.core.expressions.source import Span
@@ -38,17 +38,18 @@ def check(
     *,
     commands: Iterable[Command] | None = None,
     consumers: Collection[str] | None = None,
+    handlers: Callable[[str], object] | None = None,
     environ: Mapping[str, str] | None = None,
     serving: bool = False,
 ) -> list[Finding]:
     """Everything that is wrong with a spec, in the order of its text if it was read from one.
 
     `commands` (`hf.commands()`) and `consumers` (names) are those that the program declares; without them nothing is
-    said about those that the spec only names. `environ` is where secrets should be: one that is missing is a warning,
-    and an error when `serving`.
+    said about those that the spec only names. `handlers` finds what "module:function" stands for, or refuses it.
+    `environ` is where secrets should be: one that is missing is a warning, and an error when `serving`.
     """
     known = None if commands is None else wanted_by(commands)
-    checker = Checker(spec, reading, known, consumers, environ, serving)
+    checker = Checker(spec, reading, known, consumers, handlers, environ, serving)
     checker.everything()
     return sorted(checker.findings.all, key=lambda finding: (finding.span or Span(0, 0)).start)
 
@@ -58,6 +59,7 @@ def check_reading(
     *,
     commands: Iterable[Command] | None = None,
     consumers: Collection[str] | None = None,
+    handlers: Callable[[str], object] | None = None,
     environ: Mapping[str, str] | None = None,
     serving: bool = False,
 ) -> list[Finding]:
@@ -65,8 +67,8 @@ def check_reading(
     unread = [Finding("", one.message, one.span, one.hint, one.severity) for one in reading.problems]
     if reading.spec is None or not reading.is_whole:
         return unread  # What is missing because it was not understood would be complained of a second time.
-    options = {"commands": commands, "consumers": consumers, "environ": environ, "serving": serving}
-    found = [*unread, *check(reading.spec, reading, **options)]  # type: ignore[arg-type]
+    options = {"commands": commands, "consumers": consumers, "handlers": handlers, "environ": environ}
+    found = [*unread, *check(reading.spec, reading, serving=serving, **options)]  # type: ignore[arg-type]
     return sorted(found, key=lambda finding: (finding.span or Span(0, 0)).start)
 
 
@@ -79,6 +81,7 @@ class Checker:
         reading: Reading | None,
         commands: Mapping[str, Wanted] | None,
         consumers: Collection[str] | None,
+        handlers: Callable[[str], object] | None,
         environ: Mapping[str, str] | None,
         serving: bool,
     ) -> None:
@@ -86,6 +89,7 @@ class Checker:
         self.findings = Findings(reading)
         self._formulas = Formulas(spec, self.findings, commands)
         self._consumers = consumers
+        self._handlers = handlers
         self._environ = environ
         self._serving = serving
         self._saga_commands = {call.name for saga in spec.sagas.values() for call in saga.calls}
@@ -227,6 +231,9 @@ class Checker:
             self.findings.error(path, "a consumer needs queues: [ … ]")
         if consumer.handler is not None and consumer.exec is not None:
             self.findings.error((*path, "exec"), "a consumer has a handler or a program, not both")
+        find, handler = self._handlers, consumer.handler
+        if find is not None and handler is not None:
+            self.findings.obey((*path, "handler"), lambda: find(handler))
         for number, name in enumerate(consumer.queues):
             here = (*path, "queues", number)
             if command_of(name) in self._saga_commands:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -50,20 +52,37 @@ def examine(
     *,
     commands: Iterable[Command] | None = None,
     consumers: Collection[str] | None = None,
+    handlers: Callable[[str], object] | None = None,
     environ: Mapping[str, str] | None = None,
     serving: bool = False,
 ) -> Examined:
     """Reads a *.holdfast file, or the JSON of one, and looks for everything that is wrong with it."""
     text, name = read_file(path), shown_name(path)
-    options = {"commands": commands, "consumers": consumers, "environ": environ, "serving": serving}
+    known = {"commands": commands, "consumers": consumers, "handlers": handlers}
+    options = {**known, "environ": environ, "serving": serving}
     if not text.lstrip().startswith("{"):
         reading = read_text(text, name)
         return Examined(name, reading.spec, check_reading(reading, **options), reading.source)  # type: ignore[arg-type]
     try:
         spec = from_json(text)
+        twins = [Finding("", f"an object has two members {one!r}: which of them counts?") for one in _twins(text)]
+        return Examined(name, spec, [*twins, *check(spec, **options)])  # type: ignore[arg-type]
     except msgspec.DecodeError as problem:
         return Examined(name, None, [Finding("", str(problem))])
-    return Examined(name, spec, check(spec, **options))  # type: ignore[arg-type]
+    except RecursionError:
+        return Examined(name, None, [Finding("", "it is nested too deeply")])
+
+
+def _twins(text: str) -> list[str]:
+    """Names that stand twice in one object: a reader takes the last, which nobody sees."""
+    found: list[str] = []
+
+    def look(pairs: list[tuple[str, object]]) -> None:
+        counted = Counter(name for name, _ in pairs)
+        found.extend(name for name, times in counted.items() if times > 1)
+
+    json.loads(text, object_pairs_hook=look)
+    return found
 
 
 def sound_spec(examined: Examined) -> Spec:

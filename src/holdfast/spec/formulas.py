@@ -54,7 +54,10 @@ class Formulas:
         chosen = self._of((*path, "routing"), webhook.routing, seen, text)
         self._words((*path, "routing"), chosen, "queue", self._spec.queues)
         for name in _values(chosen):
-            if name in self._spec.queues:
+            if name in self._spec.dead_letter_queues:
+                hint = "what was delivered would be taken for a death; route to a queue of its own"
+                self._findings.error((*path, "routing"), f"{name!r} is a queue for dead letters", hint)
+            elif name in self._spec.queues:
                 self.envelope((*path, "routing"), name)
         if webhook.command is not None:
             self._call((*path, "command"), webhook.command, seen)

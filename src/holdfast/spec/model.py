@@ -344,6 +344,13 @@ class Spec(Part, frozen=True):
     schedules: dict[str, Schedule] = {}
     sagas: dict[str, Saga] = {}
 
+    @property
+    def dead_letter_queues(self) -> set[str]:
+        """The queues that are told of deaths."""
+        deliveries: list[Delivery] = [queue.delivery for queue in self.queues.values()]
+        deliveries += [group.delivery for topic in self.topics.values() for group in topic.groups.values()]
+        return {one.dead_letter_queue for one in deliveries if one.dead_letter_queue is not None}
+
 
 def to_plain(part: Any) -> Any:
     """A spec, or a part of one, as JSON can say it: what has its default is left out."""

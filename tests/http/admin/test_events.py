@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -53,7 +54,7 @@ class Stream:
 
     def __init__(self, server: str, last_id: str | None = None, query: str = "") -> None:
         headers = {} if last_id is None else {"Last-Event-ID": last_id}
-        self.http = httpx.Client(timeout=30)
+        self.http = httpx.Client(timeout=120)
         self.answer = self.http.send(
             self.http.build_request("GET", f"{server}/admin/events{query}", headers=headers), stream=True
         )
@@ -109,12 +110,53 @@ def test_what_comes_late_is_not_left_out(hf: Holdfast, server: str, monkeypatch:
     reading.look()
     hf.pause("q")
     first = reading.look()
-    now = first[0].at
-    slow = streams.Event(now - 5_000_000, "a0", "act", {})
-    really = streams._happened
-    monkeypatch.setattr(streams, "_happened", lambda hf, since: [*really(hf, since), *([slow] * (slow.at >= since))])
+    slow = streams.Event(first[0].place - 5_000_000, "a0", "act", 0, {})
+    really = streams._acts
+    monkeypatch.setattr(streams, "_acts", lambda *given: really(*given) + deque([slow]))
     assert reading.look() == [slow]
     assert reading.look() == []
+
+
+def test_what_is_too_much_for_one_look_comes_with_the_next(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it, in order, and from wherever a reader comes back."""
+    monkeypatch.setattr(streams, "PAGE", 3)
+    monkeypatch.setattr(streams, "MOST_PAGES", 2)
+    reading = streams.Reading(hf, None)
+    assert reading.look() == []
+    dead = []
+    for number in range(20):
+        dead.append(kill(hf, number))
+        hf.pause("other")
+        hf.resume("other")
+    seen = list(everything(reading))
+    assert sorted(event.data["dead_id"] for event in seen if event.kind == "death") == sorted(dead)
+    assert [event.data["act"] for event in seen if event.kind == "act"] == ["pause", "resume"] * 20
+    assert [event.place for event in seen] == sorted(event.place for event in seen)
+    for last in range(0, 60, 7):
+        again = {event.id for event in everything(streams.Reading(hf, seen[last].id))}
+        assert {event.id for event in seen[last + 1 :]} <= again
+
+
+def test_a_new_reader_knows_all_that_was_before_it(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "PAGE", 2)
+    monkeypatch.setattr(streams, "MOST_PAGES", 1)
+    for number in range(9):
+        kill(hf, number)
+        hf.pause("other")
+    reading = streams.Reading(hf, None)
+    assert list(everything(reading)) == []
+    hf.resume("other")
+    assert [event.data["act"] for event in everything(reading)] == ["resume"]
+
+
+def everything(reading: streams.Reading) -> Iterator[streams.Event]:
+    """All that there is, in as many looks as it takes and one without anything."""
+    looks = 0
+    while looks < 3:
+        found = reading.look()
+        assert len(found) <= 2 * streams.MOST_PAGES * streams.PAGE
+        looks = 0 if found else looks + 1
+        yield from found
 
 
 def test_only_of_one_queue(hf: Holdfast, server: str) -> None:

@@ -1,0 +1,83 @@
+"""Webhooks of a spec, delivered to a server in this process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from holdfast import Holdfast
+from holdfast.serving.hooks import hooks_of, set_message_types
+from holdfast.spec.applying import apply
+from holdfast.spec.reading import read_text
+from tests.http.servers import SECRET, Running, running
+
+SIGNED = 'verify_hmac { header: "X-Signature" secret_env: "SECRET" }'
+
+
+@contextmanager
+def served(hf: Holdfast, parts: str) -> Iterator[Running]:
+    spec = read_text(f"app X {{ {parts} }}").spec
+    assert spec is not None
+    apply(hf, spec)
+    set_message_types(hf, spec)
+    with running(hf, *hooks_of(hf, spec, {"SECRET": SECRET})) as server:
+        yield server
+
+
+@pytest.fixture
+def hf(url: str) -> Iterator[Holdfast]:
+    with Holdfast(url, patience=5) as client:
+        yield client
+
+
+@pytest.mark.parametrize("url", ["sqlite-apsw"], indirect=True)
+@pytest.mark.parametrize("target", ["queue: q", "command: Tag.Note { known: true }"])
+def test_what_an_expression_cannot_afford_is_refused_with_the_reason(hf: Holdfast, target: str) -> None:
+    @hf.command("Tag.Note")
+    def note(known: bool) -> None:
+        raise AssertionError("it was refused")
+
+    with served(hf, f'queue q {{}} webhook W {{ {target} filter: "x" in payload.tags {SIGNED} }}') as server:
+        answer = server.post("W", json.dumps({"tags": ["a"] * 100_001}))
+        assert (answer.status_code, answer.json()["error"]["code"]) == (422, "too_costly")
+        assert "steps" in answer.json()["error"]["message"]
+        assert server.post("W", '{"tags": ["x"]}').status_code in (202, 500)
+
+
+@pytest.mark.parametrize("key", ["1", "k" * 600])
+def test_two_webhooks_of_one_command_never_share_a_key(hf: Holdfast, key: str) -> None:
+    ran: list[str] = []
+
+    @hf.command("Ticket.Open")
+    def open_ticket(title: str) -> str:
+        ran.append(title)
+        return title
+
+    webhook = "webhook {} {{ command: Ticket.Open {{ title: payload.title }} idempotency_key: payload.id {} }}"
+    with served(hf, webhook.format("A", SIGNED) + webhook.format("B", SIGNED)) as server:
+        answers = [server.post(to, json.dumps({"id": key, "title": to + again})) for again in ("", "!") for to in "AB"]
+    assert [answer.status_code for answer in answers] == [200] * 4
+    assert [answer.json()["result"] for answer in answers] == ["A", "B", "A", "B"]
+    assert {answer.json()["idempotency_key"] for answer in answers} == {key}
+    assert ran == ["A", "B"]
+
+
+@pytest.mark.parametrize("url", ["sqlite-apsw"], indirect=True)
+def test_routing_leads_to_no_dead_letters_and_past_no_message_type(hf: Holdfast) -> None:
+    queues = """
+      queue q { delivery { dead_letter_queue: Graves } }
+      queue Graves {}
+      queue typed { message_type { payload: string } }
+    """
+    routes = f"routing: payload.to {SIGNED}"
+    with served(hf, f"{queues} webhook W {{ queue: q {routes} }} webhook Strict {{ {routes} }}") as server:
+        assert server.post("W", '{"to": "Graves"}').status_code == 202
+        refused = server.post("Strict", '{"to": "Graves"}')
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "no_route")
+        misfit = server.post("W", '{"to": "typed"}')
+        assert (misfit.status_code, misfit.json()["error"]["code"]) == (400, "schema")
+        assert server.post("Strict", '{"to": "q"}').status_code == 202
+    assert [hf.stats(queue).pending for queue in ("q", "Graves", "typed")] == [2, 0, 0]
