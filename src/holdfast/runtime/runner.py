@@ -54,7 +54,7 @@ class Runner:
         self._watch = Watch(self._all)
         self._beats = Beats(self._all)
         self.courier = ProcessCourier(hf, self._is_awake)
-        self._keeper = Keeper(hf, f"{hf.worker}:{os.urandom(3).hex()}", self._is_awake)
+        self._keeper = Keeper(hf, f"{hf.worker}:{os.urandom(3).hex()}", self._slumber)
         self._asked: float | None = None
         self._insisted = threading.Event()
         self.workers: list[Worker] = []
@@ -148,6 +148,11 @@ class Runner:
 
     def _is_awake(self) -> bool:
         return bool(self.supervisors) or any(worker.state != "hibernating" for worker in self.workers)
+
+    def _slumber(self) -> int | None:
+        """None while anyone is awake; otherwise another number after every time that someone was."""
+        naps = sum(worker.naps for worker in self.workers)
+        return None if self._is_awake() else naps
 
     def _parts(self) -> list[Worker | Supervisor]:
         return [*self.workers, *self.supervisors]

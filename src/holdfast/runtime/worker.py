@@ -94,6 +94,7 @@ class Worker:
         self._bell: Bell | None = None
         self._busy = 0.0
         self._hibernates = False
+        self.naps = 0
         self._rung = False
         self._stopping = False
         self._grace_ends = math.inf
@@ -336,6 +337,7 @@ class Worker:
             return False
         due = self.ledger.due(time.monotonic())
         self._hibernates = all(self.attachments.empty(channel) == "hibernate" for channel in request.channels)
+        self.naps += 1
         nap = SAFETY_NAP if self._hibernates else LONGEST_NAP
         if len(self.shelf):
             nap = HOARDED
