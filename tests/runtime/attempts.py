@@ -41,6 +41,9 @@ class Attempt:
         for callback in callbacks:
             callback()
 
+    def grace(self, wanted: float) -> float:
+        return wanted
+
     def progress(self, value: Any) -> None:
         self.told.append(value)
 

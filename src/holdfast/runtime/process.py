@@ -18,7 +18,7 @@ from holdfast.runtime import border, finding
 from holdfast.runtime.border import Border
 from holdfast.runtime.elsewhere import HandlerFailed
 from holdfast.runtime.hands import ThreadHand
-from holdfast.runtime.stops import Interrupted, Stop
+from holdfast.runtime.stops import Interrupted
 
 if TYPE_CHECKING:
     from holdfast.runtime.consumer import Consumer
@@ -185,7 +185,7 @@ class ProcessHand(ThreadHand):
         return self._process.call(context)
 
     def interrupt(self, context: Context) -> None:
-        process, warning = self._process, _warning(context)
+        process, warning = self._process, context.grace(WARNING)
         if process is None or self.current is not context:
             return
         if warning <= 0:
@@ -242,14 +242,6 @@ def call_in_process(context: Context) -> Any:
     """The handler, as the innermost part of a call."""
     assert isinstance(context.hand, ProcessHand), "a worker has hands of one kind"
     return context.hand.call(context)
-
-
-def _warning(context: Context) -> float:
-    """Seconds before the kill. Nobody else may have the message while the handler runs, so a lease leaves fewer."""
-    if context.stop is Stop.LOST:
-        return 0.0
-    left = (context.claim.lease.until - context.now()) / 1_000_000
-    return min(WARNING, left / 2)
 
 
 def _home(consumer: Consumer) -> border.Home:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.loop import Loop
 
 STUBBORN = 2.0
-"""Seconds that handlers have to notice that they must stop, once their grace is over."""
+"""Seconds that handlers have to notice that they must stop, once their grace is over; programs have theirs before."""
 
 
 class Runner:
@@ -114,7 +114,8 @@ class Runner:
         """What is not begun goes back at once, what runs has `grace` seconds. Whether everything ended in time."""
         term = self.grace if grace is None else grace
         self.ask_to_stop(term)
-        ended = self._wait_for(self._parts(), term + STUBBORN)
+        programs = max((one.stop_grace for one in self._consumers), default=0.0) if term > 0 else 0.0
+        ended = self._wait_for(self._parts(), term + programs + STUBBORN)
         deadline = time.monotonic() + (STUBBORN if ended else 0)
         for hand in [hand for worker in self.workers for hand in worker.hands]:
             hand.join(max(0.0, deadline - time.monotonic()))

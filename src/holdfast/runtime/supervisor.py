@@ -53,6 +53,7 @@ class Supervisor:
         self._wake = threading.Event()
         self._stopping = False
         self._grace_ends = math.inf
+        self._stop_grace = 0.0
         self._thread = threading.Thread(target=self._run, name=f"holdfast-pool-{pool.name}", daemon=True)
 
     def start(self) -> None:
@@ -62,6 +63,7 @@ class Supervisor:
     def stop(self, grace: float) -> None:
         """Drains all members of this process. Again: in less time."""
         self._grace_ends = min(self._grace_ends, time.monotonic() + grace)
+        self._stop_grace = self.pool.consumer.stop_grace if grace > 0 else 0.0
         self._stopping = True
         self._wake.set()
 
@@ -186,7 +188,7 @@ class Supervisor:
                 told = self._grace_ends
                 for member in self.members:
                     member.drain(max(0.0, told - time.monotonic()))
-            if time.monotonic() > self._grace_ends + INSIST_AFTER:
+            if time.monotonic() > self._grace_ends + INSIST_AFTER + self._stop_grace:
                 for member in self.members:
                     member.kill()
                 break

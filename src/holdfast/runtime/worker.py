@@ -97,6 +97,7 @@ class Worker:
         self.naps = 0
         self._rung = False
         self._stopping = False
+        self.hurries = False
         self._grace_ends = math.inf
         self._troubles = 0
         self.failed = False
@@ -119,7 +120,7 @@ class Worker:
     def stop(self, grace: float) -> None:
         """No more claims; what is not begun goes back, what runs has `grace` seconds. Again: less of them."""
         self._grace_ends = min(self._grace_ends, time.monotonic() + grace)
-        self._stopping = True
+        self._stopping, self.hurries = True, self.hurries or grace <= 0
         self.wake()
 
     def wake(self) -> None:
