@@ -57,6 +57,7 @@ class Runner:
         self._keeper = Keeper(hf, f"{hf.worker}:{os.urandom(3).hex()}", self._slumber)
         self._asked: float | None = None
         self._insisted = threading.Event()
+        self.on_news: Callable[[bytes], None] | None = None
         self.workers: list[Worker] = []
         self.supervisors: list[Supervisor] = []
 
@@ -166,6 +167,7 @@ class Runner:
         worker = Worker(self.hf, consumer, self._solitude, self._hands_for(consumer), pool)
         worker.desk = Desk(self.courier, worker.wake)
         worker.on_progress = self._beats.note_progress
+        worker.outbox.on_news = self.on_news
         return worker
 
     def _hands_for(self, consumer: Consumer) -> Callable[[Worker], Hand]:

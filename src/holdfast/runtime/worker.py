@@ -24,6 +24,7 @@ from holdfast.runtime.context import Context
 from holdfast.runtime.fetching import Fetching
 from holdfast.runtime.hands import Hand, OwnHand, ThreadHand
 from holdfast.runtime.ledger import SETTLE_WITHIN, Ledger
+from holdfast.runtime.news import RETRIED
 from holdfast.runtime.outbox import Outbox
 from holdfast.runtime.shelf import Shelf
 from holdfast.runtime.stops import Interrupted, Stop
@@ -281,6 +282,8 @@ class Worker:
 
     def _claim(self, request: ClaimRequest) -> bool:
         contexts = self._fetching.fetch(request)
+        if self.outbox.on_news is not None and any(context.attempt > 1 for context in contexts):
+            self.outbox.tell(RETRIED)
         self.shelf.put(contexts)
         if 0 < len(contexts) <= self.consumer.concurrency and not self.works_alone:
             self._wake.wait(STEP_ASIDE)
