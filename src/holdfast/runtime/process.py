@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.errors import HoldfastError
+from holdfast.outcomes import BudgetSpent
 from holdfast.runtime import border, finding
 from holdfast.runtime.border import Border
 from holdfast.runtime.elsewhere import HandlerFailed
@@ -275,13 +276,28 @@ def _work(context: Context) -> border.Work:
 
 def _answer(context: Context, asked: border.Question) -> border.Answer:
     try:
-        if isinstance(asked, border.Extend):
-            context.extend(asked.duration)
-            return border.Answer()
-        if isinstance(asked, border.Reply):
-            receipt = context.reply(_decode(asked.body), headers=_decode(asked.headers))
-        else:
-            receipt = context.enqueue(body=_decode(asked.body), **_decode(asked.options))
-        return border.Answer(bytes(receipt.raw_id))
+        return _done(context, asked)
     except Exception as problem:
-        return border.Answer(error=type(problem).__name__, text=str(problem))
+        is_first = isinstance(problem, BudgetSpent) and problem.is_first
+        return border.Answer(error=type(problem).__name__, text=str(problem), is_first=is_first)
+
+
+def _done(context: Context, asked: border.Question) -> border.Answer:
+    match asked:
+        case border.Extend():
+            context.extend(asked.duration)
+        case border.Spend():
+            return border.Answer(value=context.spend(asked.amount))
+        case border.Action():
+            context.action(asked.text)
+        case border.Recall():
+            return border.Answer(value=context.session)
+        case border.Remember():
+            context.session = asked.text
+        case border.Reply():
+            receipt = context.reply(_decode(asked.body), headers=_decode(asked.headers))
+            return border.Answer(bytes(receipt.raw_id))
+        case border.Enqueue():
+            receipt = context.enqueue(body=_decode(asked.body), **_decode(asked.options))
+            return border.Answer(bytes(receipt.raw_id))
+    return border.Answer()
