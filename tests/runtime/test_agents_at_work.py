@@ -115,6 +115,17 @@ def test_when_the_lease_cannot_be_renewed_it_is_killed_in_time(
         assert_gone(pids)
 
 
+def test_what_it_spends_counts_against_the_budgets(one: Holdfast, tmp_path: Path) -> None:
+    """Of the message, which ends when it is over, and of the queue."""
+    one.queue("drones", message_budget=10, budget=1000)
+    drone = Drone(one, tmp_path / "said", 'echo 6 >>"$HOLDFAST_SPEND_FILE"; exit 75', 1)
+    with one.running():
+        assert ended(one, drone.message_id) is State.DEAD
+    [letter] = one.dead_letters("drones")
+    assert letter.error == "gave up (message_budget): spent 12 of 10"
+    assert one.spent("drones") == 12
+
+
 class Held:
     """A claim of which so many seconds are left."""
 

@@ -26,6 +26,7 @@ from holdfast.runtime.environment import (
     inherited,
     private_folder,
     session_in,
+    spent_in,
     variables,
     written,
 )
@@ -60,6 +61,8 @@ def exec_handler(
     means done, with what it printed (or wrote to the file HOLDFAST_RESULT_FILE) as the result. A code of
     `permanent_codes` buries the message, `retry_code` asks for another try, `retry_after` later if given, and anything
     else is an error.
+
+    What it appends to HOLDFAST_SPEND_FILE, number by number, counts against the budgets of message and queue.
 
     `command` is split into words and run as it is; no word of a message ever becomes a part of it. With `shell` it is a
     line for /bin/sh. `env` adds variables; those that hold Holdfast's own settings, or an address of `secrets`, are not
@@ -121,6 +124,8 @@ class ExecHandler:
                 ended = self._run(message, context, folder, out, err)
             finally:
                 context.session = session_in(folder) or context.session
+                if spent := spent_in(folder):
+                    context.spend(spent)
             self._judge(ended, err)
             return result_of(folder, out)
 
