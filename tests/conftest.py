@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from hypothesis import settings
 from xdist.workermanage import WorkerController
 
 from holdfast import AsyncHoldfast, Holdfast
@@ -25,6 +26,9 @@ __all__ = ["STORES"]
 
 if use_memory():
     tempfile.tempdir = os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+settings.register_profile("patient", deadline=None)  # A slow machine is not a failure.
+settings.load_profile("patient")
 
 DESK = pytest.StashKey[PostgresDesk]()
 

@@ -104,7 +104,7 @@ class MemberCrashed(RuntimeEvent, frozen=True, kw_only=True):
 
 
 class PoolGaveUp(RuntimeEvent, frozen=True, kw_only=True):
-    """A pool whose consumers only crash is not started any more."""
+    """A pool whose consumers only crash is left alone, but for one consumer that is tried every few minutes."""
 
     error: str
 

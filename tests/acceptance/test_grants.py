@@ -20,6 +20,7 @@ from holdfast import (
     StoreError,
     Wait,
     effort,
+    endings,
 )
 from holdfast.events import RuntimeEvent
 from tests.acceptance.children import eventually
@@ -168,7 +169,7 @@ def check_everything(hf: Watched) -> None:
     done, failed = hf.claim("checked", n=2)
     for claim in (done, failed):
         results = [CommitmentResult("tidy", True, 0, "fine")]
-        hf.store.commitments.keep(claim.lease.group, claim.message.raw_id, claim.attempt, results)
+        hf.store.commitments.keep(endings.acked([claim])[0], results)
     failed.nack("no")
     done.ack()
     hf.sweep("checked")

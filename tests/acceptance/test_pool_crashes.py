@@ -2,6 +2,7 @@
 
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -68,7 +69,7 @@ hf.pool(job, min=1, max=1, max_crashes=3, owner="ops")
     time.sleep(3)
     [notice] = hf.notices()
     assert (notice.kind, notice.about, notice.owner, notice.repeats) == ("crash_loop", "job", "ops", 0)
-    assert "3 consumers crashed within 60 s" in notice.error
+    assert "3 consumers crashed within 60 s without having done anything" in notice.error
     assert len(hf.claim("ops.inbox", n=10)) == 1
     [_, first, second, third] = programs.log("boot")
     assert second.at - first.at > 0.5
@@ -77,6 +78,62 @@ hf.pool(job, min=1, max=1, max_crashes=3, owner="ops")
     assert hf.store.seats.taken("default", "job") == []
     program.send(signal.SIGTERM)
     assert program.wait() == 0
+
+
+def test_a_poison_message_is_the_only_one_that_dies(hf: Holdfast, programs: Programs) -> None:
+    """It takes a consumer down with every attempt, more often than a pool may crash; the pool lives."""
+    programs.write(
+        """
+@hf.consumer("jobs", lease="1s")
+def job(message):
+    note("begin", message.body)
+    if message.body == "poison":
+        os.kill(os.getpid(), signal.SIGKILL)
+    note("end", message.body)
+
+hf.pool(job, min=1, max=1, max_crashes=2, owner="ops")
+"""
+    )
+    hf.owner("ops")
+    hf.queue("jobs", max_attempts=4, backoff=None, owner="ops")
+    hf.enqueue_many("jobs", [*range(5), "poison", *range(5, 10)])
+    programs.start()
+    soon(lambda: hf.stats("jobs").dead == 1 and hf.stats("jobs").pending + hf.stats("jobs").processing == 0, "the end")
+    hf.enqueue("jobs", 10)
+    soon(lambda: set(programs.done()) == set(once(11)), "the pool lives")
+    assert [letter.message.body for letter in hf.dead_letters("jobs")] == ["poison"]
+    assert [one.body for one in programs.log("begin")].count("poison") == 4
+    assert [notice.kind for notice in hf.notices()] == ["dead_letter"]
+
+
+def test_a_pool_that_was_given_up_is_tried_again(hf: Holdfast, programs: Programs, tmp_path: Path) -> None:
+    """With one consumer; and when that does its work, all is well."""
+    mended = tmp_path / "mended"
+    programs.write(
+        f"""
+import msgspec
+
+@hf.consumer("jobs", lease="1m")
+def job(message):
+    if not os.path.exists({str(mended)!r}):
+        os.kill(os.getpid(), signal.SIGKILL)
+    slowly(message, 0.2)
+
+pool = hf.pool(job, min=2, max=2, max_crashes=2, owner="ops")
+pool.restarts = msgspec.structs.replace(pool.restarts, again=2.0)
+"""
+    )
+    hf.owner("ops")
+    hf.enqueue_many("jobs", list(range(30)))
+    program = programs.start()
+    soon(lambda: hf.notices("ops"), "it is given up")
+    crashed = len(programs.log("boot"))
+    soon(lambda: len(programs.log("boot")) > crashed, "and tried again")
+    mended.touch()
+    soon(lambda: len({one.pid for one in programs.log("end")}) == 2, "both do their work")
+    assert "pool job works again" in program.said
+    [notice] = hf.notices("ops")
+    assert (notice.kind, notice.repeats) == ("crash_loop", 0)
 
 
 def test_without_a_guard_around_run_nothing_is_started_for_ever(hf: Holdfast, programs: Programs) -> None:

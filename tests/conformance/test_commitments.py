@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from holdfast import AsyncHoldfast, Claim, CommitmentResult, Holdfast
+from holdfast import AsyncHoldfast, Claim, CommitmentResult, Holdfast, endings
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, claim_one
 
@@ -15,8 +15,9 @@ BAD = CommitmentResult("tested", False, 2, "3 failed\nü")
 SLOW = CommitmentResult("slow", False, None, "[timed out]")
 
 
-def keep(hf: Holdfast, claim: Claim, *results: CommitmentResult) -> None:
-    hf.store.commitments.keep(claim.lease.group, claim.message.raw_id, claim.attempt, results)
+def keep(hf: Holdfast, claim: Claim, *results: CommitmentResult) -> bool:
+    [settlement] = endings.acked([claim])
+    return hf.store.commitments.keep(settlement, results)
 
 
 def known(hf: Holdfast, claim: Claim) -> list[tuple[int, str]]:
@@ -53,6 +54,19 @@ def test_an_attempt_made_again_replaces_what_it_said(hf: Holdfast, claim: Claim)
     again = claim_one(hf)
     assert again.attempt == claim.attempt
     keep(hf, again, GOOD)
+    assert known(hf, again) == [(1, "built")]
+
+
+def test_what_a_lost_claim_says_is_not_kept(hf: Holdfast, claim: Claim) -> None:
+    """Though whoever has the message now makes the attempt of the same number."""
+    claim.release()
+    again = claim_one(hf)
+    assert again.attempt == claim.attempt
+    assert keep(hf, again, GOOD)
+    assert not keep(hf, claim, BAD, SLOW)
+    assert known(hf, again) == [(1, "built")]
+    again.ack()
+    assert not keep(hf, again, BAD)
     assert known(hf, again) == [(1, "built")]
 
 
@@ -93,11 +107,14 @@ def test_they_alone_are_reason_enough_for_a_sweep(hf: Holdfast, clock: FakeClock
     hf.queue("q", history=60)
     hf.enqueue("q", 1)
     done = claim_one(hf)
-    done.ack()
-    clock.advance(60)
-    hf.sweep("q")
     keep(hf, done, GOOD)
-    clock.advance(60)
+    hf.queue("q", history=30)
+    done.ack()
+    clock.advance(30)
+    assert hf.sweep("q") > 0
+    assert hf.status(done.message.id) is None
+    assert len(known(hf, done)) == 1
+    clock.advance(30)
     assert hf.sweep("q") == 1
     assert known(hf, done) == []
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from holdfast import Claim, CommitmentResult, Holdfast, NoAnswer, NotFound, Receipt, Step, Work, effort
+from holdfast import Claim, CommitmentResult, Holdfast, NoAnswer, NotFound, Receipt, Step, Work, effort, endings
 from holdfast.core.command import CommandKey
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, beat, bodies, kill
@@ -95,7 +95,7 @@ def settle_in(hf: Holdfast, clock: FakeClock) -> Estate:
     hf.store.crew.beat(tenant, beat(held.lease.worker, work=busy, saturation=0.9))
     effort.spend(hf, held, {"acme": 41.5, "other": 7}[tenant])
     results = [CommitmentResult("tidy", True, 0, tenant)]
-    hf.store.commitments.keep(held.lease.group, held.message.raw_id, held.attempt, results)
+    hf.store.commitments.keep(endings.acked([held])[0], results)
     hf.command("A.B")(lambda: tenant)
     hf.run_command("A.B", {}, idempotency_key="old")
     hf.saga("trip", steps=[Step("a", "steps", undo="undoing")])

@@ -26,6 +26,7 @@ class Attempt:
         self.deadline: float | None = 1_900_000_000.25
         self.session = session
         self.told: list[Any] = []
+        self.spent: list[float] = []
         self._lock, self._callbacks, self.cancelled = threading.Lock(), list[Callable[[], None]](), False
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
@@ -40,6 +41,12 @@ class Attempt:
             self.cancelled, callbacks = True, list(self._callbacks)
         for callback in callbacks:
             callback()
+
+    def grace(self, wanted: float) -> float:
+        return wanted
+
+    def spend(self, amount: float) -> None:
+        self.spent.append(amount)
 
     def progress(self, value: Any) -> None:
         self.told.append(value)

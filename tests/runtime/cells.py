@@ -1,5 +1,6 @@
 """Handlers for processes of their own, which find them here; and a program that runs one."""
 
+import json
 import os
 import re
 import signal
@@ -318,3 +319,33 @@ async def awaited_refusal(call: Awaitable[object]) -> str | None:
     except InvalidInput as problem:
         return str(problem)
     return None
+
+
+def costs(message: Message, context: Context) -> Any:
+    """Fails once, after having spent something; tells what both attempts have seen."""
+    spent, sessions = [context.spend(2), context.spend(3.5)], [context.session]
+    context.session = f"s-{context.attempt}"
+    sessions.append(context.session)
+    context.action("look around")
+    if context.attempt == 1:
+        context.session = json.dumps([spent, sessions])
+        raise RuntimeError("once more")
+    before = json.loads(sessions[0] or "")
+    return {
+        "spent": before[0] + spent,
+        "sessions": before[1] + [sessions[1]],
+        "step key": context.step_key,
+        "refused": [
+            refusal(lambda: context.spend("much")),  # type: ignore[arg-type]
+            refusal(lambda: context.action(7)),  # type: ignore[arg-type]
+            refusal(lambda: setattr(context, "session", 7)),
+        ],
+    }
+
+
+def waste(message: Message, context: Context) -> None:
+    for _ in range(20):
+        if message.body == "spend":
+            context.spend(3)
+        else:
+            context.action("read the page")

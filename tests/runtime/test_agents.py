@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -355,3 +356,30 @@ def test_what_makes_no_sense_is_refused(options: dict[str, Any], says: str) -> N
 
 def test_a_handler_is_called_as_its_program_is() -> None:
     assert exec_handler("/usr/bin/env true").__name__ == "env"
+
+
+# --- what it costs ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["true", "exit 1"])
+def test_what_it_says_to_have_spent_is_counted(ending: str) -> None:
+    """All of it together, whatever becomes of the attempt."""
+    context = Attempt()
+    script = f'echo 1.5 >>"$HOLDFAST_SPEND_FILE"; printf "2\\n1e1" >>"$HOLDFAST_SPEND_FILE"; {ending}'
+    with contextlib.suppress(ProgramFailed):
+        run(sh(script), context=context)
+    assert context.spent == [13.5]
+
+
+def test_without_a_report_nothing_is_spent() -> None:
+    context = Attempt()
+    run(sh("true"), context=context)
+    run(sh('echo 0 >>"$HOLDFAST_SPEND_FILE"'), context=context)
+    assert context.spent == []
+
+
+@pytest.mark.parametrize("word", ["much", "-1", "nan", "inf", "1e16"])
+def test_a_report_that_is_no_number_is_a_failure(word: str) -> None:
+    context = Attempt()
+    with pytest.raises(ProgramFailed, match=f"HOLDFAST_SPEND_FILE must hold numbers from 0 to 1e15, not '3 {word}'"):
+        run(sh(f'echo 3 {word} >>"$HOLDFAST_SPEND_FILE"'), context=context)

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Cancel, DeadLetter, Holdfast, Message, Retry, Snooze, State
+from holdfast import Cancel, DeadLetter, Holdfast, Message, Retry, Snooze, State, Unavailable
 from holdfast import events as happenings
+from holdfast.core.crew import Beat
 from holdfast.events import MessageEvent, RuntimeEvent
 from holdfast.runtime.context import Context
 from holdfast.runtime.maintenance import keeper, reaper
@@ -52,6 +53,29 @@ def test_a_consumer_is_seen_while_it_works_and_gone_when_it_has_ended(hf: Holdfa
         until(lambda: [(one.handled, one.failed) for one in other.consumers()] == [(1, 0)])
     assert other.consumers(alive=False) == []
     assert other.amplification(0) == 0
+
+
+def test_who_hibernates_stays_alive(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It tells again, long before what it told is out of date; also if telling fails for once."""
+    monkeypatch.setattr("holdfast.runtime.beats.SLEEPING_EVERY", 0.3)
+    monkeypatch.setattr("holdfast.runtime.beats.HIBERNATING_FOR", 3600.0)
+    beat, told, fails = hf.store.crew.beat, Calls(), True
+
+    def note(tenant: str, told_of: Beat) -> None:
+        if told_of.state == "hibernating" and fails:
+            told.note("in vain")
+            raise Unavailable("it is away")
+        beat(tenant, told_of)
+        told.note(told_of.state)
+
+    monkeypatch.setattr(hf.store.crew, "beat", note)
+    hf.consumer("q", name="sleeper", empty="hibernate")(lambda message: None)
+    with hf.running():
+        until(lambda: told.seen.count("in vain") >= 2, "it tries again at once")
+        fails = False
+        until(lambda: told.seen.count("hibernating") >= 3, "it tells again")
+        [seen] = hf.consumers()
+        assert (seen.state, seen.alive) == ("hibernating", True)
 
 
 def test_every_kind_of_event_is_told_once_and_after_it_is_stored(hf: Holdfast) -> None:

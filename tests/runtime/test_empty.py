@@ -8,13 +8,27 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast import Holdfast, Message
+from holdfast import Holdfast, Message, Wait
 from holdfast.events import ConsumerStopped
 from holdfast.runtime.runner import Runner
 from tests.acceptance.children import Family
 from tests.runtime.steps import PATIENCE, Calls, until
 
 Connect = Callable[..., Holdfast]
+
+ROLES = (
+    "messages",
+    "reads",
+    "crew",
+    "leaders",
+    "upkeep",
+    "channels",
+    "efforts",
+    "seats",
+    "schedules",
+    "sagas",
+    "notices",
+)
 
 
 def declare(hf: Holdfast, *queues: str, **options: Any) -> Calls:
@@ -32,7 +46,7 @@ class Meter:
 
     def __init__(self, hf: Holdfast) -> None:
         self.calls: list[str] = []
-        for role in ("messages", "reads", "crew", "leaders", "upkeep", "channels", "efforts", "seats"):
+        for role in ROLES:
             setattr(hf.store, role, self._metered(getattr(hf.store, role), role))
 
     def _metered(self, role: Any, name: str) -> Any:
@@ -47,7 +61,8 @@ class Meter:
 
 
 def asleep(runner: Runner) -> None:
-    until(lambda: all(worker.state == "hibernating" for worker in runner.workers), "sleep")
+    """All of them, and who keeps the house too."""
+    until(lambda: runner._keeper.is_asleep, "sleep")
 
 
 def statements(url: str) -> int:
@@ -62,8 +77,12 @@ def statements(url: str) -> int:
 
 
 def test_who_hibernates_asks_the_database_nothing(hf: Holdfast, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not the consumer, not its beats, not the maintenance of its process; and it is there when someone rings."""
+    """Not the consumer, not its beats, not maintenance, which knows when the clock will have something to do; and it is
+    there when someone rings."""
     monkeypatch.setattr("holdfast.runtime.beats.BEAT_EVERY", 0.2)
+    hf.schedule("later", queue="q", every=3600)
+    hf.saga("later", steps=[Wait("an hour", delay=3600)])
+    hf.start_saga("later")
     seen = declare(hf, "q", empty="hibernate")
     meter = Meter(hf)
     with hf.running() as runner:

@@ -14,7 +14,9 @@ import pytest
 
 from holdfast import Holdfast, InvalidInput, State
 from holdfast.events import MessageStarted
-from holdfast.runtime.cell import CellContext
+from holdfast.runtime import border
+from holdfast.runtime.border import Border
+from holdfast.runtime.cell import Cell, CellContext
 from holdfast.runtime.context import Context
 from tests.runtime import cells
 from tests.runtime.isolation_steps import all_gone, declare, done
@@ -196,15 +198,76 @@ def test_a_failure_passes_through_middleware(one: Holdfast) -> None:
     assert seen[0].endswith("RuntimeError: no luck")
 
 
+OUR_OWN = {"consumer", "ends", "is_timed_out", "halt", "now", "work"}
+"""What a context has for the runtime."""
+
+
 def test_a_context_has_the_same_names() -> None:
     def public(kind: type) -> dict[str, Any]:
         return {name: thing for name, thing in vars(kind).items() if inspect.isfunction(thing) and name[0] != "_"}
 
     inside, outside = public(CellContext), public(Context)
-    verbs = {"on_cancel", "progress", "extend", "enqueue", "reply"}
-    assert inside.keys() == verbs | {"halt"}
-    for verb in verbs:
+    for verb in outside.keys() - OUR_OWN:
         assert inspect.signature(inside[verb]) == inspect.signature(outside[verb])
+
+
+def test_a_context_knows_the_same() -> None:
+    """Whatever can be read from one can be read from the other, or is ours: the runtime's."""
+    outside = {name for name, thing in vars(Context).items() if isinstance(thing, property)} - OUR_OWN
+    assert outside == {
+        *("message", "queue", "attempt", "max_attempts", "step_key", "deadline", "session", "cancelled"),
+    }
+    work = border.Work(
+        *(bytes(16), 0, b"1", None, None, None, None, None, None, 0, None),
+        *("q", 1, 5, None),
+    )
+    inside = CellContext(Cell(Border(None)), work)  # type: ignore[arg-type]
+    assert outside <= set(dir(inside))
+    assert isinstance(vars(CellContext)["session"], property)
+    assert vars(CellContext)["session"].fset is not None
+
+
+def test_what_it_costs_and_what_is_kept_crosses_the_border(hf: Holdfast) -> None:
+    """`spend`, `action`, `session` and `step_key`, with the errors of a thread."""
+    hf.queue("q", max_attempts=2, backoff=0, max_repeats=3)
+    declare(hf, cells.costs)
+    sent = hf.enqueue("q", "twice")
+    with hf.running():
+        found = done(hf, sent.id)
+    assert found["spent"] == [2.0, 5.5, 7.5, 11.0], "what the first attempt has spent stays spent"
+    assert found["sessions"] == [None, "s-1", "s-2"]
+    assert found["step key"] is None
+    assert found["refused"] == [
+        "what is spent must be a number from 0 to 1e15, not 'much'",
+        "an action must be text that says what is done, not 7",
+        "session must be text without NUL or lone surrogates, not 7",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [("spend", "gave up (message_budget): "), ("act", "gave up (max_repeats): ")],
+)
+def test_it_is_given_up_like_any_other(one: Holdfast, body: str, error: str) -> None:
+    one.queue("q", max_attempts=2, backoff=0, message_budget=10, max_repeats=3)
+    declare(one, cells.waste)
+    sent = one.enqueue("q", body)
+    with one.running():
+        assert ended(one, sent.id) is State.DEAD
+    [letter] = one.dead_letters("q")
+    assert (letter.error[: len(error)], letter.attempts) == (error, 1)
+
+
+def test_the_budget_of_the_queue_pauses_it(one: Holdfast) -> None:
+    one.queue("q", budget=10)
+    declare(one, cells.waste)
+    sent = one.enqueue("q", "spend")
+    with one.running():
+        until(lambda: one.is_paused("q"), "the queue is paused")
+        until(lambda: (found := one.status(sent.id)) and found.state is State.PENDING, "it is back")
+    status = one.status(sent.id)
+    assert status is not None
+    assert status.attempts == 0
 
 
 # --- processes ----------------------------------------------------------------------------------------------------

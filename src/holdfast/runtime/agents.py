@@ -26,6 +26,7 @@ from holdfast.runtime.environment import (
     inherited,
     private_folder,
     session_in,
+    spent_in,
     variables,
     written,
 )
@@ -61,9 +62,12 @@ def exec_handler(
     `permanent_codes` buries the message, `retry_code` asks for another try, `retry_after` later if given, and anything
     else is an error.
 
+    What it appends to HOLDFAST_SPEND_FILE, number by number, counts against the budgets of message and queue.
+
     `command` is split into words and run as it is; no word of a message ever becomes a part of it. With `shell` it is a
     line for /bin/sh. `env` adds variables; those that hold Holdfast's own settings, or an address of `secrets`, are not
-    inherited. When it has to stop, its group gets SIGTERM, and SIGKILL after `stop_grace`.
+    inherited. When it has to stop, its group gets SIGTERM, and SIGKILL after `stop_grace`, or earlier if the lease
+    leaves less; at once if the message is someone else's by then.
 
     `preflight` is a command, or a function, that has to succeed before anything is claimed.
     """
@@ -86,6 +90,8 @@ def exec_handler(
 class ExecHandler:
     """Runs a program per message; `exec_handler` makes one."""
 
+    interruptible = False  # It is told when to stop, and has a program to end before it does.
+
     def __init__(
         self,
         *,
@@ -104,7 +110,7 @@ class ExecHandler:
     ) -> None:
         self.command = command
         self._result_limit, self._error_limit = result_limit, error_limit
-        self._env, self._cwd, self._stop_grace = env, cwd, stop_grace
+        self._env, self._cwd, self.stop_grace = env, cwd, stop_grace
         self._preflight, self._preflight_timeout = preflight, preflight_timeout
         self._permanent_codes, self._retry_code, self._retry_after = permanent_codes, retry_code, retry_after
         self.secrets = secrets
@@ -118,6 +124,8 @@ class ExecHandler:
                 ended = self._run(message, context, folder, out, err)
             finally:
                 context.session = session_in(folder) or context.session
+                if spent := spent_in(folder):
+                    context.spend(spent)
             self._judge(ended, err)
             return result_of(folder, out)
 
@@ -145,7 +153,7 @@ class ExecHandler:
             cwd=self._cwd,
             stdin=str(folder / BODY),
             folder=str(folder),
-            grace=self._stop_grace,
+            grace=lambda: context.grace(self.stop_grace),
             on_cancel=context.on_cancel,
         )
 
@@ -167,7 +175,7 @@ class ExecHandler:
             out=output,
             cwd=self._cwd,
             timeout=self._preflight_timeout,
-            grace=self._stop_grace,
+            grace=lambda: self.stop_grace,
         )
         if ended.code != 0 or ended.stopped:
             raise ProgramFailed(told(os.path.basename(command[0]), ended, output))

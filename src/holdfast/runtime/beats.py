@@ -23,8 +23,9 @@ VALID_FOR = 20.0
 PROGRESS_EVERY = 1.0
 """Seconds between two beats while a handler tells its progress."""
 
+SLEEPING_EVERY = 60.0
 HIBERNATING_FOR = 180.0
-"""A hibernating consumer says so once, and nothing more while it sleeps: its safety look comes once a minute."""
+"""A hibernating consumer says so when it falls asleep, and then as often as it looks for safety."""
 
 
 class Beats:
@@ -72,6 +73,7 @@ class Beats:
             beat = pulse.beat()
             if beat is not None:
                 worker.hf.store.crew.beat(worker.hf.settings.tenant, beat)
+                pulse.was_told(beat)
 
     def _leave(self, gone: list[str]) -> None:
         for worker_id in gone:
@@ -89,17 +91,18 @@ class Pulse:
         self.worker = worker
         self._told = time.monotonic()
         self._busy = 0.0
+        self._measured = (self._told, self._busy)
         self._state = ""
 
     def beat(self) -> Beat | None:
-        """What to tell now; None if it sleeps and has said so."""
+        """What to tell now; None if it sleeps and has said so lately."""
         worker, now = self.worker, time.monotonic()
         state = worker.state
-        if state == "hibernating" == self._state:
+        if state == "hibernating" == self._state and now < self._told + SLEEPING_EVERY:
             return None
         busy, elapsed = worker.busy_seconds(), now - self._told
         share = (busy - self._busy) / (elapsed * worker.consumer.concurrency) if elapsed > 0 else 0.0
-        self._told, self._busy, self._state = now, busy, state
+        self._measured = (now, busy)
         return Beat(
             id=worker.id,
             consumer=worker.consumer.name,
@@ -116,3 +119,7 @@ class Pulse:
             failed=worker.outbox.failures,
             work=[context.work() for context in worker.running()],
         )
+
+    def was_told(self, beat: Beat) -> None:
+        """It is stored; what is not is told again."""
+        (self._told, self._busy), self._state = self._measured, beat.state

@@ -47,11 +47,13 @@ class Warn(msgspec.Struct, tag=True):
 
 
 class Answer(msgspec.Struct, tag=True):
-    """To a `Question`: the id of the new message, or the name and the text of an error."""
+    """To a `Question`: the id of the new message, a value, or the name and the text of an error or outcome."""
 
     id: bytes | None = None
+    value: float | str | None = None
     error: str | None = None
     text: str = ""
+    is_first: bool = False
 
 
 class Bye(msgspec.Struct, tag=True):
@@ -86,6 +88,28 @@ class Reply(msgspec.Struct, tag=True):
 
     body: bytes
     headers: bytes
+
+
+class Spend(msgspec.Struct, tag=True):
+    """`context.spend(amount)`."""
+
+    amount: float
+
+
+class Action(msgspec.Struct, tag=True):
+    """`context.action(text)`."""
+
+    text: str
+
+
+class Recall(msgspec.Struct, tag=True):
+    """`context.session`."""
+
+
+class Remember(msgspec.Struct, tag=True):
+    """`context.session = text`."""
+
+    text: str | None
 
 
 class Returned(msgspec.Struct, tag=True):
@@ -134,7 +158,7 @@ class Decided(msgspec.Struct, tag=True):
 
 
 Inward = Home | Work | Warn | Answer | Bye
-Question = Extend | Enqueue | Reply
+Question = Extend | Enqueue | Reply | Spend | Action | Recall | Remember
 Outward = Ready | Progress | Question | Returned | Raised | Decided
 
 _encode = msgspec.json.Encoder().encode

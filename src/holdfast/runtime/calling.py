@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from holdfast import effort
+from holdfast import effort, endings
 from holdfast.core.commitments import Commitment, failed_text
 from holdfast.errors import ProgramFailed
 from holdfast.runtime.consumer import Consumer, Middleware
@@ -85,6 +85,8 @@ def verify(consumer: Consumer, context: Context, promises: list[Commitment], res
 
     claim, hf = context.claim, consumer.hf
     results = check_done(promises, claim.message, context, result, secrets=(hf.settings.url,))
-    hf.store.commitments.keep(claim.lease.group, claim.message.raw_id, claim.attempt, results)
+    [settlement] = endings.acked([claim])
+    if not hf.store.commitments.keep(settlement, results):
+        endings.refuse([claim])
     if words := failed_text(results):
         raise ProgramFailed(words)

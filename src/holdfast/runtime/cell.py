@@ -17,11 +17,14 @@ from typing import Any
 import msgspec
 
 from holdfast import errors
+from holdfast.core import effort
 from holdfast.core import priority as priorities
 from holdfast.core.deadletter import error_text
 from holdfast.core.duration import Duration, seconds
-from holdfast.core.message import Message, MessageId, encode_json
+from holdfast.core.message import Message, MessageId, clean_text, encode_json, plain_text
+from holdfast.core.saga import KEY_HEADER
 from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.outcomes import BudgetSpent, GaveUp
 from holdfast.receipts import Receipt
 from holdfast.runtime import border, finding, starting
 from holdfast.runtime.border import Border
@@ -114,6 +117,36 @@ class CellContext:
         asked = border.Reply(encode_json(body), encode_json(headers, "headers"))
         return Receipt(MessageId(self._cell.ask(self, asked).id or b""))
 
+    def spend(self, amount: float) -> float:
+        """Counts what this message costs; what it has cost in all. Ends the attempt when a budget is over."""
+        spent = self._cell.ask(self, border.Spend(effort.spending(amount))).value
+        assert isinstance(spent, float), "it is a sum"
+        return spent
+
+    def action(self, text: str) -> None:
+        """Says what is about to be done; ends the attempt when it was the same too often in a row."""
+        effort.fingerprint(text)
+        self._cell.ask(self, border.Action(clean_text(text)))
+
+    @property
+    def session(self) -> str | None:
+        """A text that is kept with the message from attempt to attempt."""
+        kept = self._cell.ask(self, border.Recall()).value
+        return None if kept is None else str(kept)
+
+    @session.setter
+    def session(self, text: str | None) -> None:
+        self._cell.ask(self, border.Remember(plain_text(text, "session")))
+
+    @property
+    def step_key(self) -> str | None:
+        """For a step of a saga: the same text at every attempt."""
+        return self.message.headers.get(KEY_HEADER)
+
+    def grace(self, wanted: float) -> float:
+        """The worker ends this process in time, and the programs that it started with it."""
+        return wanted
+
     def halt(self) -> None:
         """The worker's warning; once."""
         with self._lock:
@@ -170,8 +203,7 @@ class Cell:
             self._say(context, question)
             answer = self._answers.get()
         if answer.error is not None:
-            kind = getattr(errors, answer.error, HoldfastError)
-            raise kind(answer.text)
+            raise _refusal(answer.error, answer)
         return answer
 
     def _listen(self) -> None:
@@ -188,6 +220,15 @@ class Cell:
                     case border.Bye():
                         self._work.put(None)
         os.killpg(os.getpgrp(), signal.SIGKILL)  # The worker is gone: nobody waits for this any more.
+
+
+def _refusal(kind: str, answer: border.Answer) -> Exception:
+    if kind == GaveUp.__name__:
+        return GaveUp(answer.text)
+    if kind == BudgetSpent.__name__:
+        return BudgetSpent(answer.text, is_first=answer.is_first)
+    error: Exception = getattr(errors, kind, HoldfastError)(answer.text)
+    return error
 
 
 def _handler(home: border.Home) -> Callable[..., Any]:

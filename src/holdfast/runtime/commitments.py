@@ -27,7 +27,7 @@ from holdfast.runtime.environment import (
     variables,
 )
 from holdfast.runtime.leash import SHELL
-from holdfast.runtime.programs import OnCancel, Tail
+from holdfast.runtime.programs import Grace, OnCancel, Tail
 
 __all__ = ["check_done", "commitments_of", "failed_text", "verify"]
 
@@ -73,7 +73,14 @@ def check_done(
         around = {**inherited(secrets), **(env or {}), **variables(message, context, folder)}
         if len(raw) <= LONGEST_VARIABLE:
             around["HOLDFAST_RESULT"] = raw.decode()
-        return verify(commitments, env=around, cwd=cwd, on_cancel=context.on_cancel, folder=str(folder))
+        return verify(
+            commitments,
+            env=around,
+            cwd=cwd,
+            on_cancel=context.on_cancel,
+            folder=str(folder),
+            grace=lambda: context.grace(STOP_GRACE),
+        )
 
 
 def verify(
@@ -83,13 +90,14 @@ def verify(
     cwd: str | None = None,
     on_cancel: OnCancel = lambda stop: None,
     folder: str = "",
+    grace: Grace = lambda: STOP_GRACE,
 ) -> list[CommitmentResult]:
     """Runs every check, also after one has failed: whoever mends it wants to know all. Once cancelled, none passes."""
-    return [_checked(one, env, cwd, on_cancel, folder) for one in commitments]
+    return [_checked(one, env, cwd, on_cancel, folder, grace) for one in commitments]
 
 
 def _checked(
-    commitment: Commitment, env: Mapping[str, str], cwd: str | None, on_cancel: OnCancel, folder: str
+    commitment: Commitment, env: Mapping[str, str], cwd: str | None, on_cancel: OnCancel, folder: str, grace: Grace
 ) -> CommitmentResult:
     output = Tail(4 * OUTPUT_KEPT)
     try:
@@ -100,7 +108,7 @@ def _checked(
             cwd=cwd,
             folder=folder,
             timeout=commitment.timeout,
-            grace=STOP_GRACE,
+            grace=grace,
             on_cancel=on_cancel,
         )
     except ProgramFailed as problem:

@@ -89,6 +89,7 @@ class Consumer:
         self.isolation = _one_of(isolation, ISOLATIONS, "isolation")
         self.is_async = _is_async(handler)
         self.interruptible = isolation == "thread" and getattr(handler, "interruptible", True)
+        self.stop_grace = float(getattr(handler, "stop_grace", 0.0))
         self.middleware = _functions(middleware)
         self.wants_context = _wants_context(handler)
         self.preflight = _function(preflight) or getattr(handler, "preflight", None)

@@ -25,15 +25,18 @@ from holdfast.drafting import Options
 from holdfast.errors import InvalidInput
 from holdfast.outgoing import Outgoing, put_through
 from holdfast.receipts import Receipt
+from holdfast.runtime.stops import Stop
 from holdfast.store.api import Joined
 
 if TYPE_CHECKING:
     from holdfast.runtime.consumer import Consumer
     from holdfast.runtime.hands import Hand
-    from holdfast.runtime.stops import Stop
     from holdfast.runtime.worker import Worker
 
 log = logging.getLogger("holdfast")
+
+HURRY = 1.0
+"""Seconds that a program has at most to end when its worker has to go at once."""
 
 _callbacks = threading.Lock()
 
@@ -210,6 +213,16 @@ class Context(msgspec.Struct, eq=False, gc=False):
         """Whether this attempt alone has taken too long."""
         timeout = self._worker.consumer.timeout
         return timeout is not None and now >= self.started + timeout
+
+    def grace(self, wanted: float) -> float:
+        """How many of the `wanted` seconds a program has that must stop now: nobody else may have the message before
+        it is gone, and who has to go at once does not wait for long."""
+        if self.stop is Stop.LOST:
+            return 0.0
+        if self.stop is Stop.SHUTDOWN and self._worker.hurries:
+            wanted = min(wanted, HURRY)
+        left = (self.claim.lease.until - self.now()) / 1_000_000
+        return max(0.0, min(wanted, left / 2))
 
     def halt(self, stop: Stop) -> None:
         """Tells the handler to stop; once, and not if it has ended."""

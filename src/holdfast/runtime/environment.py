@@ -11,12 +11,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from holdfast.core.effort import spending
 from holdfast.core.message import TEXT_LIMIT, Message, clean_text
+from holdfast.errors import InvalidInput, ProgramFailed, shown
 
 LONGEST_VARIABLE = 100_000
 """Bytes. Linux starts no program with a longer one than 128 KiB."""
 
-BODY, HEADERS, RESULT, SESSION = "body.json", "headers.json", "result", "session"
+BODY, HEADERS, RESULT, SESSION, SPEND = "body.json", "headers.json", "result", "session", "spend"
+
+SPEND_LIMIT = 1_048_576
+"""Bytes of reports that are read."""
 
 
 class AgentContext(Protocol):
@@ -39,6 +44,8 @@ class AgentContext(Protocol):
 
     def on_cancel(self, callback: Callable[[], None]) -> object: ...
     def progress(self, value: Any) -> object: ...
+    def spend(self, amount: float) -> object: ...
+    def grace(self, wanted: float) -> float: ...
 
 
 @contextmanager
@@ -67,6 +74,7 @@ def variables(message: Message, context: AgentContext, folder: Path) -> dict[str
         "HOLDFAST_HEADERS_FILE": str(folder / HEADERS),
         "HOLDFAST_RESULT_FILE": str(folder / RESULT),
         "HOLDFAST_SESSION_FILE": str(folder / SESSION),
+        "HOLDFAST_SPEND_FILE": str(folder / SPEND),
     }
     if len(headers) <= LONGEST_VARIABLE:
         found["HOLDFAST_HEADERS"] = headers.decode()
@@ -95,6 +103,17 @@ def session_in(folder: Path) -> str | None:
     """The session that a program has left for the next attempt."""
     text = clean_text(written(folder / SESSION, 4 * TEXT_LIMIT).decode("utf-8", "replace")).strip()
     return text[:TEXT_LIMIT] or None
+
+
+def spent_in(folder: Path) -> float:
+    """What a program says that it has spent: all numbers that it wrote, together."""
+    words = written(folder / SPEND, SPEND_LIMIT).decode("utf-8", "replace").split()
+    try:
+        return spending(sum(spending(float(word)) for word in words))
+    except (ValueError, InvalidInput):
+        raise ProgramFailed(
+            f"HOLDFAST_SPEND_FILE must hold numbers from 0 to 1e15, not {shown(' '.join(words))}"
+        ) from None
 
 
 def written(path: Path, limit: int) -> bytes:

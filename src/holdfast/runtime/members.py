@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,6 +18,7 @@ from holdfast.core.message import MessageId
 from holdfast.errors import HoldfastError
 from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.locating import Address, located
+from holdfast.runtime.news import SETTLED
 from holdfast.store.api import Seat
 
 if TYPE_CHECKING:
@@ -36,12 +38,15 @@ SEAT_TERM = 15.0
 
 
 class Member(Protocol):
-    """One of a pool. `exit_code` is None while it works, 0 when it has ended as it should."""
+    """One of a pool. `exit_code` is None while it works, 0 when it has ended as it should; `news` is what is known of
+    its work: whether it has `SETTLED` any, or `RETRIED` a message that was tried before."""
 
     seat: Seat
 
     @property
     def exit_code(self) -> int | None: ...
+    @property
+    def news(self) -> set[bytes]: ...
     def drain(self, grace: float) -> None: ...
     def kill(self) -> None: ...
 
@@ -55,6 +60,7 @@ class ProcessMember:
 
     def __init__(self, pool: Pool, seat: Seat, address: Address, grace: float) -> None:
         self.seat = seat
+        self._news: set[bytes] = set()
         context = multiprocessing.get_context("spawn")
         self._leash, theirs = context.Pipe()
         self._process = context.Process(
@@ -74,6 +80,14 @@ class ProcessMember:
     def exit_code(self) -> int | None:
         """Negative if a signal ended it."""
         return self._process.exitcode
+
+    @property
+    def news(self) -> set[bytes]:
+        """As far as it has told; it does so before it goes on, so nothing is missing when it has ended."""
+        with suppress(EOFError, OSError):
+            while self._leash.poll():
+                self._news.add(self._leash.recv_bytes())
+        return self._news
 
     def drain(self, grace: float) -> None:
         """What runs has so many seconds to finish. Again: less of them."""
@@ -103,6 +117,11 @@ class ThreadMember:
             return None
         self._keeper.stop()
         return CRASHED if self._worker.failed else 0
+
+    @property
+    def news(self) -> set[bytes]:
+        """No message ends a thread, so it does not matter which it had."""
+        return {SETTLED} if self._worker.outbox.handled else set()
 
     def drain(self, grace: float) -> None:
         """What runs has so many seconds to finish. Again: less of them."""
@@ -163,12 +182,18 @@ def _work(leash: Connection, consumer: Consumer, pool: str, seat: Seat, grace: f
         return 0  # It took too long to get here, and someone else may have the seat.
     runner = Runner(consumer.hf, [consumer], grace, pool=pool)
     keeper = SeatKeeper(pool, consumer, seat, lambda: runner.ask_to_stop(math.inf))
+    runner.on_news = partial(_tell, leash)
     threading.Thread(target=_obey, args=(leash, runner), name="holdfast-leash", daemon=True).start()
     try:
         runner.run(signals=(signal.SIGTERM,))
     finally:
         keeper.stop()
     return CRASHED if any(worker.failed for worker in runner.workers) else 0
+
+
+def _tell(leash: Connection, news: bytes) -> None:
+    with suppress(OSError):
+        leash.send_bytes(news)
 
 
 def _obey(leash: Connection, runner: Runner) -> None:

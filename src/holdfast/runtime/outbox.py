@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast import endings
@@ -12,6 +12,7 @@ from holdfast.core.settlement import Settlement
 from holdfast.errors import HoldfastError, Unavailable
 from holdfast.events import MessageLost
 from holdfast.runtime import telling, verdict
+from holdfast.runtime.news import SETTLED
 
 if TYPE_CHECKING:
     from holdfast.runtime.context import Context
@@ -28,6 +29,14 @@ class Outbox:
         self._listeners = worker.hf._listeners
         self.handled = 0
         self.failures = 0
+        self.on_news: Callable[[bytes], None] | None = None
+        self._told: set[bytes] = set()
+
+    def tell(self, news: bytes) -> None:
+        """To the supervisor, if there is one in another process; once."""
+        if self.on_news is not None and news not in self._told:
+            self._told.add(news)
+            self.on_news(news)
 
     def settle(self, ended: list[Context]) -> None:
         """In one transaction, but for those that could be refused for reasons of their own."""
@@ -51,7 +60,7 @@ class Outbox:
         if lost or self._listeners:
             self._tell(contexts, lost)
         else:
-            self.handled += len(contexts)
+            self._handled(len(contexts))
 
     def settled(self, contexts: Sequence[Context], lost: Sequence[Claim]) -> None:
         """Notes that they are settled, or lost, and tells of it."""
@@ -83,8 +92,13 @@ class Outbox:
 
     def _count(self, contexts: Sequence[Context]) -> None:
         decided = [one.settlement.event for one in contexts if one.settlement is not None]
-        self.handled += len(contexts) - sum(event in (Event.RELEASED, Event.SNOOZED) for event in decided)
+        self._handled(len(contexts) - sum(event in (Event.RELEASED, Event.SNOOZED) for event in decided))
         self.failures += sum(event in (Event.FAILED, Event.DIED) for event in decided)
+
+    def _handled(self, count: int) -> None:
+        self.handled += count
+        if count:
+            self.tell(SETTLED)
 
 
 def settlements_of(contexts: Sequence[Context]) -> list[Settlement]:

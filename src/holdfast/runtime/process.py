@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.errors import HoldfastError
+from holdfast.outcomes import BudgetSpent
 from holdfast.runtime import border, finding
 from holdfast.runtime.border import Border
 from holdfast.runtime.elsewhere import HandlerFailed
 from holdfast.runtime.hands import ThreadHand
-from holdfast.runtime.stops import Interrupted, Stop
+from holdfast.runtime.stops import Interrupted
 
 if TYPE_CHECKING:
     from holdfast.runtime.consumer import Consumer
@@ -185,7 +186,7 @@ class ProcessHand(ThreadHand):
         return self._process.call(context)
 
     def interrupt(self, context: Context) -> None:
-        process, warning = self._process, _warning(context)
+        process, warning = self._process, context.grace(WARNING)
         if process is None or self.current is not context:
             return
         if warning <= 0:
@@ -244,14 +245,6 @@ def call_in_process(context: Context) -> Any:
     return context.hand.call(context)
 
 
-def _warning(context: Context) -> float:
-    """Seconds before the kill. Nobody else may have the message while the handler runs, so a lease leaves fewer."""
-    if context.stop is Stop.LOST:
-        return 0.0
-    left = (context.claim.lease.until - context.now()) / 1_000_000
-    return min(WARNING, left / 2)
-
-
 def _home(consumer: Consumer) -> border.Home:
     module, name = finding.address(consumer.handler, "the handler")
     script = finding.script() if module == finding.SCRIPT else None
@@ -283,13 +276,28 @@ def _work(context: Context) -> border.Work:
 
 def _answer(context: Context, asked: border.Question) -> border.Answer:
     try:
-        if isinstance(asked, border.Extend):
-            context.extend(asked.duration)
-            return border.Answer()
-        if isinstance(asked, border.Reply):
-            receipt = context.reply(_decode(asked.body), headers=_decode(asked.headers))
-        else:
-            receipt = context.enqueue(body=_decode(asked.body), **_decode(asked.options))
-        return border.Answer(bytes(receipt.raw_id))
+        return _done(context, asked)
     except Exception as problem:
-        return border.Answer(error=type(problem).__name__, text=str(problem))
+        is_first = isinstance(problem, BudgetSpent) and problem.is_first
+        return border.Answer(error=type(problem).__name__, text=str(problem), is_first=is_first)
+
+
+def _done(context: Context, asked: border.Question) -> border.Answer:
+    match asked:
+        case border.Extend():
+            context.extend(asked.duration)
+        case border.Spend():
+            return border.Answer(value=context.spend(asked.amount))
+        case border.Action():
+            context.action(asked.text)
+        case border.Recall():
+            return border.Answer(value=context.session)
+        case border.Remember():
+            context.session = asked.text
+        case border.Reply():
+            receipt = context.reply(_decode(asked.body), headers=_decode(asked.headers))
+            return border.Answer(bytes(receipt.raw_id))
+        case border.Enqueue():
+            receipt = context.enqueue(body=_decode(asked.body), **_decode(asked.options))
+            return border.Answer(bytes(receipt.raw_id))
+    return border.Answer()

@@ -29,6 +29,9 @@ CANCELLED, TIMED_OUT = "cancelled", "timed out"
 OnCancel = Callable[[Callable[[], None]], object]
 """Takes a function to call, from whatever thread, when the work has to stop."""
 
+Grace = Callable[[], float]
+"""Asked when a program has to stop: how many seconds it has for that."""
+
 
 class Head:
     """The beginning of an output, and how long all of it was."""
@@ -77,10 +80,10 @@ def run(
     stdin: str = os.devnull,
     folder: str = "",
     timeout: float | None = None,
-    grace: float = 5.0,
+    grace: Grace = lambda: 5.0,
     on_cancel: OnCancel = lambda stop: None,
 ) -> Ended:
-    """Runs a program to its end, or to ours: SIGTERM to its group when it has to stop, SIGKILL `grace` seconds later.
+    """Runs a program to its end, or to ours: SIGTERM to its group when it has to stop, SIGKILL when `grace` is over.
 
     Without `err` both outputs go to `out`. When this returns, nobody of its group is left.
     """
@@ -142,13 +145,13 @@ class Program:
         self._cancelled.set()
         self._bell.ring()
 
-    def wait(self, timeout: float | None, grace: float) -> Ended:
+    def wait(self, timeout: float | None, grace: Grace) -> Ended:
         """Reads what it says until it has ended."""
         self._read_until(lambda: self._ended.is_set() or self._cancelled.is_set(), timeout)
         stopped = None
         if not self._ended.is_set():
             stopped = CANCELLED if self._cancelled.is_set() else TIMED_OUT
-            self._stop(grace)
+            self._stop(grace())
         self._read_until(self._said_all, DRAIN)
         self._signal(signal.SIGKILL)
         self._read_until(self._said_all, DRAIN)

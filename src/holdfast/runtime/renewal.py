@@ -31,7 +31,7 @@ STOP_BEFORE = 1 / 10
 """Of a lease: a handler whose lease could not be renewed is told to stop so long before its end, or a second."""
 
 STUBBORN = 5.0
-"""Seconds after which a handler that was told to stop, and did not, is given up."""
+"""Seconds after which a handler that was told to stop, and did not, is given up; more if it has a program to stop."""
 
 TICK = 0.1
 """Seconds between two rounds at most: whatever was claimed since the last one may have a short lease."""
@@ -142,5 +142,5 @@ class Watch(Rounds):
         return shortest
 
     def _give_up(self, worker: Worker, context: Context, now: float) -> None:
-        if context.stop is not None and now >= context.stopped_at + STUBBORN:
+        if context.stop is not None and now >= context.stopped_at + STUBBORN + worker.consumer.stop_grace:
             worker.give_up(context)

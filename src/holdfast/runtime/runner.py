@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.loop import Loop
 
 STUBBORN = 2.0
-"""Seconds that handlers have to notice that they must stop, once their grace is over."""
+"""Seconds that handlers have to notice that they must stop, once their grace is over; programs have theirs before."""
 
 
 class Runner:
@@ -54,9 +54,10 @@ class Runner:
         self._watch = Watch(self._all)
         self._beats = Beats(self._all)
         self.courier = ProcessCourier(hf, self._is_awake)
-        self._keeper = Keeper(hf, f"{hf.worker}:{os.urandom(3).hex()}", self._is_awake)
+        self._keeper = Keeper(hf, f"{hf.worker}:{os.urandom(3).hex()}", self._slumber)
         self._asked: float | None = None
         self._insisted = threading.Event()
+        self.on_news: Callable[[bytes], None] | None = None
         self.workers: list[Worker] = []
         self.supervisors: list[Supervisor] = []
 
@@ -114,7 +115,8 @@ class Runner:
         """What is not begun goes back at once, what runs has `grace` seconds. Whether everything ended in time."""
         term = self.grace if grace is None else grace
         self.ask_to_stop(term)
-        ended = self._wait_for(self._parts(), term + STUBBORN)
+        programs = max((one.stop_grace for one in self._consumers), default=0.0) if term > 0 else 0.0
+        ended = self._wait_for(self._parts(), term + programs + STUBBORN)
         deadline = time.monotonic() + (STUBBORN if ended else 0)
         for hand in [hand for worker in self.workers for hand in worker.hands]:
             hand.join(max(0.0, deadline - time.monotonic()))
@@ -149,6 +151,11 @@ class Runner:
     def _is_awake(self) -> bool:
         return bool(self.supervisors) or any(worker.state != "hibernating" for worker in self.workers)
 
+    def _slumber(self) -> int | None:
+        """None while anyone is awake; otherwise another number after every time that someone was."""
+        naps = sum(worker.naps for worker in self.workers)
+        return None if self._is_awake() else naps
+
     def _parts(self) -> list[Worker | Supervisor]:
         return [*self.workers, *self.supervisors]
 
@@ -160,6 +167,7 @@ class Runner:
         worker = Worker(self.hf, consumer, self._solitude, self._hands_for(consumer), pool)
         worker.desk = Desk(self.courier, worker.wake)
         worker.on_progress = self._beats.note_progress
+        worker.outbox.on_news = self.on_news
         return worker
 
     def _hands_for(self, consumer: Consumer) -> Callable[[Worker], Hand]:

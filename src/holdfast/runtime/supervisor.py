@@ -16,6 +16,7 @@ from holdfast.events import MemberCrashed, PoolGaveUp, PoolScaled
 from holdfast.runtime.attachments import Attachments
 from holdfast.runtime.locating import address_of
 from holdfast.runtime.members import SEAT_TERM, STARTING_TERM, Member, ProcessMember, ThreadMember
+from holdfast.runtime.news import SETTLED
 from holdfast.runtime.pool import Pool
 from holdfast.store.api import Seat
 
@@ -46,13 +47,14 @@ class Supervisor:
         self._attachments = Attachments(pool.consumer)
         self._scaler = Scaler(pool.spec)
         self._crashes = CrashLog(pool.restarts)
-        self._gave_up = False
+        self._survivors: list[Member] = []
         self._untold: str | None = None
         self._trouble: str | None = None
         self._draining: list[Member] = []
         self._wake = threading.Event()
         self._stopping = False
         self._grace_ends = math.inf
+        self._stop_grace = 0.0
         self._thread = threading.Thread(target=self._run, name=f"holdfast-pool-{pool.name}", daemon=True)
 
     def start(self) -> None:
@@ -62,6 +64,7 @@ class Supervisor:
     def stop(self, grace: float) -> None:
         """Drains all members of this process. Again: in less time."""
         self._grace_ends = min(self._grace_ends, time.monotonic() + grace)
+        self._stop_grace = self.pool.consumer.stop_grace if grace > 0 else 0.0
         self._stopping = True
         self._wake.set()
 
@@ -104,9 +107,10 @@ class Supervisor:
         return Load(load.depth, load.oldest, ends)
 
     def _grow(self, running: int, wanted: int) -> None:
-        if self._gave_up or time.monotonic() < self._crashes.not_before:
+        missing = self._crashes.may_start(time.monotonic(), wanted - running, len(self._trials()))
+        if not missing:
             return
-        for _ in range(wanted - running):
+        for _ in range(missing):
             seat = None if self._stopping else self._take(wanted)
             if seat is None:
                 break
@@ -115,7 +119,7 @@ class Supervisor:
             except BaseException:
                 self._leave(seat)
                 raise
-        self._tell(PoolScaled, before=running, wanted=wanted)
+        self._tell(PoolScaled, before=running, wanted=running + missing)
 
     def _take(self, most: int) -> Seat | None:
         term = SEAT_TERM if self._address is None else STARTING_TERM
@@ -149,24 +153,36 @@ class Supervisor:
         self.workers = [worker for worker in self.workers if not worker.ended.is_set()]
         crashed = [member for member in ended if member.exit_code]
         for member in crashed:
-            self._crashed(member.exit_code or 0)
+            self._crashed(member)
+        if self._crashes.gave_up and any(SETTLED in member.news for member in self._trials()):
+            self._recover()
         for member in crashed:
             self._leave(member.seat)  # At once: who held it is gone for sure.
 
-    def _crashed(self, code: int) -> None:
+    def _crashed(self, member: Member) -> None:
+        code = member.exit_code or 0
         words = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        self._crashes.note(time.monotonic(), words)
+        was_too_many = self._crashes.note(time.monotonic(), is_excused=bool(member.news))
         self._tell(MemberCrashed, words=words)
         log.warning("pool %s: a consumer %s", self.pool.name, words)
-        if self._crashes.has_given_up(time.monotonic()) and not self._gave_up:
+        if was_too_many:
             self._give_up(words)
 
+    def _trials(self) -> list[Member]:
+        """Those that were started since the pool was given up, if it was."""
+        return [member for member in self.members if member not in self._survivors]
+
+    def _recover(self) -> None:
+        self._crashes.recovered()
+        log.warning("pool %s works again: a consumer has done some of its work", self.pool.name)
+
     def _give_up(self, words: str) -> None:
-        self._gave_up = True
+        self._survivors = list(self.members)
         rules = self.pool.restarts
         self._untold = error = (
             f"the pool {self.pool.name!r} was given up by {self.hf.worker}: {rules.most} consumers crashed within "
-            f"{rules.window:g} s, the last one {words}. Mend the cause, then start the worker again"
+            f"{rules.window:g} s without having done anything, the last one {words}. One consumer is tried every "
+            f"{rules.again:g} s. Mend the cause; if that is in the program, start the worker again"
         )
         log.error("%s", error)
         self._tell(PoolGaveUp, error=error)
@@ -186,7 +202,7 @@ class Supervisor:
                 told = self._grace_ends
                 for member in self.members:
                     member.drain(max(0.0, told - time.monotonic()))
-            if time.monotonic() > self._grace_ends + INSIST_AFTER:
+            if time.monotonic() > self._grace_ends + INSIST_AFTER + self._stop_grace:
                 for member in self.members:
                     member.kill()
                 break

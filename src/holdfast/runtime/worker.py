@@ -24,6 +24,7 @@ from holdfast.runtime.context import Context
 from holdfast.runtime.fetching import Fetching
 from holdfast.runtime.hands import Hand, OwnHand, ThreadHand
 from holdfast.runtime.ledger import SETTLE_WITHIN, Ledger
+from holdfast.runtime.news import RETRIED
 from holdfast.runtime.outbox import Outbox
 from holdfast.runtime.shelf import Shelf
 from holdfast.runtime.stops import Interrupted, Stop
@@ -94,8 +95,10 @@ class Worker:
         self._bell: Bell | None = None
         self._busy = 0.0
         self._hibernates = False
+        self.naps = 0
         self._rung = False
         self._stopping = False
+        self.hurries = False
         self._grace_ends = math.inf
         self._troubles = 0
         self.failed = False
@@ -118,7 +121,7 @@ class Worker:
     def stop(self, grace: float) -> None:
         """No more claims; what is not begun goes back, what runs has `grace` seconds. Again: less of them."""
         self._grace_ends = min(self._grace_ends, time.monotonic() + grace)
-        self._stopping = True
+        self._stopping, self.hurries = True, self.hurries or grace <= 0
         self.wake()
 
     def wake(self) -> None:
@@ -279,6 +282,8 @@ class Worker:
 
     def _claim(self, request: ClaimRequest) -> bool:
         contexts = self._fetching.fetch(request)
+        if self.outbox.on_news is not None and any(context.attempt > 1 for context in contexts):
+            self.outbox.tell(RETRIED)
         self.shelf.put(contexts)
         if 0 < len(contexts) <= self.consumer.concurrency and not self.works_alone:
             self._wake.wait(STEP_ASIDE)
@@ -336,6 +341,7 @@ class Worker:
             return False
         due = self.ledger.due(time.monotonic())
         self._hibernates = all(self.attachments.empty(channel) == "hibernate" for channel in request.channels)
+        self.naps += 1
         nap = SAFETY_NAP if self._hibernates else LONGEST_NAP
         if len(self.shelf):
             nap = HOARDED

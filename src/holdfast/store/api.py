@@ -221,9 +221,9 @@ class Letters(Protocol):
 
 
 class Commitments(Protocol):
-    """How the checks of commitments went."""
+    """How the checks of commitments went. What a lost claim has to say of them is not kept, and gets False."""
 
-    def keep(self, group: int, message_id: MessageId, attempt: int, results: Sequence[CommitmentResult]) -> None: ...
+    def keep(self, claim: Settlement, results: Sequence[CommitmentResult]) -> bool: ...
     def of(self, tenant: str, message_id: MessageId) -> list[CommitmentResult]: ...
 
 

@@ -6,20 +6,24 @@ from collections.abc import Sequence
 
 from holdfast.core.commitments import CommitmentResult
 from holdfast.core.message import MessageId
+from holdfast.core.settlement import Settlement
+from holdfast.store import efforts
 from holdfast.store.transaction import Transaction
 
 
-def keep(tx: Transaction, group: int, message_id: MessageId, attempt: int, results: Sequence[CommitmentResult]) -> None:
-    """Writes down what an attempt has come to."""
-    tx.run("commitments.forget", id=message_id, attempt=attempt)
+def keep(tx: Transaction, claim: Settlement, results: Sequence[CommitmentResult]) -> bool:
+    """Writes down what an attempt has come to; False if the claim is lost, and someone else's word counts."""
+    if not efforts.holding(tx, [claim]):
+        return False
+    tx.run("commitments.forget", id=claim.message_id, attempt=claim.attempt)
     tx.each(
         "commitments.keep",
         [
             {
-                "id": message_id,
-                "attempt": attempt,
+                "id": claim.message_id,
+                "attempt": claim.attempt,
                 "place": place,
-                "group": group,
+                "group": claim.lease.group,
                 "name": result.name,
                 "passed": result.passed,
                 "code": result.code,
@@ -28,6 +32,7 @@ def keep(tx: Transaction, group: int, message_id: MessageId, attempt: int, resul
             for place, result in enumerate(results)
         ],
     )
+    return True
 
 
 def of(tx: Transaction, tenant: str, message_id: MessageId) -> list[CommitmentResult]:

@@ -12,7 +12,7 @@ from holdfast.core.message import MessageStatus, encode_json
 from holdfast.store.transaction import Row, Transaction
 
 CREW = 0
-"""The number that is rung when an attachment changes: the channels of queues begin with 1."""
+"""The number that is rung when an attachment or a schedule changes: the channels of queues begin with 1."""
 
 _labels = msgspec.json.Decoder(dict[str, str])
 _queues = msgspec.json.Decoder(list[str])

@@ -68,7 +68,7 @@ def act(tx: Transaction, claim: Settlement, action: str, report: MessageId) -> S
 
 def begin(tx: Transaction, claims: Sequence[Settlement]) -> list[Effort | None]:
     """Notes when each message was first claimed, if that is not known yet; None where the claim is lost."""
-    held = _held(tx, claims)
+    held = holding(tx, claims)
     records = dict(zip(held, _begin(tx, [claims[index] for index in held]), strict=True))
     return [records[index].effort if index in records else None for index in range(len(claims))]
 
@@ -106,7 +106,7 @@ def prune(tx: Transaction, channel: Channel, limit: int) -> int:
     return tx.run("effort.outdated", group=channel.group, limit=limit)
 
 
-def _held(tx: Transaction, claims: Sequence[Settlement]) -> list[int]:
+def holding(tx: Transaction, claims: Sequence[Settlement]) -> list[int]:
     """The places of those claims that still hold; locked in the order in which a settlement locks them."""
     members = held_members(tx, [claim for claim in claims if claim.member is not None])
     runs = {(claim.lease.token, claim.member) for claim in members}
@@ -125,7 +125,7 @@ def _row(claim: Settlement) -> tuple[int, MessageId, int]:
 
 
 def _open(tx: Transaction, claim: Settlement) -> Record | None:
-    return _begin(tx, [claim])[0] if _held(tx, [claim]) else None
+    return _begin(tx, [claim])[0] if holding(tx, [claim]) else None
 
 
 def _begin(tx: Transaction, claims: Sequence[Settlement]) -> list[Record]:

@@ -213,8 +213,8 @@ class CommitmentsRole:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def keep(self, group: int, message_id: MessageId, attempt: int, results: Sequence[CommitmentResult]) -> None:
-        self._database.write(lambda tx: commitments.keep(tx, group, message_id, attempt, results))
+    def keep(self, claim: Settlement, results: Sequence[CommitmentResult]) -> bool:
+        return self._database.write(lambda tx: commitments.keep(tx, claim, results))
 
     def of(self, tenant: str, message_id: MessageId) -> list[CommitmentResult]:
         return self._database.glance(lambda tx: commitments.of(tx, tenant, message_id))

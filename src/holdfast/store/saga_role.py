@@ -63,6 +63,11 @@ class SagasRole:
         moved = sum(self._tick(number) for (number,) in due)
         return moved + self._forget(tenant, limit - len(due))
 
+    def next_due(self, tenant: str) -> float | None:
+        """Seconds until time has something to do with a saga; 0 or less if it has."""
+        found = self._database.glance(lambda tx: tx.one("sagas.next_due", tenant=tenant))
+        return None if found is None or found[0] is None else found[0] / 1_000_000
+
     def find(
         self, tenant: str, status: str | None, name: str | None, limit: int, after: str | None
     ) -> list[SagaStatus]:

@@ -3,6 +3,7 @@
 Firing is one transaction per schedule. It takes the schedule if its slot is due, inserts the messages and moves
 `next_at` on to a later slot: all of it happens, or nothing. A slot is fired only while `next_at` names it, and
 `next_at` never goes back, so a slot is fired once, however many processes fire and wherever one of them is killed.
+A change rings for the crew: who sleeps until the next slot has to know which one that is.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from holdfast.core.message import MessageId
 from holdfast.core.schedule import Fire, Schedule, ScheduleSpec, fires, plan, slot_text
 from holdfast.errors import NotFound
 from holdfast.store import arriving
+from holdfast.store.crew import CREW
 from holdfast.store.ids import new_id
 from holdfast.store.posting import Insert, compose, destination
 from holdfast.store.transaction import Transaction
@@ -30,6 +32,7 @@ def declare(tx: Transaction, tenant: str, name: str, spec: ScheduleSpec) -> None
     found = None
     while found is None:  # Whoever is not the first to add it finds it, unless it was removed in between.
         if tx.one("schedules.add", tenant=tenant, name=name, spec=raw, created_at=now, next_at=first):
+            tx.rings.add(CREW)
             return
         found = tx.one("schedules.lock", tenant=tenant, name=name)
     before, anchor, next_at, due_at, last_slot, paused = found
@@ -39,6 +42,7 @@ def declare(tx: Transaction, tenant: str, name: str, spec: ScheduleSpec) -> None
         next_at = plan(spec, anchor).after(max(now, last_slot or 0))
         due_at = None if paused else next_at
     tx.run("schedules.change", tenant=tenant, name=name, spec=raw, next_at=next_at, due_at=due_at)
+    tx.rings.add(CREW)
 
 
 def remove(tx: Transaction, tenant: str, name: str) -> bool:
@@ -63,6 +67,7 @@ def pause(tx: Transaction, tenant: str, name: str, paused: bool) -> None:
         next_at = plan(_spec.decode(raw), anchor).after(max(tx.clock(), last_slot or 0))
     due_at = None if paused else next_at
     tx.run("schedules.pause", tenant=tenant, name=name, paused=paused, next_at=next_at, due_at=due_at)
+    tx.rings.add(CREW)
 
 
 def fire(tx: Transaction, insert: Insert, tenant: str, name: str, limit: int) -> int:

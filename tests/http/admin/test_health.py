@@ -55,7 +55,7 @@ def test_it_is_not_ready_when_it_is_about_to_stop(app: FastAPI, hf: Holdfast, as
 def test_a_keeper_that_fails_for_a_while_says_so(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeper, "TERM", 0.0)
     monkeypatch.setattr(keeper, "LOOK_EVERY", 0.01)
-    kept = keeper.Keeper(hf, "w", lambda: True)
+    kept = keeper.Keeper(hf, "w", lambda: None)
     fails = True
 
     def lead(*_: object) -> bool:

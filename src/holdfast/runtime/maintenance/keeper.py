@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.errors import HoldfastError
 from holdfast.limits import SWEEP_LIMIT
@@ -55,17 +57,30 @@ LOOK_EVERY = 1.0
 PAUSE = 0.01
 """Seconds between two turns of a duty that has more to do: others want the database too."""
 
+SAFETY = 60.0
+"""Seconds after which it looks even if everyone here sleeps, and nothing is due that it knows of."""
+
+LEADING = "leading"
+
+Done = TypeVar("Done")
+
 
 class Keeper:
-    """`is_needed` says whether anyone here is awake: a process whose consumers all hibernate asks nothing."""
+    """`slumber` is None while anyone here is awake, and otherwise another number after every time that someone was.
 
-    def __init__(self, hf: Holdfast, worker: str, is_needed: Callable[[], bool]) -> None:
+    While all sleep it asks the database once what comes next by the clock, and then nothing until that is due.
+    """
+
+    def __init__(self, hf: Holdfast, worker: str, slumber: Callable[[], int | None]) -> None:
         self._hf = hf
         self._worker = worker
-        self._is_needed = is_needed
+        self._slumber = slumber
+        self._asleep: int | None = None
+        self._wakes = 0.0
         self._due = dict.fromkeys(DUTIES, 0.0)
+        self._leads = False
         self._over = threading.Event()
-        self._failing: tuple[float, str] | None = None
+        self._failing: dict[str, tuple[float, str]] = {}
         self._thread = threading.Thread(target=self._run, name="holdfast-maintenance", daemon=True)
 
     def start(self) -> None:
@@ -77,44 +92,71 @@ class Keeper:
         self._over.set()
         self._thread.join(timeout=2.0)
 
+    @property
+    def is_asleep(self) -> bool:
+        """Whether it asks nothing until the next thing is due, or someone here wakes up."""
+        return self._asleep is not None and self._asleep == self._slumber()
+
     def trouble(self) -> str | None:
         """What has kept it from its work for a while; None if it works."""
-        failing = self._failing
-        return None if failing is None or time.monotonic() - failing[0] < TERM else failing[1]
+        since, words = min(list(self._failing.values()), default=(math.inf, None))
+        return None if time.monotonic() - since < TERM else words
 
     def _run(self) -> None:
-        wait, leads = 0.0, False
+        wait = 0.0
         while not self._over.wait(wait):
-            wait = LOOK_EVERY
-            if not self._is_needed():
-                continue
-            try:
-                leads = self._hf.store.leaders.lead(*self._office, round(TERM * 1_000_000))
-                if leads and self._do_what_is_due():
-                    wait = PAUSE
-                self._failing = None
-            except HoldfastError as problem:
-                self._note(problem)
-                log.warning("maintenance: %s; it goes on as soon as it can", problem)
-            except Exception as problem:
-                self._note(problem)
-                log.exception("maintenance failed; it goes on")
-        if leads:
+            wait = self._safely(LEADING, self._look, LOOK_EVERY)
+        if self._leads:
             self._step_down()
 
-    def _note(self, problem: Exception) -> None:
-        since = time.monotonic() if self._failing is None else self._failing[0]
-        self._failing = (since, str(problem))
+    def _look(self) -> float:
+        """One round; seconds until the next. Before it falls asleep, and when it wakes up, it does what is due."""
+        slumber = self._slumber()
+        if slumber is None or slumber != self._asleep or time.monotonic() >= self._wakes:
+            if self._keep():
+                return PAUSE
+            if slumber is not None:
+                self._wakes = self._next_due()
+            self._asleep = slumber
+        return LOOK_EVERY if slumber is None else min(LOOK_EVERY, max(PAUSE, self._wakes - time.monotonic()))
+
+    def _next_due(self) -> float:
+        """When the clock next has something to do; in a while, if it should have been done by now."""
+        tenant, store = self._hf.settings.tenant, self._hf.store
+        known = [due for due in (store.schedules.next_due(tenant), store.sagas.next_due(tenant)) if due is not None]
+        due = min(known, default=SAFETY)
+        return time.monotonic() + (LOOK_EVERY if due <= 0 else min(due, SAFETY))
+
+    def _keep(self) -> bool:
+        """Does what is due, if this process leads; whether a duty has more to do than it did."""
+        self._leads = self._hf.store.leaders.lead(*self._office, round(TERM * 1_000_000))
+        if not self._leads:
+            self._failing.clear()
+        return self._leads and self._do_what_is_due()
 
     def _do_what_is_due(self) -> bool:
-        """Whether a duty has more to do than it did."""
         is_behind = False
         for duty, due in self._due.items():
             if time.monotonic() >= due and not self._over.is_set():
-                more = duty.turn(self._hf) >= SWEEP_LIMIT
+                more = self._safely(duty.__name__, partial(duty.turn, self._hf), 0) >= SWEEP_LIMIT
                 self._due[duty] = 0.0 if more else time.monotonic() + duty.EVERY
                 is_behind = is_behind or more
         return is_behind
+
+    def _safely(self, name: str, work: Callable[[], Done], otherwise: Done) -> Done:
+        """Whatever goes wrong with one duty, the others are done. It is told of once."""
+        try:
+            done = work()
+        except Exception as problem:
+            unexpected = None if isinstance(problem, HoldfastError) else problem
+            if name not in self._failing:
+                what = name.rpartition(".")[2]
+                log.warning("maintenance (%s): %s; it goes on as soon as it can", what, problem, exc_info=unexpected)
+            since, _ = self._failing.get(name, (time.monotonic(), ""))
+            self._failing[name] = (since, str(problem))
+            return otherwise
+        self._failing.pop(name, None)
+        return done
 
     def _step_down(self) -> None:
         try:

@@ -13,5 +13,16 @@ if TYPE_CHECKING:
 
 
 def each(hf: Holdfast, work: Callable[[Channel, int], int]) -> int:
-    """Does a piece of work for every queue and group of the tenant; how much there was, in all."""
-    return sum(work(channel, SWEEP_LIMIT) for channel in hf._book.readers())
+    """Does a piece of work for every queue and group of the tenant; how much there was, in all.
+
+    One that fails does not keep the others from their turn: what went wrong is raised when these are through.
+    """
+    done, problem = 0, None
+    for channel in hf._book.readers():
+        try:
+            done += work(channel, SWEEP_LIMIT)
+        except Exception as raised:
+            problem = problem or raised
+    if problem is not None and done < SWEEP_LIMIT:
+        raise problem
+    return done

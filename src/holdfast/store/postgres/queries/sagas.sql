@@ -146,3 +146,6 @@ DELETE FROM holdfast_saga_event WHERE saga = :id RETURNING 1
 
 -- name: forget
 DELETE FROM holdfast_saga WHERE id = :id RETURNING 1
+
+-- name: next_due
+SELECT MIN(due_at) - (SELECT holdfast_now(:now::bigint)) FROM holdfast_saga WHERE tenant = :tenant AND due_at IS NOT NULL

@@ -1,0 +1,157 @@
+"""Programs of a consumer at work: stopped as they should be, whatever the reason is."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast, State, Unavailable, exec_handler
+from holdfast.runtime.context import HURRY, Context
+from holdfast.runtime.stops import Stop
+from tests.acceptance.children import eventually
+from tests.runtime.attempts import is_alive, sh
+from tests.runtime.steps import ended, until
+
+pytestmark = pytest.mark.usefixtures("temporary")
+
+TIDY = 'trap "sleep 2.5; echo tidied >>$SAID; exit 0" TERM; sleep 600 & echo $! >>"$SAID"; echo $$ >>"$SAID"; wait'
+"""Takes longer to tidy up than a handler may take to stop."""
+
+DEAF = 'trap "" TERM; sleep 600 & echo $! >>"$SAID"; echo $$ >>"$SAID"; wait'
+
+
+class Drone:
+    """A consumer with a program that writes down the numbers of its processes."""
+
+    def __init__(self, hf: Holdfast, said: Path, script: str, stop_grace: float, **options: Any) -> None:
+        self._said = said
+        program = exec_handler(sh(script), env={"SAID": str(said)}, stop_grace=stop_grace)
+        hf.consumer("drones", name="drone", **options)(program)
+        self.message_id = hf.enqueue("drones", 1).id
+
+    def lines(self) -> list[str]:
+        return self._said.read_text().split("\n")[:-1] if self._said.exists() else []
+
+    def begun(self) -> list[int]:
+        """Its processes, as soon as they run."""
+        return [int(line) for line in eventually(lambda: self.lines() if len(self.lines()) == 2 else None, "it runs")]
+
+    def has_tidied(self) -> bool:
+        return "tidied" in self.lines()
+
+
+def assert_gone(pids: list[int]) -> None:
+    for pid in pids:
+        until(lambda pid=pid: not is_alive(pid), f"{pid} is gone")
+
+
+def test_at_its_timeout_it_can_tidy_up(one: Holdfast, tmp_path: Path) -> None:
+    one.queue("drones", max_attempts=1)
+    drone = Drone(one, tmp_path / "said", TIDY, 60, timeout=0.5)
+    with one.running():
+        pids = drone.begun()
+        assert ended(one, drone.message_id) is State.DEAD
+        assert drone.has_tidied()
+        assert_gone(pids)
+    [letter] = one.dead_letters("drones")
+    assert letter.error == "timed out after 0.5 s"
+
+
+def test_who_does_not_listen_at_its_timeout_is_killed(one: Holdfast, tmp_path: Path) -> None:
+    one.queue("drones", max_attempts=1)
+    drone = Drone(one, tmp_path / "said", DEAF, 0.3, timeout=0.5)
+    with one.running():
+        pids = drone.begun()
+        assert ended(one, drone.message_id) is State.DEAD
+        assert_gone(pids)
+
+
+def test_a_stop_lets_it_tidy_up(one: Holdfast, tmp_path: Path) -> None:
+    """Longer than a handler has to notice a stop; the message comes back at once, and the attempt is spent."""
+    drone = Drone(one, tmp_path / "said", TIDY, 60)
+    runner = one.running()
+    runner.start()
+    pids = drone.begun()
+    assert runner.stop(0.1)
+    assert drone.has_tidied()
+    assert_gone(pids)
+    status = one.status(drone.message_id)
+    assert status is not None
+    assert (status.state, status.attempts) == (State.PENDING, 1)
+
+
+def test_a_stop_in_a_hurry_does_not_wait_for_it(one: Holdfast, tmp_path: Path) -> None:
+    drone = Drone(one, tmp_path / "said", TIDY, 3600)
+    runner = one.running()
+    runner.start()
+    pids = drone.begun()
+    runner.stop(0)
+    assert_gone(pids)
+    assert not drone.has_tidied()
+
+
+def test_when_the_message_is_lost_it_is_killed_at_once(one: Holdfast, tmp_path: Path) -> None:
+    """All of its group, though it would have an hour to stop."""
+    drone = Drone(one, tmp_path / "said", TIDY, 3600, lease=3)
+    with one.running():
+        pids = drone.begun()
+        one.cancel(drone.message_id)
+        assert_gone(pids)
+        assert not drone.has_tidied()
+
+
+def test_when_the_lease_cannot_be_renewed_it_is_killed_in_time(
+    one: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though it would have an hour to stop: it ends with the lease."""
+
+    def away(*_: object) -> None:
+        raise Unavailable("the database is away")
+
+    monkeypatch.setattr(one.messages, "extend", away)
+    drone = Drone(one, tmp_path / "said", DEAF, 3600, lease=3)
+    with one.running():
+        pids = drone.begun()
+        assert_gone(pids)
+
+
+def test_what_it_spends_counts_against_the_budgets(one: Holdfast, tmp_path: Path) -> None:
+    """Of the message, which ends when it is over, and of the queue."""
+    one.queue("drones", message_budget=10, budget=1000)
+    drone = Drone(one, tmp_path / "said", 'echo 6 >>"$HOLDFAST_SPEND_FILE"; exit 75', 1)
+    with one.running():
+        assert ended(one, drone.message_id) is State.DEAD
+    [letter] = one.dead_letters("drones")
+    assert letter.error == "gave up (message_budget): spent 12 of 10"
+    assert one.spent("drones") == 12
+
+
+class Held:
+    """A claim of which so many seconds are left."""
+
+    def __init__(self, left: float) -> None:
+        self.lease = type("Lease", (), {"until": round(left * 1_000_000), "since": 0})
+
+
+@pytest.mark.parametrize(
+    ("stop", "hurries", "left", "grace"),
+    [
+        (Stop.TIMEOUT, False, 60, 5.0),
+        (Stop.TIMEOUT, False, 6, 3.0),
+        (Stop.LEASE, False, 1, 0.5),
+        (Stop.LEASE, False, -1, 0.0),
+        (Stop.LOST, False, 60, 0.0),
+        (Stop.SHUTDOWN, False, 60, 5.0),
+        (Stop.SHUTDOWN, True, 60, HURRY),
+        (Stop.SHUTDOWN, True, 1, 0.5),
+    ],
+)
+def test_a_program_never_has_more_time_than_its_lease(
+    stop: Stop, hurries: bool, left: float, grace: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: 100.0)
+    worker: Any = type("Worker", (), {"hurries": hurries})
+    claim: Any = Held(left)
+    context = Context(worker, claim, claimed=100.0)
+    context.stop = stop
+    assert context.grace(5.0) == grace
