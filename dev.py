@@ -169,10 +169,12 @@ def fetch_pooler() -> None:
     """PgBouncer is in no wheel. Where Debian's packages can be had it is unpacked into .venv; its tests say if not."""
     place = VENV / "pgbouncer"
     installed = shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
-    if installed or (place / "usr/sbin/pgbouncer").exists() or not shutil.which("apt-get"):
+    if installed or (place / "usr/sbin/pgbouncer").exists():
+        return
+    place.mkdir(exist_ok=True)  # Without the program in it, it says that the program could not be had.
+    if not shutil.which("apt-get"):
         return
     with one_at_a_time(), step("fetching pgbouncer, for the tests behind a pooler"):
-        place.mkdir(exist_ok=True)
         if not download_pooler(place):
             attempt("apt-get", "update")
             download_pooler(place)

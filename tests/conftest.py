@@ -101,7 +101,7 @@ def empty_postgres_url(postgres_database: PostgresDatabase) -> str:
 
 @pytest.fixture(scope="session")
 def pooler(postgres_server: PostgresAddress) -> Iterator[Pooler]:
-    """Between the tests and the shared server. Where it cannot be had, its tests are skipped, and say so."""
+    """Between the tests and the shared server. Only where dev.py could not fetch it, its tests are skipped."""
     with Pooler(postgres_server.port) as pooler:
         yield pooler
 

@@ -19,7 +19,7 @@ import pytest
 from tests.servers import HOST, die_with, free_port, unprivileged
 
 UNPACKED = Path(sys.prefix) / "pgbouncer"
-"""Where dev.py puts it on a machine that has none."""
+"""Where dev.py puts it on a machine that has none; a folder without it says that it could not be had."""
 
 MISSING = """no PgBouncer for the tests. On Debian or Ubuntu `python3 dev.py test` fetches it; .dev-setup.log tells of
 that. By hand: apt-get install pgbouncer, or HOLDFAST_TEST_PGBOUNCER=/path/to/pgbouncer."""
@@ -75,8 +75,7 @@ class Pooler:
             return console.execute(f"SHOW {what}").fetchall()
 
     def _start(self) -> None:
-        if not is_there():
-            pytest.skip(MISSING)
+        insist()
         program, environment = hand_over(found(), self._folder)
         lines = [f"{name} = {value}" for name, value in self.settings.items()]
         server = f"* = host={HOST} port={self.server_port} user=postgres"
@@ -119,6 +118,15 @@ def found() -> Path:
 def is_there() -> bool:
     """Whether there is one."""
     return found().exists()
+
+
+def insist() -> None:
+    """Without one, tests fail; only where dev.py has tried to fetch it in vain they are skipped."""
+    if is_there():
+        return
+    if UNPACKED.is_dir():
+        pytest.skip(f"PgBouncer could not be fetched; {MISSING}")
+    pytest.fail(f"There is {MISSING}")
 
 
 def hand_over(program: Path, folder: Path) -> tuple[Path, dict[str, str]]:

@@ -110,7 +110,8 @@ class PoolGaveUp(RuntimeEvent, frozen=True, kw_only=True):
 
 
 class DeadTaskEvent(RuntimeEvent, frozen=True, kw_only=True):
-    """A death in a queue with `dead_events`, told after it is stored. `worker` tells of it, `worker_id` failed."""
+    """A death in a queue with `dead_events`, told after it is stored, where consumers run by a thread beside them.
+    `worker` tells of it, `worker_id` failed."""
 
     consumer: str = ""
     queue: str

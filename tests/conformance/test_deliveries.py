@@ -10,6 +10,7 @@ import pytest
 from holdfast import Holdfast
 from holdfast.claims import Claim
 from holdfast.core.pointer import Pointer
+from holdfast.events import DeadTaskEvent
 from holdfast.store.api import Channel, ClaimRequest
 from holdfast.store.delivering import Fate
 from holdfast.store.delivery_api import Taken
@@ -261,15 +262,32 @@ def test_pointers_that_nobody_comes_with_are_missed_and_sent_again(hf: Holdfast,
     assert sorted(come_with(hf, queue, found).fates) == [Fate.OVER, Fate.TAKEN]
 
 
-def test_a_death_is_unsent_until_someone_was_told(hf: Holdfast) -> None:
+def test_a_death_is_unsent_until_someone_was_told(hf: Holdfast, client: OpenClient) -> None:
+    """Who has nobody to tell leaves it to who has."""
     queue = through_sqs(hf, max_attempts=1, dead_events="callback")
     sent = hf.enqueue("q", 1)
     (claim,) = come_with(hf, queue, hand_over(hf, queue)).grants
     claim.nack("never")  # type: ignore[attr-defined]
     hf.maintain()
-    (death,) = [one for one in hf.dead_letters("q") if one.message.id == sent.id]
-    assert death.error == "never"
+    assert [one.message_id for one in hf.store.deaths.unsent(queue, 10)] == [sent.id]
+    other, told = client(), list[DeadTaskEvent]()
+    other.on(DeadTaskEvent, told.append)
+    other.maintain()
+    other.maintain()
+    assert [one.task_id for one in told] == [sent.id]
     assert hf.store.deaths.unsent(queue, 10) == []
+
+
+def test_no_more_pointers_are_sent_again_than_are_missing_whoever_looks_for_them(
+    hf: Holdfast, client: OpenClient, clock: FakeClock
+) -> None:
+    """Two ask SQS at the same time, and hear that two of four wait there."""
+    queue = through_sqs(hf)
+    hf.enqueue_many("q", [1, 2, 3, 4])
+    hand_over(hf, queue)
+    clock.advance(61)
+    assert hf.store.deliveries.send_again(queue, 10, 0, waiting=2) == 2
+    assert client().store.deliveries.send_again(queue, 10, 0, waiting=2) == 0
 
 
 def test_two_senders_never_hand_over_the_same(hf: Holdfast, client: OpenClient) -> None:

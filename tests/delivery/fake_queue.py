@@ -49,6 +49,8 @@ class Faults:
     """What happens to those who come with a handle that is no longer the newest, or of a past time."""
     throttled: frozenset[str] = frozenset()
     """Actions that are answered with a request to slow down; `*` is all of them."""
+    hanging: frozenset[str] = frozenset()
+    """Actions that are never answered; `*` is all of them. Whoever waits for one when that ends gets an error."""
     broken: bool = False
     """Every request is answered with a 500."""
     refused: str | None = None

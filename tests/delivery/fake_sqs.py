@@ -119,6 +119,13 @@ class FakeSQS:
         tally = Counter(request.action for request in list(self.requests))
         return sum(tally[action] for action in actions) if actions else tally.total()
 
+    def wait_for(self, action: str, count: int = 1, patience: float = 60.0) -> None:
+        """Until so many requests of a kind have come in all."""
+        with self.changed:
+            assert self.changed.wait_for(lambda: self.count(action) >= count, patience), Counter(
+                one.action for one in self.requests
+            )
+
     def down(self) -> None:
         """Connections are refused, and those that are open are cut."""
         server, self._server = self._server, None
@@ -138,9 +145,17 @@ class FakeSQS:
         """What a request leads to; raises what is wrong with it."""
         with self.changed:
             self.requests.append(Request(time.monotonic(), action, payload))
+            self.changed.notify_all()
+            self._hang(action)
             self._misbehave(action)
             done: dict[str, Any] = ACTIONS[action](self, payload)
             return done
+
+    def _hang(self, action: str) -> None:
+        if self.faults.hanging & {action, "*"}:
+            server = self._server
+            self.changed.wait_for(lambda: self._server is not server or not self.faults.hanging & {action, "*"})
+            raise Refusal("ServiceUnavailable", "It took too long.", status=503)
 
     def _misbehave(self, action: str) -> None:
         if self.faults.broken:
@@ -200,6 +215,7 @@ class FakeSQS:
             left = deadline - self.now()
             if found or left <= 0 or self._server is not server:
                 return {"Messages": [received(message) for message in found]} if found else {}
+            self._hang("ReceiveMessage")
             self._misbehave("ReceiveMessage")
             # Never past the moment at which something becomes visible by itself.
             self.changed.wait(min(left, 0.05))

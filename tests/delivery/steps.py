@@ -1,8 +1,11 @@
 """Short words for what the tests of delivery do."""
 
+import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
-from holdfast import Claim, Holdfast
+from holdfast import Claim, Holdfast, Message
 from holdfast.errors import DeliveryFailed
 from tests.delivery.fake_sqs import FakeSQS
 
@@ -46,10 +49,38 @@ def try_to_claim(hf: Holdfast, queue: str = "q", n: int = 10) -> list[Claim]:
 
 def forget_trouble(hf: Holdfast, queue: str = "q") -> None:
     """As if the time had passed for which SQS is left alone after a failure."""
-    hf.messages.trouble(hf._book.channel(queue)).over()
+    channel = hf._book.channel(queue)
+    hf.messages.trouble(channel).over()
+    hf.messages.aftercare.events(channel.spec.dead_events or "").over()
 
 
 def hand_over(hf: Holdfast, queue: str = "q") -> None:
     """What is due goes to SQS, and nobody receives it."""
     channel = hf._book.channel(queue)
     hf.messages.sender.hand_over(channel, hf.messages.queue(channel), 100)
+
+
+class Seen:
+    """What a handler was called with."""
+
+    def __init__(self, patience: float = 60.0) -> None:
+        self.bodies: list[Any] = []
+        self._patience = patience
+        self._changed = threading.Condition()
+
+    def note(self, message: Message) -> None:
+        with self._changed:
+            self.bodies.append(message.body)
+            self._changed.notify_all()
+
+    def wait(self, count: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.bodies) >= count, self._patience), self.bodies
+
+
+def wait_until(is_true: Callable[[], object], patience: float = 60.0) -> None:
+    """For what rings no bell."""
+    deadline = time.monotonic() + patience
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

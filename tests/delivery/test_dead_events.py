@@ -1,12 +1,14 @@
 """A death is told outside, best effort, after it is stored; what a crash or an outage left untold is told later."""
 
 import json
+import re
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from holdfast import Holdfast
+from holdfast.events import DeadTaskEvent
 from tests.clock import FakeClock
 from tests.conformance.steps import claim_one
 from tests.delivery.fake_sqs import FakeSQS
@@ -41,6 +43,57 @@ def test_a_death_is_told_with_all_that_is_known_of_it(hf: Holdfast, sqs: FakeSQS
     assert "boom" in event["error"]
     assert pointers(sqs) == []
     assert all(body.isascii() for body in sqs.bodies("deaths"))
+
+
+def test_the_hook_hears_the_same(hf: Holdfast, sqs: FakeSQS) -> None:
+    """`callback` sends nothing to SQS: functions of the program are all who hear of it."""
+    hf.queue("q", dead_events="callback", max_attempts=2, backoff=[0])
+    heard: list[DeadTaskEvent] = []
+    hf.on(DeadTaskEvent, heard.append)
+    sent = hf.enqueue("q", 1)
+    hf.nack(claim_one(hf), "boom")
+    hf.nack(claim_one(hf), "boom again")
+    hf.maintain()
+    [event] = heard
+    assert (event.queue, event.task_id, event.worker_id, event.worker) == ("q", sent.id, "anna", "anna")
+    assert (event.attempt_count, event.max_attempts) == (2, 2)
+    assert "boom again" in event.error
+    assert re.fullmatch(r"2026-01-01T00:00:00\.000000Z", event.timestamp)
+    assert sqs.count("SendMessageBatch") == 2, "the pointers, and nothing else"
+
+
+def test_only_who_has_a_listener_says_that_it_was_told(
+    hf: Holdfast, rival: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process with the listener is killed before it hears; one without a listener does maintenance."""
+    hf.queue("q", dead_events="callback")
+    hf.enqueue("q", 1)
+    claim = claim_one(hf)
+    with monkeypatch.context() as patched:
+        patched.setattr("holdfast.delivery.deaths.tell", die)
+        with suppress(Killed):
+            hf.dead_letter(claim, "no use")
+    rival.maintain()
+    heard: list[DeadTaskEvent] = []
+    hf.on(DeadTaskEvent, heard.append)
+    hf.maintain()
+    assert [event.error for event in heard] == ["no use"]
+
+
+def test_events_that_sqs_refuses_are_tried_less_and_less(hf: Holdfast, sqs: FakeSQS, deaths: str) -> None:
+    hf.queue("q", dead_events=deaths, max_attempts=1)
+    hf.enqueue("q", 1)
+    claim = claim_one(hf)
+    sqs.faults.throttled = frozenset({"SendMessageBatch"})
+    hf.nack(claim, "boom")
+    before = sqs.count("SendMessageBatch")
+    hf.maintain()
+    hf.maintain()
+    assert sqs.count("SendMessageBatch") == before, "it is left alone for a while"
+    sqs.faults.throttled = frozenset()
+    forget_trouble(hf)
+    hf.maintain()
+    assert len(told(sqs)) == 1
 
 
 def test_a_kill_between_the_death_and_the_event_is_made_good(

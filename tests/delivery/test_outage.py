@@ -2,18 +2,17 @@
 
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
 
-from holdfast import Claim, DeliveryFailed, Holdfast, Message
+from holdfast import Claim, DeliveryFailed, Holdfast
 from tests.delivery.fake_sqs import CREDENTIALS, FakeSQS
+from tests.delivery.steps import Seen
 
 OUTAGE = float(os.environ.get("HOLDFAST_SQS_OUTAGE", "2"))
-PATIENCE = 60 + OUTAGE
 MOST_REQUESTS = 30 + OUTAGE
 """A handful by each of the two threads that ask SQS, further and further apart. A hot loop makes thousands."""
 
@@ -36,30 +35,13 @@ def mend(sqs: FakeSQS) -> None:
         sqs.up()
 
 
-class Seen:
-    """What a handler was called with."""
-
-    def __init__(self) -> None:
-        self.bodies: list[int] = []
-        self._changed = threading.Condition()
-
-    def note(self, message: Message) -> None:
-        with self._changed:
-            self.bodies.append(message.body)
-            self._changed.notify_all()
-
-    def wait(self, count: int) -> None:
-        with self._changed:
-            assert self._changed.wait_for(lambda: len(self.bodies) >= count, PATIENCE), self.bodies
-
-
 @pytest.mark.parametrize("trouble", [refuse, break_down, throttle])
 def test_enqueue_works_delivery_resumes_and_nobody_runs_hot(
     url: str, sqs: FakeSQS, trouble: Callable[[FakeSQS], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "holdfast")
     with Holdfast(url, delivery="sqs", sqs_create=True) as hf:
-        seen = Seen()
+        seen = Seen(60 + OUTAGE)
         hf.consumer("q")(seen.note)
         with hf.running():
             hf.enqueue_many("q", [0, 1, 2])
@@ -80,7 +62,7 @@ def test_enqueue_works_delivery_resumes_and_nobody_runs_hot(
 def test_with_a_fallback_the_database_delivers_meanwhile(url: str, sqs: FakeSQS) -> None:
     with Holdfast(url, delivery="sqs", sqs_create=True) as hf:
         hf.queue("q", sqs_fallback=0.5)
-        seen = Seen()
+        seen = Seen(60 + OUTAGE)
         hf.consumer("q")(seen.note)
         with hf.running():
             hf.enqueue_many("q", [0, 1, 2])

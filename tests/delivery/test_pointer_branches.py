@@ -203,5 +203,21 @@ def test_branch_5_who_has_lost_the_lease_deletes_nothing(
     assert rival.status(again.message.id).state == "succeeded"
 
 
+def test_branch_5_who_is_late_takes_no_pointer_from_who_has_the_message_now(
+    hf: Holdfast, clock: FakeClock, sqs: FakeSQS
+) -> None:
+    """Both in one process."""
+    hf.queue("q", lease="1m")
+    hf.enqueue("q", 1)
+    late = claim_one(hf)
+    clock.advance(61)
+    sqs.advance(61)
+    again = claim_one(hf)
+    with pytest.raises(LeaseLost):
+        hf.ack(late)
+    hf.ack(again)
+    assert pointers(sqs) == []
+
+
 def away(*_: object) -> None:
     raise Unavailable("the database is away")

@@ -168,9 +168,7 @@ def test_q3_batches_that_fail_at_random_lose_nothing_and_double_nothing(hf: Hold
     hf.enqueue_many("q", list(range(30)))
     found: Counter[int] = Counter()
     for _ in range(200):
-        hf.messages.trouble(
-            hf._book.channel("q")
-        ).over()  # No time to rest: this is about what was said, not how often.
+        forget_trouble(hf)  # No time to rest: this is about what was said, not how often.
         claims = try_to_claim(hf)
         assert all(claim.attempt == 1 for claim in claims)
         found.update(bodies(claims))
@@ -464,6 +462,17 @@ def test_q13_enqueue_works_and_delivery_resumes(
     told = caplog.text + "".join(map(str, failures))
     assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in told
     assert CREDENTIALS["AWS_ACCESS_KEY_ID"] not in told
+
+
+def test_q13_other_queues_are_claimed_from_all_the_same(hf: Holdfast, sqs: FakeSQS) -> None:
+    hf.queue("db", delivery="database")
+    hf.enqueue("q", "with SQS")
+    sqs.down()
+    for body in ("first", "second"):
+        hf.enqueue("db", body)
+        assert bodies(hf.claim("q", "db")) == [body]
+    with pytest.raises(DeliveryFailed):
+        hf.claim("q", "db")
 
 
 def test_q13_what_was_claimed_can_be_ended_during_an_outage(hf: Holdfast, client: OpenClient, sqs: FakeSQS) -> None:

@@ -58,6 +58,33 @@ def test_from_the_database_to_sqs(client: Any, sqs: FakeSQS) -> None:
     assert pointers(sqs) == []
 
 
+def test_another_queue_of_sqs_gets_what_the_old_one_has(hf: Holdfast, rival: Holdfast, sqs: FakeSQS) -> None:
+    """At once, for nobody looks there any more. What is being worked on is deleted where it came from."""
+    hf.queue("q", sqs_queue="old")
+    sent = hf.enqueue_many("q", [1, 2, 3])
+    [held] = hf.claim("q")
+    hand_over(hf)
+    assert len(sqs.bodies("old")) == 3
+    hf.queue("q", sqs_queue="new")
+    assert hf.stats("q").enqueued == 0
+    hf.ack(held)
+    assert len(sqs.bodies("old")) == 2
+    assert sorted(work_off(hf) + bodies([held])) == [1, 2, 3]
+    assert {hf.status(one.id).attempts for one in sent} == {1}
+    hf.queue("q", sqs_queue="old")
+    hf.enqueue("q", 4)
+    assert work_off(hf) == [4]
+    assert (sqs.bodies("old"), sqs.bodies("new")) == ([], [])
+
+
+def test_what_changes_nothing_withdraws_nothing(hf: Holdfast, sqs: FakeSQS) -> None:
+    hf.queue("q", lease="1m")
+    hf.enqueue("q", 1)
+    hand_over(hf)
+    hf.queue("q", lease="2m")
+    assert hf.stats("q").enqueued == 1
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_back_and_forth_at_random(hf: Holdfast, rival: Holdfast, clock: FakeClock, sqs: FakeSQS, seed: int) -> None:
     """With pointers that come twice, late or never; every attempt is seen once, and everything ends well."""
@@ -66,6 +93,8 @@ def test_back_and_forth_at_random(hf: Holdfast, rival: Holdfast, clock: FakeCloc
     hf.queue("q", lease="1m", backoff=[0], max_attempts=100)
     clients, count = [hf, rival], 0
     attempts: Counter[tuple[int, int]] = Counter()
+    given_back: Counter[tuple[int, int]] = Counter()
+    acked: Counter[int] = Counter()
     held: list[tuple[Holdfast, Claim]] = []
 
     def claim(consumer: Holdfast) -> None:
@@ -78,10 +107,12 @@ def test_back_and_forth_at_random(hf: Holdfast, rival: Holdfast, clock: FakeCloc
             consumer, one = held.pop(chance.randrange(len(held)))
             if well or chance.random() < 0.6:
                 consumer.ack(one)
+                acked[one.message.body] += 1
             elif chance.random() < 0.5:
                 consumer.nack(one, "again")
             else:
                 consumer.release(one)
+                given_back[one.message.body, one.attempt] += 1
 
     for _ in range(TIMES):
         step = chance.random()
@@ -103,7 +134,10 @@ def test_back_and_forth_at_random(hf: Holdfast, rival: Holdfast, clock: FakeCloc
     hf.queue("q", delivery="database", lease="1m", backoff=[0], max_attempts=100)
     while claims := hf.claim("q", n=10):
         attempts.update((one.message.body, one.attempt) for one in claims)
+        acked.update(bodies(claims))
         hf.ack(claims)
     ended = hf.stats("q")
     assert (ended.pending, ended.processing, ended.waiting, ended.dead) == (0, 0, 0, 0)
-    assert {body for body, _ in attempts} == set(range(count))
+    assert acked == Counter(range(count)), "each is done, and once"
+    assert set((attempts - given_back).values()) == {1}, "an attempt is seen once, unless given back"
+    assert all((body, attempt - 1) in attempts for body, attempt in attempts if attempt > 1)

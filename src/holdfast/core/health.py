@@ -45,13 +45,18 @@ class QueueHealth(msgspec.Struct, frozen=True):
     @property
     def label(self) -> str:
         """The queue as an operator calls it; the tenant in front unless it is the usual one."""
-        return self.name if self.tenant == "default" else f"{self.tenant}/{self.name}"
+        return label(self.tenant, self.name)
 
     @property
     def options(self) -> str:
         """The queue as options of a command."""
         tenant = "" if self.tenant == "default" else f" --tenant {shlex.quote(self.tenant)}"
         return f"--queue {shlex.quote(self.name)}{tenant}"
+
+
+def label(tenant: str, name: str) -> str:
+    """A queue as an operator calls it; the tenant in front unless it is the usual one."""
+    return name if tenant == "default" else f"{tenant}/{name}"
 
 
 def ok(check: str, found: str) -> Finding:

@@ -1,8 +1,8 @@
 """In a process that runs consumers: one thread hands over what is due, and one per queue waits for pointers.
 
-As long as there is something, workers fetch it themselves, from whatever queue it is the turn of. Who finds nothing
-says so, and is poked when something has come, or was sent. Whoever waits for SQS waits in a long poll, and nobody waits
-for those when everything stops.
+As long as there is something, workers fetch it themselves, from whatever queue it is the turn of, and wait a moment for
+the answer. Who finds nothing says so, and is poked when something has come, or was sent. Whoever waits longer for SQS
+is a thread of its own, and nobody waits for those when everything stops.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.delivery.disposal import Disposal
-from holdfast.delivery.messages import DeliveredMessages, hidden_for
-from holdfast.delivery.sending import BATCH
+from holdfast.delivery import sending
+from holdfast.delivery.messages import DeliveredMessages
 from holdfast.delivery.sqs import AT_ONCE, Received
 from holdfast.errors import DeliveryFailed, HoldfastError
 from holdfast.store.api import Bell, Channel
@@ -41,12 +40,19 @@ QUICK = 0.5
 UNCLAIMABLE = 2.0
 """Seconds without a poll after pointers that lead to nothing now: a paused queue, a limit."""
 
+ANSWERED = 1.5
+"""Seconds that a worker waits for what it fetches; what comes later is for whoever takes next."""
+
+SHORTEST_POLL = 1.0
+"""Seconds between two polls that bring nothing, if SQS does not wait as it was asked to."""
+
 LONGEST_NAP, SAFETY_NAP = 5.0, 60.0
 """Seconds after which the sender looks, even if nobody rang; the longer one where all workers hibernate."""
 
 SHORTEST_NAP = 0.05
 
 Poke = Callable[[], object]
+Fetch = Callable[[int], Sequence[Received]]
 
 
 class Round:
@@ -63,6 +69,7 @@ class Round:
         self.appetite = 1
         self._fetched = 0.0
         self._rest_until = 0.0
+        self._unanswered: set[threading.Event] = set()
         self._over = False
 
     def start(self) -> None:
@@ -74,7 +81,9 @@ class Round:
         with self._changed:
             self._over = True
             self._changed.notify_all()
-        self._give_back(list(self._came))
+            left = list(self._came)
+            self._came.clear()
+        self._give_back(left)
 
     def take(self, channel: Channel, most: int) -> list[Received]:
         """What has come."""
@@ -87,13 +96,43 @@ class Round:
                     taken.append(one)
             return taken
 
-    def keep(self, received: Sequence[Received]) -> None:
+    def fetch(self, channel: Channel, most: int, fetch: Fetch) -> list[Received]:
+        """What SQS answers within a moment. As long as it owes an answer, nobody else waits for one."""
+        if self._unanswered:
+            return []
+        answered, wanted = threading.Event(), min(max(most, self.appetite), AT_ONCE)
+        threading.Thread(
+            target=self._fetch, args=(fetch, wanted, answered), name=f"holdfast-sqs-{channel.name}-fetch", daemon=True
+        ).start()
+        if not answered.wait(ANSWERED):
+            with self._changed:
+                if not answered.is_set():
+                    self._unanswered.add(answered)
+        return self.take(channel, most)
+
+    def _fetch(self, fetch: Fetch, most: int, answered: threading.Event) -> None:
+        try:
+            self._keep(fetch(most))
+        except Exception as problem:
+            log.warning("fetching from SQS for %s: %s; it goes on", self.channel.name, problem)
+        finally:
+            with self._changed:
+                answered.set()
+                is_late = answered in self._unanswered
+                self._unanswered.discard(answered)
+            if is_late:
+                self.stir()
+
+    def _keep(self, received: Sequence[Received]) -> None:
         """For whoever takes next. Who asks again so soon is quick, and gets more the next time."""
         with self._changed:
             now = time.monotonic()
             self.appetite = min(AT_ONCE, 2 * self.appetite) if now - self._fetched < QUICK else 1
             self._fetched = now
-            self._came.extend(received)
+            if not self._over:
+                self._came.extend(received)
+                return
+        self._give_back(list(received))
 
     def want(self, most: int, poke: Poke) -> None:
         """There is nothing: whoever wants it is poked when something comes."""
@@ -119,8 +158,8 @@ class Round:
         while self._wait():
             try:
                 self._poll()
-            except DeliveryFailed as problem:
-                self._messages.failed(self.channel, problem)
+            except DeliveryFailed:
+                continue
             except Exception:
                 log.exception("polling SQS for %s failed; it goes on", self.channel.name)
                 self.rest(UNCLAIMABLE)
@@ -129,7 +168,7 @@ class Round:
         """Until someone wants something; False at the end. What nobody wants for long is given back."""
         while True:
             with self._changed:
-                rest = max(self._rest_until - time.monotonic(), self._messages.trouble(self.channel).left())
+                rest = max(self._rest_until - time.monotonic(), self._messages.trouble(self.channel).receiving.left())
                 if self._over:
                     return False
                 if self._wanted and rest <= 0:
@@ -139,9 +178,10 @@ class Round:
             self._give_back(hoarded)
 
     def _poll(self) -> None:
-        queue = self._messages.queue(self.channel)
-        found = queue.receive(min(self._wanted, AT_ONCE), LONG_POLL, hidden_for(self.channel))
-        self._messages.well(self.channel)
+        began = time.monotonic()
+        found = self._messages.receive(self.channel, min(self._wanted, AT_ONCE), LONG_POLL)
+        if not found:
+            self.rest(began + SHORTEST_POLL - time.monotonic())
         with self._changed:
             self._came.extend(found)
             self._wanted = max(0, self._wanted - len(found)) if found else self._wanted
@@ -171,6 +211,10 @@ class Desk:
         self._courier = courier
         self._poke = poke
 
+    def attend(self, channel: Channel) -> None:
+        """SQS has to do with a queue of this worker: with its pointers, or its deaths."""
+        self._courier.attend(channel)
+
     def take(self, channel: Channel, most: int) -> list[Received]:
         """Pointers of a queue that have come."""
         return self._courier.round(channel).take(channel, most)
@@ -183,13 +227,13 @@ class Desk:
         """Nothing was there: poke when something is."""
         self._courier.round(channel).want(most, self._poke)
 
-    def appetite(self, channel: Channel) -> int:
-        """How many pointers to fetch for later, as far as the last ones were used up quickly."""
-        return self._courier.round(channel).appetite
+    def fetch(self, channel: Channel, most: int, fetch: Fetch) -> list[Received]:
+        """What there is in SQS, if it says so within a moment."""
+        return self._courier.round(channel).fetch(channel, most, fetch)
 
-    def keep(self, channel: Channel, received: Sequence[Received]) -> None:
-        """Pointers that were fetched for later."""
-        self._courier.round(channel).keep(received)
+    def again(self, channel: Channel) -> None:
+        """What came led to nothing, and there may be more."""
+        self._poke()
 
     def rest(self, channel: Channel) -> None:
         """The pointers of a queue lead to nothing at the moment."""
@@ -204,35 +248,51 @@ class ProcessCourier:
         self._is_awake = is_awake
         self._messages = hf.messages
         self._rounds: dict[int, Round] = {}
+        self._attended: dict[int, Channel] = {}
+        self._look_at = 0.0
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._bell: Bell | None = None
-        self._thread = threading.Thread(target=self._run, name="holdfast-sqs-sender", daemon=True)
+        self._thread: threading.Thread | None = None
+
+    def attend(self, channel: Channel) -> None:
+        """From now on it is looked after: lost pointers, untold deaths."""
+        self._attended[channel.id] = channel
+        if self._thread is None:
+            with self._lock:
+                self._open()
 
     def round(self, channel: Channel) -> Round:
         """That of a queue; the first who asks begins it."""
         return self._rounds.get(channel.id) or self._begin(channel)
 
     def stop(self) -> None:
-        """Ends, without waiting for SQS."""
-        self._over.set()
+        """Ends, without waiting for SQS for more than a moment."""
+        with self._lock:
+            self._over.set()
+            is_open, self._thread = self._thread is not None, None
         if self._bell is not None:
             self._bell.poke()
         for one in list(self._rounds.values()):
             one.stop()
-        disposal, self._messages.disposal = self._messages.disposal, None
-        if disposal is not None:
-            disposal.stop()
+        if is_open:
+            self._messages.end_beside()
+
+    def _open(self) -> None:
+        if self._thread is None and not self._over.is_set():
+            self._messages.begin_beside()
+            self._thread = threading.Thread(target=self._run, name="holdfast-sqs-sender", daemon=True)
+            self._thread.start()
 
     def _begin(self, channel: Channel) -> Round:
         with self._lock:
             if channel.id not in self._rounds:
                 self._rounds[channel.id] = Round(self._messages, channel)
+                if self._over.is_set():
+                    self._rounds[channel.id].stop()
                 self._rounds[channel.id].start()
-                if len(self._rounds) == 1:
-                    self._messages.disposal = self._messages.disposal or Disposal(self._messages.delete)
-                    self._thread.start()
-                elif self._bell is not None:
+                self._open()
+                if self._bell is not None:
                     self._bell.poke()
             return self._rounds[channel.id]
 
@@ -246,32 +306,43 @@ class ProcessCourier:
     def _turn(self, bell: Bell) -> None:
         """Hands over all that is due, then sleeps until there is more."""
         channels = [one.channel for one in list(self._rounds.values())]
-        nap = LONGEST_NAP if self._is_awake() else SAFETY_NAP
+        nap = min(self._look_after(), LONGEST_NAP if self._is_awake() else SAFETY_NAP)
         for channel in channels:
-            try:
-                nap = min(nap, self._send(channel))
-            except DeliveryFailed as problem:
-                self._messages.failed(channel, problem)
-            except HoldfastError as problem:
-                log.warning("handing over to SQS: %s; it goes on", problem)
-                nap = min(nap, 1.0)
-            except Exception:
-                log.exception("handing over to SQS failed; it goes on")
-                nap = min(nap, 1.0)
-            rest = self._messages.trouble(channel).left()
+            nap = min(nap, self._send_safely(channel))
+            rest = self._messages.trouble(channel).sending.left()
             nap = min(nap, rest) if rest > 0 else nap
         if not self._over.is_set():
             bell.wait([channel.id for channel in channels], max(nap, SHORTEST_NAP))
 
-    def _send(self, channel: Channel) -> float:
-        """All that is due of a queue; after how many seconds there may be more without a bell."""
-        if self._messages.trouble(channel).left() > 0:
+    def _look_after(self) -> float:
+        """Now and then, whoever sleeps: a lost pointer wakes nobody. After how many seconds it is time again."""
+        now, every = time.monotonic(), min(SAFETY_NAP, sending.PATIENCE)
+        if now >= self._look_at:
+            self._look_at = now + every
+            self._messages.aftercare.look_after(list(self._attended.values()))
+        return self._look_at - now
+
+    def _send_safely(self, channel: Channel) -> float:
+        """After how many seconds there may be more without a bell."""
+        try:
+            return self._send(channel)
+        except DeliveryFailed:
             return SAFETY_NAP
-        queue = self._messages.queue(channel)
+        except HoldfastError as problem:
+            if not self._over.is_set():
+                log.warning("handing over to SQS: %s; it goes on", problem)
+        except Exception:
+            if not self._over.is_set():
+                log.exception("handing over to SQS failed; it goes on")
+        return 1.0
+
+    def _send(self, channel: Channel) -> float:
+        """All that is due of a queue."""
+        if self._messages.trouble(channel).sending.left() > 0:
+            return SAFETY_NAP
         while not self._over.is_set():
-            sent = self._messages.sender.hand_over(channel, queue, BATCH)
+            sent = self._messages.hand_over(channel, sending.BATCH)
             if sent.count:
-                self._messages.well(channel)
                 self._rounds[channel.id].stir()
             if not sent.more:
                 break

@@ -25,7 +25,8 @@ LONGEST_ERROR = 2_000
 def tell(store: Store, sqs: Sqs, listeners: Listeners, worker: str, channel: Channel) -> int:
     """Sends what is unsent of a queue, a hundred at most; how many."""
     target = channel.spec.dead_events
-    if target is None:
+    is_ours = target != CALLBACK or listeners.want(DeadTaskEvent)
+    if target is None or not is_ours:  # Without a listener here, it waits for a process that has one.
         return 0
     unsent = store.deaths.unsent(channel, AT_ONCE)
     if not unsent:

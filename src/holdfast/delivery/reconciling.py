@@ -27,9 +27,8 @@ def reconcile(store: Store, channel: Channel, queue: SqsQueue) -> int:
     if not overdue.count:
         return 0
     waiting = queue.waiting()
-    missing = overdue.count - waiting
-    if missing > 0:
-        return store.deliveries.send_again(channel, min(missing, AT_ONCE), 0)
+    if overdue.count > waiting:
+        return store.deliveries.send_again(channel, AT_ONCE, 0, waiting)
     sent_again = 0
     if overdue.away >= MOST_AWAY * 1_000_000:
         sent_again = store.deliveries.send_again(channel, AT_ONCE, round(MOST_AWAY * 1_000_000))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,8 +24,11 @@ LONGEST = 12 * 3600
 SHORTEST = 30
 """Seconds for which a pointer is hidden at least: from when it was received until its message is claimed, and more."""
 
-CONNECT_WITHIN, ANSWER_WITHIN = 5, 40
+CONNECT_WITHIN, ANSWER_WITHIN, POLLED_WITHIN = 5, 10, 30
 """Seconds. A long poll takes 20."""
+
+SHORT_POLL = 1.0
+"""Seconds of a poll that is no long one."""
 
 GONE = ("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist")
 
@@ -39,9 +41,18 @@ class Received(msgspec.Struct):
 
     body: str
     handle: str
-    received_at: float
+    came_at: float
     hidden_until: float
-    came_at: float = 0.0
+
+
+class QueueState(msgspec.Struct, frozen=True):
+    """About how many messages wait in a queue and how many are hidden, for how many seconds they are by default, and
+    its redrive policy as SQS tells it."""
+
+    waiting: int
+    hidden: int
+    visibility: int
+    redrive: str | None
 
 
 class Sqs(forks.Guarded):
@@ -50,14 +61,14 @@ class Sqs(forks.Guarded):
     def __init__(self, *, create: bool = False) -> None:
         self._create = create
         self._queues: dict[str, SqsQueue] = {}
-        self._made: tuple[int, Any] = (0, None)
+        self._made: dict[int, Any] = {}
         self._lock = threading.Lock()
         forks.guard(self)
 
     def after_fork_in_child(self) -> None:
         """A connection is its process's own."""
         self._lock = threading.Lock()
-        self._queues = {}
+        self._queues, self._made = {}, {}
 
     def queue(self, name: str) -> SqsQueue:
         """The queue of this name or URL."""
@@ -68,11 +79,19 @@ class Sqs(forks.Guarded):
 
     @property
     def client(self) -> Any:
-        """boto3's, made when it is first wanted."""
+        """boto3's, made when it is first wanted; for calls that are answered at once."""
+        return self._client(ANSWER_WITHIN)
+
+    @property
+    def poller(self) -> Any:
+        """The same for long polls: what does not answer at all is noticed sooner where nothing is waited for."""
+        return self._client(POLLED_WITHIN)
+
+    def _client(self, within: int) -> Any:
         with self._lock:
-            if self._made[0] != os.getpid():
-                self._made = (os.getpid(), _connect())
-            return self._made[1]
+            if within not in self._made:
+                self._made[within] = _connect(within)
+            return self._made[within]
 
     def find(self, name: str) -> str:
         """The URL of a queue. One that is not there is made if that was allowed."""
@@ -119,11 +138,13 @@ class SqsQueue:
         return [str(place) in confirmed for place in range(len(bodies))]
 
     def receive(self, most: int, wait: float, hidden: int) -> list[Received]:
-        """Up to ten messages, hidden from others for `hidden` seconds. Waits for the first one."""
-        now = time.monotonic()
+        """Up to ten messages, hidden from others for `hidden` seconds. Waits for the first one.
+
+        They are hidden from when SQS answers, which may be at the end of a long poll.
+        """
         answer = self._ask(
             "receive",
-            lambda: self._client.receive_message(
+            lambda: (self._sqs.poller if wait > SHORT_POLL else self._client).receive_message(
                 QueueUrl=self.url,
                 MaxNumberOfMessages=min(most, AT_ONCE),
                 WaitTimeSeconds=math.ceil(wait),
@@ -131,7 +152,7 @@ class SqsQueue:
             ),
         )
         found, came = answer.get("Messages", ()), time.monotonic()
-        return [Received(one.get("Body", ""), one["ReceiptHandle"], now, now + hidden, came) for one in found]
+        return [Received(one.get("Body", ""), one["ReceiptHandle"], came, came + hidden) for one in found]
 
     def delete(self, handles: Sequence[str]) -> int:
         """Deletes messages; how many SQS would not."""
@@ -146,6 +167,20 @@ class SqsQueue:
         wanted = ["ApproximateNumberOfMessages"]
         answer = self._ask("count", lambda: self._client.get_queue_attributes(QueueUrl=self.url, AttributeNames=wanted))
         return int(answer.get("Attributes", {}).get(wanted[0], 0))
+
+    def state(self) -> QueueState:
+        """What SQS says of it."""
+        answer = self._ask(
+            "look at", lambda: self._client.get_queue_attributes(QueueUrl=self.url, AttributeNames=["All"])
+        )
+        told = answer.get("Attributes", {})
+        waiting, hidden = "ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"
+        return QueueState(
+            int(told.get(waiting, 0)),
+            int(told.get(hidden, 0)),
+            int(told.get("VisibilityTimeout", 0)),
+            told.get("RedrivePolicy") or None,
+        )
 
     def remove(self) -> None:
         """The queue itself, with all that is in it."""
@@ -193,7 +228,7 @@ def in_batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
         yield items[start : start + AT_ONCE]
 
 
-def _connect() -> Any:
+def _connect(within: int) -> Any:
     try:
         import boto3  # type: ignore[import-untyped, unused-ignore]
         from botocore.config import Config  # type: ignore[import-untyped, unused-ignore]
@@ -203,7 +238,7 @@ def _connect() -> Any:
         ) from None
     config = Config(
         connect_timeout=CONNECT_WITHIN,
-        read_timeout=ANSWER_WITHIN,
+        read_timeout=within,
         retries={"mode": "standard", "total_max_attempts": 2},
         max_pool_connections=50,
     )

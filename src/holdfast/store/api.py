@@ -329,6 +329,7 @@ class Health(Protocol):
     """What could be wrong with the database, looked at without changing anything."""
 
     def look(self) -> list[Finding]: ...
+    def through_sqs(self) -> list[tuple[str, str]]: ...
 
 
 class Store(Protocol):

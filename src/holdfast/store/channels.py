@@ -24,6 +24,7 @@ _group_spec = msgspec.json.Decoder(GroupSpec)
 def declare(tx: Transaction, tenant: str, name: str, spec: QueueSpec) -> Channel:
     """Creates a queue, or gives an existing one new settings."""
     hold_names(tx, tenant, name, alone=False)
+    before = find(tx, tenant, name)
     found = tx.one("channels.declare", tenant=tenant, name=name, spec=encode_json(spec))
     if found is None:
         raise InvalidInput(f"{name!r} is a topic: publish to it with hf.publish(), read it with hf.subscribe()")
@@ -31,21 +32,24 @@ def declare(tx: Transaction, tenant: str, name: str, spec: QueueSpec) -> Channel
     if not owns:
         refuse_owned(tx, tenant, name)
     history = round(spec.history * 1_000_000)
-    before = tx.one("channels.delivery", channel=channel)
-    is_new_delivery = before is None or before[0] != spec.delivery
     joined = tx.one(
         "channels.join", channel=channel, history=history, limited=limiting.level(spec), delivery=spec.delivery
     )
     assert joined is not None, "an upsert returns its row"
     group = joined[0]
     depth.limit(tx, channel, spec.max_depth)
-    if is_new_delivery:
-        deliver_anew(tx, channel, group, spec.delivery)
+    if before is None or _way(before.spec) != _way(spec):
+        deliver_anew(tx, channel, group)
     limiting.declare(tx, channel, group, spec)
     lanes = [priority.lane(channel, level) for level in priority.ALL]
     for lane in lanes:
         tx.run("channels.place_cursor", group=group, lane=lane, start=priority.lane_start(lane))
     return Channel(channel, group, tenant, name, spec)
+
+
+def _way(spec: QueueSpec) -> tuple[str, str | None]:
+    """How messages get to consumers: what is on another way would not be found there."""
+    return spec.delivery, spec.sqs_queue
 
 
 def hold_names(tx: Transaction, tenant: str, name: str, *, alone: bool) -> None:

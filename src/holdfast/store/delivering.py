@@ -192,9 +192,14 @@ def take_back(tx: Transaction, channel: Channel, limit: int) -> int:
     return found
 
 
-def send_again(tx: Transaction, channel: Channel, limit: int, away: int) -> int:
-    """Pointers that nobody has come with in time, and that are away for so long: their messages are sent anew."""
-    found = tx.run("delivery.send_again", group=channel.group, limit=limit, away=away)
+def send_again(tx: Transaction, channel: Channel, limit: int, away: int, waiting: int) -> int:
+    """Pointers that nobody has come with in time, and that are away for so long: their messages are sent anew, but for
+    as many as are `waiting` in SQS. Counted again here, for others may have sent some since SQS was asked."""
+    tx.one("delivery.hold", group=channel.group)
+    missing = overdue(tx, channel).count - waiting
+    if missing <= 0:
+        return 0
+    found = tx.run("delivery.send_again", group=channel.group, limit=min(limit, missing), away=away)
     if found:
         tx.rings.add(channel.id)
     return found
@@ -210,11 +215,10 @@ def fall_back(tx: Transaction, channel: Channel, limit: int, away: int) -> int:
     return tx.run("delivery.fall_back", group=channel.group, limit=limit, away=away)
 
 
-def deliver_anew(tx: Transaction, channel: int, group: int, delivery: str) -> None:
+def deliver_anew(tx: Transaction, channel: int, group: int) -> None:
     """A queue is delivered another way from now on: what SQS has is the database's again. Sleepers look."""
-    if delivery != SQS:
-        tx.run("delivery.withdraw", group=group)
-        tx.run("delivery.withdraw_sending", group=group)
+    tx.run("delivery.withdraw", group=group)
+    tx.run("delivery.withdraw_sending", group=group)
     tx.rings.add(channel)
 
 

@@ -38,8 +38,8 @@ class DeliveriesRole:
     def wait_longer(self, channel: Channel, limit: int, patience: int) -> int:
         return self._database.write(lambda tx: delivering.wait_longer(tx, channel, limit, patience))
 
-    def send_again(self, channel: Channel, limit: int, away: int) -> int:
-        return self._database.write(lambda tx: delivering.send_again(tx, channel, limit, away))
+    def send_again(self, channel: Channel, limit: int, away: int, waiting: int = 0) -> int:
+        return self._database.write(lambda tx: delivering.send_again(tx, channel, limit, away, waiting))
 
     def fall_back(self, channel: Channel, limit: int, away: int) -> int:
         return self._database.write(lambda tx: delivering.fall_back(tx, channel, limit, away))

@@ -6,11 +6,16 @@ import platform
 from collections.abc import Callable
 from importlib.metadata import version
 
+import msgspec
+
 from holdfast.core import health
 from holdfast.core.health import Finding, QueueHealth
+from holdfast.core.queue import QueueSpec
 from holdfast.errors import StoreError
 from holdfast.store.migrate import schema_version
 from holdfast.store.transaction import Transaction
+
+_spec = msgspec.json.Decoder(QueueSpec)
 
 MOST_QUEUES = 1_000
 
@@ -29,6 +34,15 @@ def attempted(check: str, step: Callable[[], list[Finding]], advice: str) -> lis
         return step()
     except StoreError as error:
         return [health.problem(check, " ".join(str(error).split()), advice)]
+
+
+def through_sqs(tx: Transaction, newest: int) -> list[tuple[str, str]]:
+    """The queues that SQS delivers, as an operator calls them, and where; none in a schema that is not ours."""
+    if schema_version(tx) != newest:
+        return []
+    found = tx.all("health.through_sqs", queues=MOST_QUEUES)
+    queues = [(tenant, name, _spec.decode(spec).sqs_queue) for tenant, name, spec in found]
+    return [(health.label(tenant, name), place) for tenant, name, place in queues if place is not None]
 
 
 def contents(tx: Transaction, newest: int) -> list[Finding]:

@@ -11,5 +11,6 @@ EVERY = 5.0
 
 
 def turn(hf: Holdfast) -> int:
-    """Of every queue that SQS has to do with, a few. If SQS refuses, it is tried again later."""
-    return hf.messages.reconcile(hf._book.readers())
+    """Of every queue that SQS has to do with, a few. If SQS refuses, it is tried again later; nobody waits for it."""
+    hf.messages.aftercare.look_after(hf._book.readers(), never_waits=True)
+    return 0

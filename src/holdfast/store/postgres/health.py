@@ -7,7 +7,7 @@ import time
 import psycopg
 
 from holdfast.core.health import Finding, advise, ok, problem, size, skew_finding, span
-from holdfast.store.health import attempted, contents, software
+from holdfast.store.health import attempted, contents, software, through_sqs
 from holdfast.store.migrate import schema_version
 from holdfast.store.postgres.connection import MOST_CONNECTIONS, Database, PostgresTransaction
 
@@ -35,6 +35,10 @@ class PostgresHealth:
             return findings
         advice = "Our role must be allowed to use the schema and to read all tables of Holdfast."
         return findings + attempted("tables", lambda: self._database.read(self._tables), advice)
+
+    def through_sqs(self) -> list[tuple[str, str]]:
+        """The queues that SQS delivers, and where."""
+        return self._database.read(lambda tx: through_sqs(tx, self._newest))
 
     def _tables(self, tx: PostgresTransaction) -> list[Finding]:
         if schema_version(tx) == self._newest and tx.one("schema.is_ahead") is not None:

@@ -12,7 +12,7 @@ import apsw
 
 from holdfast.core.health import Finding, advise, ok, problem, size
 from holdfast.errors import InvalidInput
-from holdfast.store.health import attempted, contents, software
+from holdfast.store.health import attempted, contents, software, through_sqs
 from holdfast.store.sqlite.connection import Database, SqliteTransaction
 from holdfast.store.sqlite.engines import ENGINES
 from holdfast.store.sqlite.filesystem import NETWORK, kind_of
@@ -51,6 +51,10 @@ class SqliteHealth:
             "Look at the file and who may read it. If it is damaged, restore a backup; keep the -wal file beside it."
         )
         return findings + attempted("database", lambda: self._database.inspect(self._inside), advice)
+
+    def through_sqs(self) -> list[tuple[str, str]]:
+        """The queues that SQS delivers, and where."""
+        return self._database.inspect(lambda tx: through_sqs(tx, self._newest))
 
     def _inside(self, tx: SqliteTransaction) -> list[Finding]:
         found = tx.one("health.durability")

@@ -17,6 +17,11 @@ WHERE id = :group
 SELECT 1 FROM holdfast_limit WHERE group_id = :group
 FOR UPDATE
 
+-- name: hold
+-- Keeps others out who look for lost pointers.
+SELECT 1 FROM holdfast_group WHERE id = :group
+FOR NO KEY UPDATE
+
 -- name: out
 -- How many messages are with SQS, or on the way there.
 SELECT (SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'sending')
@@ -164,7 +169,7 @@ WHERE seq = ANY (ARRAY(
 ))
 
 -- name: withdraw
--- From now on the database delivers; whoever comes with a pointer finds nothing.
+-- From now on they go another way; whoever comes with a pointer finds nothing.
 UPDATE holdfast_row
 SET state = 'pending', until = NULL
 WHERE group_id = :group AND state = 'enqueued'

@@ -57,6 +57,15 @@ SELECT max(moment) FROM (
     FROM holdfast_channel c
 ) AS moments
 
+-- name: through_sqs
+-- Which queues of SQS there should be.
+SELECT c.tenant, c.name, c.spec
+FROM holdfast_group g
+JOIN holdfast_channel c ON c.id = g.channel_id
+WHERE g.delivery = 'sqs' AND g.ended_at IS NULL
+ORDER BY c.tenant, c.name
+LIMIT :queues
+
 -- name: queues
 -- For each queue: paused, open leases, those that ran out, since when the oldest claimable message waits, blocked keys, dead
 -- letters without a replay among the newest. Every count stops at :most.

@@ -12,9 +12,6 @@ ON CONFLICT (channel_id, name) DO UPDATE
 SET history = excluded.history, limited = excluded.limited, delivery = excluded.delivery
 RETURNING id
 
--- name: delivery
-SELECT delivery FROM holdfast_group WHERE channel_id = :channel AND name = ''
-
 -- name: place_cursor
 INSERT INTO holdfast_cursor (group_id, lane, position)
 VALUES (:group, :lane, :start)

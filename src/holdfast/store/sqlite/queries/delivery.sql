@@ -14,6 +14,10 @@ WHERE id = :group
 -- PostgreSQL needs this to keep other claims of a limited group out; a SQLite transaction already has the only write lock.
 SELECT 1 FROM holdfast_limit WHERE group_id = :group
 
+-- name: hold
+-- PostgreSQL needs this to keep others out who look for lost pointers; a SQLite transaction already has the only write lock.
+SELECT 1 FROM holdfast_group WHERE id = :group
+
 -- name: out
 -- How many messages are with SQS, or on the way there.
 SELECT (SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'sending')
@@ -163,7 +167,7 @@ WHERE seq IN (
 )
 
 -- name: withdraw
--- From now on the database delivers; whoever comes with a pointer finds nothing.
+-- From now on they go another way; whoever comes with a pointer finds nothing.
 UPDATE holdfast_row
 SET state = 'pending', until = NULL
 WHERE group_id = :group AND state = 'enqueued'

@@ -1,0 +1,195 @@
+"""What waits for SQS in a process with consumers: who is poked when, and what goes on while everybody sleeps."""
+
+import os
+import threading
+import time
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast
+from holdfast.delivery.beside import Beside
+from holdfast.delivery.courier import Round
+from holdfast.delivery.sqs import Sqs
+from holdfast.delivery.trouble import Troubles
+from tests.delivery.fake_sqs import FakeSQS
+from tests.delivery.steps import Seen, hand_over, pointers, wait_until
+
+NEVER = 3600.0
+
+
+# --- pointers that lead to nothing ------------------------------------------------------------------------------------
+
+
+def test_stale_pointers_hold_up_nothing(url: str, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is a rest after pointers that cannot be used now, and none after those that never can."""
+    monkeypatch.setattr("holdfast.delivery.courier.UNCLAIMABLE", NEVER)
+    with Holdfast(url, delivery="sqs", sqs_create=True) as hf:
+        hf.enqueue_many("q", list(range(30)))
+        hand_over(hf)
+        hf.purge("q")
+        sqs.client().send_message(QueueUrl=sqs.queue("holdfast-q").url, MessageBody="no pointer")
+        hf.enqueue("q", "fresh")
+        seen = Seen()
+        hf.consumer("q")(seen.note)
+        with hf.running():
+            seen.wait(1)
+            wait_until(lambda: pointers(sqs) == [])
+        assert seen.bodies == ["fresh"]
+
+
+def test_who_claims_by_hand_gets_past_them_too(hf: Holdfast, sqs: FakeSQS) -> None:
+    hf.enqueue_many("q", list(range(30)))
+    hand_over(hf)
+    hf.purge("q")
+    hf.enqueue("q", "fresh")
+    assert [claim.message.body for claim in hf.claim("q")] == ["fresh"]
+
+
+# --- while everybody hibernates ---------------------------------------------------------------------------------------
+
+
+def test_lost_pointers_are_sent_again_while_all_hibernate(
+    url: str, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the process that waits for them, whoever does maintenance."""
+    for module in ("sending", "reconciling"):
+        monkeypatch.setattr(f"holdfast.delivery.{module}.PATIENCE", 0.5)
+    monkeypatch.setattr("holdfast.runtime.maintenance.deliveries.turn", lambda hf: 0)
+    with Holdfast(url, delivery="sqs", sqs_create=True) as hf:
+        hf.queue("q", empty="hibernate")
+        seen = Seen()
+        hf.consumer("q")(seen.note)
+        with hf.running() as runner:
+            wait_until(lambda: runner.workers[0].state == "hibernating")
+            sqs.faults.lost = lambda body: body.endswith(".1")
+            hf.enqueue("q", "lost once")
+            seen.wait(1)
+        assert hf.messages.counts.of("q")["sent_again"] == 1
+
+
+def test_deaths_that_nobody_was_told_of_are_told_by_who_consumes_there(
+    url: str, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.delivery.sending.PATIENCE", 0.2)
+    monkeypatch.setattr("holdfast.runtime.maintenance.deliveries.turn", lambda hf: 0)
+    sqs.create("deaths")
+    with Holdfast(url) as hf:
+        hf.queue("q", dead_events="deaths", empty="hibernate")
+        hf.enqueue("q", 1)
+        with monkeypatch.context() as patched:
+            patched.setattr("holdfast.delivery.deaths.tell", lambda *_: 0)
+            hf.dead_letter(hf.claim("q"), "no use")
+        hf.consumer("q")(lambda message: None)
+        with hf.running():
+            wait_until(lambda: len(sqs.bodies("deaths")) == 1)
+
+
+# --- sending and receiving --------------------------------------------------------------------------------------------
+
+
+def test_what_comes_does_not_make_good_what_cannot_be_sent(
+    url: str, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQS takes nothing and answers every poll: the fallback begins all the same."""
+    monkeypatch.setattr("holdfast.delivery.courier.LONG_POLL", 0.0)
+    monkeypatch.setattr("holdfast.delivery.courier.SHORTEST_POLL", 0.1)
+    monkeypatch.setattr("holdfast.delivery.courier.SAFETY_NAP", 0.5)
+    with Holdfast(url, delivery="sqs", sqs_create=True) as hf:
+        hf.queue("q", sqs_fallback=3)
+        seen = Seen()
+        hf.consumer("q")(seen.note)
+        sqs.faults.throttled = frozenset({"SendMessageBatch"})
+        with hf.running():
+            hf.enqueue_many("q", [0, 1, 2])
+            seen.wait(3)
+        assert sorted(seen.bodies) == [0, 1, 2]
+
+
+def test_an_enqueue_rings_the_sender(url: str, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the clock alone nobody would look for hours."""
+    for nap in ("courier.LONGEST_NAP", "courier.SAFETY_NAP", "sending.PATIENCE"):
+        monkeypatch.setattr(f"holdfast.delivery.{nap}", NEVER)
+    with Holdfast(url, delivery="sqs", sqs_create=True) as hf:
+        hf.queue("q")
+        channel, seen = hf._book.channel("q"), Seen()
+        hf.consumer("q")(seen.note)
+        with hf.running() as runner:
+            sqs.wait_for("ReceiveMessage", 2)
+            wait_until(lambda: runner.courier.round(channel).is_quiet)
+            wait_until(lambda: runner.workers[0].state == "idle")
+            with Holdfast(url, delivery="sqs") as other:
+                other.enqueue("q", 1)
+            seen.wait(1)
+
+
+def test_an_sqs_that_does_not_wait_is_not_asked_in_a_hot_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.delivery.courier.SHORTEST_POLL", 0.2)
+    asked, enough = list[float](), threading.Event()
+
+    def receive(*_: object) -> list[Any]:
+        asked.append(time.monotonic())
+        if len(asked) == 3:
+            enough.set()
+        return []
+
+    messages: Any = SimpleNamespace(receive=receive, trouble=lambda _: troubles)
+    troubles, channel = Troubles(), SimpleNamespace(name="q")
+    polling = Round(messages, channel)  # type: ignore[arg-type]
+    polling.want(1, lambda: None)
+    polling.start()
+    assert enough.wait(60)
+    polling.stop()
+    assert all(later - sooner > 0.19 for sooner, later in pairwise(asked))
+
+
+def test_a_pointer_is_hidden_from_when_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the end of a long poll, say: it has its full time."""
+    now = [100.0]
+
+    def receive_message(**_: object) -> dict[str, Any]:
+        now[0] += 20
+        return {"Messages": [{"Body": "text", "ReceiptHandle": "handle"}]}
+
+    monkeypatch.setattr("holdfast.delivery.sqs.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("holdfast.delivery.sqs._connect", lambda _: SimpleNamespace(receive_message=receive_message))
+    [one] = Sqs().queue("https://sqs.example/0/q").receive(1, 20.0, 30)
+    assert (one.came_at, one.hidden_until) == (120.0, 150.0)
+
+
+# --- beside -----------------------------------------------------------------------------------------------------------
+
+
+def test_beside_the_work_each_item_waits_once() -> None:
+    """However often it is asked for while SQS hangs."""
+    done, begun, go_on = list[list[int]](), threading.Event(), threading.Event()
+
+    def work(_: str, items: list[int]) -> None:
+        begun.set()
+        assert go_on.wait(60)
+        done.append(items)
+
+    beside: Beside[str, int] = Beside("tests", work)
+    beside.switch_on()
+    beside.put("q", [0])
+    assert begun.wait(60)
+    for _ in range(100):
+        beside.put("q", [1, 2])
+    go_on.set()
+    assert beside.finish(60)
+    assert done == [[0], [1, 2]]
+
+
+def test_a_child_of_a_fork_does_itself_what_a_thread_of_the_parent_would() -> None:
+    done = list[int]()
+    beside: Beside[str, int] = Beside("tests", lambda _, items: done.extend(items))
+    beside.switch_on()
+    beside.put("q", [1])
+    assert beside.finish(60)
+    child = os.fork()
+    if child == 0:
+        beside.put("q", [2])
+        os._exit(0 if done == [1, 2] else 1)
+    assert os.waitpid(child, 0)[1] == 0
