@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from holdfast import Expression, InvalidInput
 from holdfast.core.expressions import to_text
-from holdfast.core.saga import Reference, Status, Step, StepState, Wait, body_of, saga_spec
+from holdfast.core.saga import Reference, Status, Step, StepState, Wait, saga_spec
 from holdfast.core.saga_events import Begin, Cancel, MarkDone, MessageEnded, Retry, Signal, Skip, Tick
+from holdfast.core.saga_messages import body_of
 from tests.spec.expressions.trees import EXPRESSIONS, JSON
 from tests.unit.sagas import Letter, World
 

@@ -1,6 +1,6 @@
 """Sagas: several steps that all happen, or are undone. What is declared, what is kept of a running one, what is shown.
 
-`saga_rules` says what follows what.
+`saga_rules` says what follows what, `saga_messages` what the messages of steps say.
 """
 
 from __future__ import annotations
@@ -11,16 +11,13 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.command import command_of, command_queue, names_command
+from holdfast.core.command import command_queue, names_command
 from holdfast.core.duration import Duration, seconds
-from holdfast.core.picking import Node, evaluate, written_down
+from holdfast.core.picking import Node, written_down
 from holdfast.core.queue import channel_name
 from holdfast.core.retry import Backoff, backoff
 from holdfast.errors import InvalidInput, shown
 
-KEY_HEADER = "holdfast-step-key"
-WHOLE_HEADER = "holdfast-step-whole"
-"""Of a command's message that has all of the saga's data as its body: nothing says what it should have."""
 MOST_STEPS = 200
 MOST_RETRIES = 1000
 ON_FAILURE = ("compensate", "stop")
@@ -331,20 +328,6 @@ def saga_spec(steps: Any, on_failure: str, owner: str | None, keep: Duration | N
         raise InvalidInput(f"steps: {len(specs)} are more than the {MOST_STEPS} that a saga may have")
     answers = None if owner is None else channel_name(owner, "owner")
     return SagaSpec(tuple(specs), on_failure, answers, None if keep is None else seconds(keep, "keep"))
-
-
-def body_of(spec: SagaSpec, saga: Instance, step: int, undo: bool) -> Any:
-    """What a step's message says."""
-    node = spec.steps[step].undo_input if undo else spec.steps[step].input
-    return saga.data if node is None else evaluate(node, saga.data)
-
-
-def headers_of(saga_id: str, step: StepSpec, undo: bool) -> dict[str, str]:
-    """What a step's message carries. Its key is the same at every attempt, and another one for the undo."""
-    key = f"{saga_id}/{step.name}/{'undo' if undo else 'do'}"
-    chosen, queue = (step.undo_input, step.undo) if undo else (step.input, step.queue)
-    whole = {WHOLE_HEADER: "yes"} if chosen is None and queue is not None and command_of(queue) else {}
-    return {"holdfast-saga": saga_id, "holdfast-step": step.name, KEY_HEADER: key, **whole}
 
 
 def new_instance(spec: SagaSpec, data: dict[str, Any]) -> Instance:

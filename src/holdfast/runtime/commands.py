@@ -12,7 +12,7 @@ from holdfast.command_input import Declared
 from holdfast.core.command import COMMANDS, CommandKey, CommandReceipt, command_queue
 from holdfast.core.lifecycle import Event
 from holdfast.core.message import Message
-from holdfast.core.saga import WHOLE_HEADER
+from holdfast.core.saga_messages import WHOLE_HEADER
 from holdfast.errors import InvalidInput
 from holdfast.outcomes import DeadLetter
 from holdfast.runtime.calling import before
