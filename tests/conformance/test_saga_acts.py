@@ -38,6 +38,33 @@ def test_a_late_success_is_undone_before_the_saga_ends(hf: Holdfast, clock: Any)
     assert "completed_late card" in lines(hf, "t1")
 
 
+def test_what_is_done_again_after_its_undo_is_undone_again(hf: Holdfast, clock: Any) -> None:
+    hf.queue("card.book", lease=100)
+    hf.saga("trip", steps=[Step("card", "card.book", undo="card.cancel", timeout=20, retry=1), *trip("car")])
+    hf.start_saga("trip", id="t1")
+    first = take(hf, "card.book")
+    clock.advance(21)
+    hf.advance_sagas()
+    do(hf, "card")
+    die(hf, "car.book")
+    undone = take(hf, "card.cancel")
+    keys = [undone.message.headers["holdfast-step-key"]]
+    undone.ack()
+    assert shown(hf, "t1").status == "compensating"  # Someone still works on the first one.
+    first.ack()
+    undone = take(hf, "card.cancel")
+    keys.append(undone.message.headers["holdfast-step-key"])
+    undone.ack()
+    assert (shown(hf, "t1").status, waiting(hf)) == ("compensated", [])
+    assert keys == ["t1/1/card/undo", "t1/1/card/undo/2"]
+
+
+def test_an_undo_that_is_tried_again_keeps_its_key(stuck: Holdfast) -> None:
+    hf = stuck
+    hf.retry_saga("t1", "hotel")
+    assert take(hf, "hotel.cancel").message.headers["holdfast-step-key"] == "t1/1/hotel/undo"
+
+
 @pytest.mark.parametrize("how", ["nack", "silence"])
 def test_what_someone_has_begun_goes_on_to_its_end(hf: Holdfast, clock: Any, how: str) -> None:
     hf.saga("trip", steps=[Step("card", "card.book", undo="card.cancel", timeout=20)])

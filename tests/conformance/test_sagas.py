@@ -92,7 +92,7 @@ def test_every_attempt_at_a_step_has_the_same_key_and_its_undo_another(started: 
     do(hf, "flight")
     die(hf, "hotel.book")
     keys.append(take(hf, "flight.cancel").message.headers["holdfast-step-key"])
-    assert keys == ["t1/flight/do", "t1/flight/do", "t1/flight/undo"]
+    assert keys == ["t1/1/flight/do", "t1/1/flight/do", "t1/1/flight/undo"]
 
 
 def test_attempts_that_are_used_up_are_a_failure(hf: Holdfast) -> None:

@@ -20,6 +20,7 @@ class Letter(msgspec.Struct):
     step: int
     undo: bool
     held: bool = False
+    undo_round: int = 1
 
 
 class World:
@@ -30,6 +31,9 @@ class World:
         self.saga: Instance = new_instance(self.spec, data or {})
         self.letters: dict[str, Letter] = {}
         self.ledger: list[tuple[str, int]] = []
+        self.standing: set[int] = set()
+        """What is done and not undone. Who does a step twice under one key has done it once, and so with an undo."""
+        self._undone: set[tuple[int, int]] = set()
         self.told: list[str] = []
         self.notes: list[str] = []
         self.now = 0
@@ -56,7 +60,8 @@ class World:
         match effect:
             case Send():
                 self._check_send(effect)
-                letter = Letter(f"m{next(self._ids)}", effect.step, effect.undo)
+                undo_round = self.saga.steps[effect.step].undo_round
+                letter = Letter(f"m{next(self._ids)}", effect.step, effect.undo, undo_round=undo_round)
                 self.letters[letter.id] = letter
                 sent(self.saga, effect, letter.id, 1)
             case Withdraw():
@@ -65,10 +70,24 @@ class World:
                 self.told.append(effect.error)
         return []
 
-    def succeed(self, letter: Letter, output: Any = None) -> None:
+    def succeed(self, letter: Letter, output: Any = None, has_receipt: bool = False) -> None:
+        """Its handler is through. With `has_receipt`, it knows what was done before, and has not done it again."""
         del self.letters[letter.id]
-        self.ledger.append(("undo" if letter.undo else "do", letter.step))
-        self.apply(MessageEnded(letter.step, letter.undo, letter.id, True, output))
+        repeated = has_receipt and not letter.undo and ("do", letter.step) in self.ledger
+        if letter.undo:
+            self._undo(letter)
+        elif not repeated:
+            self.standing.add(letter.step)
+            self.ledger.append(("do", letter.step))
+        self.apply(MessageEnded(letter.step, letter.undo, letter.id, True, output, repeated=repeated))
+
+    def _undo(self, letter: Letter) -> None:
+        self.ledger.append(("undo", letter.step))
+        if (letter.step, letter.undo_round) not in self._undone:
+            self._undone.add((letter.step, letter.undo_round))
+            self.standing.discard(letter.step)
+        times = sum(step == letter.step for step, _ in self._undone)
+        assert times <= self.ledger.count(("do", letter.step)) or "marked_done" in self.notes, "undone once each"
 
     def fail(self, letter: Letter, error: str = "no", final: bool = False) -> None:
         del self.letters[letter.id]

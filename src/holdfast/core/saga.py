@@ -100,17 +100,20 @@ class Sent(msgspec.Struct):
 class StepRecord(msgspec.Struct):
     """What is kept of a step. `order` says when it was completed: the last is the first to be undone.
 
-    `undoing` says that its state is that of its undo; `late` that it was done once more while it was undone.
+    `undoing` says that its state is that of its undo; `late` that it was done once more while it was undone. Whatever
+    was done again after its undo had begun needs another: `undo_round` counts them. It `stays` if someone skipped one.
     """
 
     state: StepState = StepState.PENDING
     tries: int = 0
     undo_tries: int = 0
+    undo_round: int = 1
     order: int = 0
     due: int | None = None
     error: str | None = None
     undoing: bool = False
     late: bool = False
+    stays: bool = False
     undoable: bool = True
     withdrawn: bool = False
     out: list[Sent] = []

@@ -15,7 +15,10 @@ class Begin(msgspec.Struct, frozen=True):
 
 
 class MessageEnded(msgspec.Struct, frozen=True):
-    """A message of a step has ended. With `final`, sending it again would not help."""
+    """A message of a step has ended. With `final`, sending it again would not help.
+
+    `repeated` says that what it stands for had been done before, under the same key, and was not done again.
+    """
 
     step: int
     undo: bool
@@ -26,6 +29,7 @@ class MessageEnded(msgspec.Struct, frozen=True):
     final: bool = False
     who: str | None = None
     attempt: int | None = None
+    repeated: bool = False
 
 
 class Tick(msgspec.Struct, frozen=True):

@@ -136,6 +136,7 @@ class _Mover(Undoing):
         step = self.saga.steps[event.step]
         self._note("skipped", event.step, who=event.who, error=event.reason)
         self._withdraw(event.step)
+        step.stays = step.stays or step.undoing
         self._end(step, StepState.SKIPPED, event.reason)
         self._go_on(step)
 
@@ -237,12 +238,14 @@ class _Mover(Undoing):
             self._succeeded_late(event, step)
 
     def _succeeded_late(self, event: MessageEnded, step: StepRecord) -> None:
-        """The saga has turned round: what was done all the same is undone."""
-        if step.state is StepState.COMPLETED:
-            return
-        if step.state is StepState.COMPENSATING or (step.undoing and step.state is StepState.FAILED):
+        """The saga has turned round: what was done all the same is undone, also if it was done and undone before."""
+        was_undone = step.undo_tries > 0
+        if step.order and (event.repeated or not was_undone):
+            return  # Several messages of a step have one effect, as long as nobody has begun to undo it.
+        if was_undone and step.state in (StepState.COMPLETED, StepState.COMPENSATING, StepState.FAILED):
             step.late = True
             return
+        step.undo_round += int(was_undone)
         self._complete(event.step, event.output, "completed_late", event.who, event.attempt)
         if self.saga.has_ended:
             self.saga.status = Status.COMPENSATING

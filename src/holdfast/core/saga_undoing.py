@@ -40,7 +40,7 @@ class Undoing(Moving):
             self._finish(self._end_of_compensation())
 
     def _end_of_compensation(self) -> Status:
-        if any(step.undoing and step.state is StepState.SKIPPED for step in self.saga.steps):
+        if any(step.stays for step in self.saga.steps):
             return Status.FAILED
         if self.saga.canceled:
             return Status.CANCELED
@@ -85,6 +85,6 @@ class Undoing(Moving):
         if step.late and step.state is StepState.COMPENSATED:  # It was done once more in the meantime.
             self.saga.completed += 1
             step.late, step.undoing, step.order = False, False, self.saga.completed
-            step.state = StepState.COMPLETED
+            step.state, step.undo_round = StepState.COMPLETED, step.undo_round + 1
         self.saga.status = Status.COMPENSATING
         self._undo_next()

@@ -165,5 +165,9 @@ class MessageRun(executing.Run):
         assert self.of is not None, "a message is always known by its id"
         self.context.receipt = CommandReceipt(self.of, raw)
 
+    def _known(self, of: CommandKey, key: str, raw: bytes | None) -> bytes | None:
+        self.context.repeated = raw is not None
+        return super()._known(of, key, raw)
+
     def _has_promises(self) -> bool:
         return bool(before(self.context.consumer, self.context))

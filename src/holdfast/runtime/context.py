@@ -66,6 +66,7 @@ class Context(msgspec.Struct, eq=False, gc=False):
     idempotency_key: str | None = None
     joined: Joined | None = None
     receipt: CommandReceipt | None = None
+    repeated: bool = False
     _progress: Any = None
 
     @property

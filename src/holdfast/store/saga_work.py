@@ -13,7 +13,7 @@ from holdfast.core.message import id_bytes, id_text
 from holdfast.core.queue import QueueSpec
 from holdfast.core.saga import Instance, Reference, SagaSpec
 from holdfast.core.saga_events import Effect, Escalate, MessageEnded, Note, Send, Withdraw
-from holdfast.core.saga_messages import body_of, headers_of
+from holdfast.core.saga_messages import body_of, headers_of, step_key
 from holdfast.core.saga_rules import move
 from holdfast.core.saga_steps import next_due, sent
 from holdfast.errors import HoldfastError, StoreError
@@ -106,7 +106,9 @@ class Work:
         queue = step.undo if send.undo else step.queue
         assert queue is not None, "a step that waits sends nothing"
         target, message_id = self._target(held.tenant, queue), new_id()
-        headers = headers_of(held.id, step, send.undo)
+        undo_round = held.saga.steps[send.step].undo_round if send.undo else None
+        key = step_key(held.id, held.number, step.name, undo_round)
+        headers = headers_of(held.id, step, send.undo, key)
         body = body_of(held.spec, held.saga, send.step, send.undo)
         message = compose(target, message_id, _encode(body), headers=_encode(headers))
         message.correlation_id, message.delay = held.id, send.delay

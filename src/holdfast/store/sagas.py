@@ -190,6 +190,7 @@ def _event(reference: Reference, ended: StepEnding) -> MessageEnded:
         ended.final,
         ended.who,
         ended.attempt,
+        ended.repeated,
     )
 
 

@@ -20,6 +20,7 @@ class StepEnding(msgspec.Struct, frozen=True):
     final: bool = False
     who: str | None = None
     attempt: int | None = None
+    repeated: bool = False
 
 
 class _Transaction(Protocol):
@@ -27,11 +28,18 @@ class _Transaction(Protocol):
 
 
 def succeeded(
-    tx: _Transaction, saga: str | None, message_id: MessageId, output: bytes | None, who: str, attempt: int
+    tx: _Transaction,
+    saga: str | None,
+    message_id: MessageId,
+    output: bytes | None,
+    who: str,
+    attempt: int,
+    repeated: bool,
 ) -> None:
-    """Its handler is through."""
+    """Its handler is through; if `repeated`, because there was nothing left to do."""
     if saga is not None:
-        tx.endings.append(StepEnding(saga, message_id, True, output, who=who, attempt=attempt))
+        ending = StepEnding(saga, message_id, True, output, who=who, attempt=attempt, repeated=repeated)
+        tx.endings.append(ending)
 
 
 def failed(
