@@ -146,9 +146,19 @@ class Orchestrating(Escalating):
         return self.store.sagas.status(self.settings.tenant, wanted)
 
     def advance_sagas(self) -> int:
-        """Does what time has to do with sagas, a hundred at most: timeouts, waits. With how many."""
+        """Does what time has to do with sagas, a hundred at most: timeouts, waits. With how many.
+
+        Consumers that run, and every client that claims, do this by themselves; calling it is always safe.
+        """
         self._book.open()
         return self.store.sagas.advance(self.settings.tenant, ADVANCE_LIMIT)
+
+    def _look_after_others(self) -> None:
+        """Now and then: notices that nobody answers, timeouts and waits of sagas. There may be nobody else."""
+        if self._is_time_to_look():
+            self.escalate()
+            if self.store.sagas.is_due(self.settings.tenant):
+                self.advance_sagas()
 
     def _decide(self, saga_id: str, act: str, step: str, reason: str | None = None, output: bytes = b"null") -> bool:
         wanted, place = _saga_id(saga_id), channel_name(step, "step")

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, InvalidInput, NotFound, Step, Wait
+from tests.clock import FakeClock
 from tests.conformance.saga_steps import die, do, lines, shown, states, take, trip, undo, waiting
+from tests.conformance.steps import OpenClient
 
 
 def test_a_step_that_nobody_begins_in_time_has_failed(hf: Holdfast, clock: Any) -> None:
@@ -20,6 +22,32 @@ def test_a_step_that_nobody_begins_in_time_has_failed(hf: Holdfast, clock: Any) 
     undo(hf, "flight")
     assert (shown(hf, "t1").status, shown(hf, "t1").error) == ("compensated", "card: timed out after 60 s")
     assert hf.advance_sagas() == 0
+
+
+def test_whoever_claims_looks_after_the_time_of_sagas(hf: Holdfast, clock: Any) -> None:
+    """Nobody calls anything but claim: no consumers, no maintenance."""
+    hf.saga("trip", steps=[Wait("a while", delay="1h"), *trip("flight")])
+    hf.saga("short", steps=trip("car"), keep="1h")
+    hf.start_saga("trip", id="t1")
+    hf.start_saga("short", id="t2")
+    do(hf, "car")
+    clock.advance("1h")
+    assert hf.claim("other") == []
+    assert (waiting(hf), hf.saga_status("t2")) == (["flight.book"], None)
+
+
+def test_whoever_waits_for_a_claim_looks_after_them_too(
+    client: OpenClient, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def soon() -> int:
+        clock.advance(10)
+        return clock()
+
+    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 0.01)
+    hf = client(clock=soon)
+    hf.saga("trip", steps=[Wait("a while", delay="10m"), *trip("flight")])
+    hf.start_saga("trip", id="t1")
+    assert len(hf.claim("flight.book", wait=30)) == 1
 
 
 def test_a_late_success_is_undone_before_the_saga_ends(hf: Holdfast, clock: Any) -> None:

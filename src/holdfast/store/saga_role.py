@@ -58,6 +58,9 @@ class SagasRole:
 
         return self._database.write(work)
 
+    def is_due(self, tenant: str) -> bool:
+        return self._database.glance(lambda tx: tx.one("sagas.is_due", tenant=tenant)) is not None
+
     def advance(self, tenant: str, limit: int) -> int:
         due = self._database.glance(lambda tx: tx.all("sagas.due", tenant=tenant, limit=limit))
         moved = sum(self._tick(number) for (number,) in due)

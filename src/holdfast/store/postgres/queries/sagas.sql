@@ -75,6 +75,12 @@ WHERE tenant = :tenant AND due_at <= (SELECT holdfast_now(:now::bigint))
 ORDER BY due_at, id
 LIMIT :limit
 
+-- name: is_due
+SELECT 1 FROM holdfast_saga WHERE tenant = :tenant AND due_at <= (SELECT holdfast_now(:now::bigint))
+UNION ALL
+SELECT 1 FROM holdfast_saga WHERE tenant = :tenant AND forget_at <= (SELECT holdfast_now(:now::bigint))
+LIMIT 1
+
 -- name: move
 -- Only on from where it was.
 UPDATE holdfast_saga

@@ -55,6 +55,12 @@ WHERE tenant = :tenant AND due_at <= :now
 ORDER BY due_at, id
 LIMIT :limit
 
+-- name: is_due
+SELECT 1 FROM holdfast_saga WHERE tenant = :tenant AND due_at <= :now
+UNION ALL
+SELECT 1 FROM holdfast_saga WHERE tenant = :tenant AND forget_at <= :now
+LIMIT 1
+
 -- name: move
 -- Only on from where it was.
 UPDATE holdfast_saga
