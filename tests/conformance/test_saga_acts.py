@@ -211,6 +211,42 @@ def test_what_has_ended_is_kept_for_a_while(hf: Holdfast, clock: Any) -> None:
     assert shown(hf, "trip").status == "in_progress"
 
 
+def test_what_waits_for_someone_is_kept(hf: Holdfast, clock: Any) -> None:
+    hf.queue("hotel.book", lease="2d")
+    hf.saga("trip", steps=[trip("flight", "hotel")], on_failure="stop", keep="1m")
+    hf.start_saga("trip", id="t1")
+    slow = take(hf, "hotel.book")
+    die(hf, "flight.book")
+    for _ in range(2):
+        clock.advance("1h")
+        assert hf.advance_sagas() == 0
+        assert (shown(hf, "t1").status, shown(hf, "t1").ended_at) == ("failed", None)
+        hf.extend(slow, "2d")
+    slow.ack()
+    assert hf.retry_saga("t1", "flight")
+    do(hf, "flight")
+    assert shown(hf, "t1").status == "completed"
+    clock.advance("1m")
+    assert hf.advance_sagas() == 1
+    assert hf.sagas() == []
+
+
+def test_what_someone_still_works_for_is_kept(hf: Holdfast, clock: Any) -> None:
+    hf.queue("hotel.book", lease="1d")
+    hf.saga("trip", steps=[Step("hotel", "hotel.book", retry=1, timeout=20)], keep="1m")
+    hf.start_saga("trip", id="t1")
+    slow = take(hf, "hotel.book")
+    clock.advance(21)
+    hf.advance_sagas()
+    do(hf, "hotel")
+    assert shown(hf, "t1").ended_at is not None
+    clock.advance("1h")
+    assert hf.advance_sagas() == 0
+    slow.ack()
+    clock.advance("1m")
+    assert hf.advance_sagas() == 1
+
+
 @pytest.fixture
 def stuck(hf: Holdfast) -> Holdfast:
     """Two steps are done, and the second cannot be undone."""

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast import (
     Holdfast,
@@ -11,10 +12,12 @@ from holdfast import (
     LeaseLost,
     NotFound,
     Step,
+    StoreError,
     UnknownQueue,
     endings,
 )
 from holdfast.core.saga import saga_spec
+from holdfast.store.saga_work import Held
 from tests.conformance.saga_steps import NAMES, die, do, lines, shown, states, take, trip, undo, waiting
 from tests.conformance.steps import OpenClient
 from tests.conformance.test_conn import commit, of_the_driver, roll_back
@@ -233,6 +236,22 @@ def test_sagas_are_listed_by_status_and_page_by_page(started: Holdfast) -> None:
     assert [saga.id for saga in hf.sagas("in_progress", after="t3")] == ["t4", "t5"]
     assert [saga.id for saga in hf.sagas(name="trip", n=3, after="t2")] == ["t3", "t4", "t5"]
     assert hf.sagas(name="other") == []
+    with pytest.raises(NotFound, match="no saga 't9'"):
+        hf.sagas(after="t9")
+
+
+def test_a_saga_that_someone_else_has_moved_is_not_moved(started: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot happen, since it is locked; if it did, nothing of the transaction may stay."""
+    hf, read = started, Held.of
+    claim = take(hf, "flight.book")
+    monkeypatch.setattr(Held, "of", lambda row: replace(read(row), version=77))
+    with pytest.raises(StoreError, match="moved by someone else"):
+        claim.ack()
+    monkeypatch.undo()
+    assert states(hf, "t1") == ["running", "pending", "pending"]
+    claim.ack()
+    do(hf, "hotel", "car")
+    assert shown(hf, "t1").status == "completed"
 
 
 def test_a_lost_claim_moves_nothing(started: Holdfast, clock: Any) -> None:

@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.core.command import command_queue, names_command
 from holdfast.core.duration import Duration, seconds
+from holdfast.core.message import plain_text
 from holdfast.core.picking import Node, written_down
 from holdfast.core.queue import channel_name
 from holdfast.core.retry import Backoff, backoff
@@ -26,7 +27,9 @@ KEEP = "90d"
 
 
 class Status(StrEnum):
-    """Where a saga is. The last four are ends; `failed` and `compensation_failed` wait for what an operator does."""
+    """Where a saga is. The last three are ends, and so is `failed`, unless a failure is to stop the saga: then it waits
+    for what an operator does, and so does `compensation_failed`.
+    """
 
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
@@ -140,6 +143,16 @@ class Instance(msgspec.Struct):
     def has_ended(self) -> bool:
         """Whether nothing happens any more by itself."""
         return self.status in ENDED
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether it has failed and may go on forwards: nothing of it was undone."""
+        return self.status is Status.FAILED and not any(step.undoing for step in self.steps)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the end of a message is still to come."""
+        return any(step.out for step in self.steps)
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -331,6 +344,18 @@ def saga_spec(steps: Any, on_failure: str, owner: str | None, keep: Duration | N
         raise InvalidInput(f"steps: {len(specs)} are more than the {MOST_STEPS} that a saga may have")
     answers = None if owner is None else channel_name(owner, "owner")
     return SagaSpec(tuple(specs), on_failure, answers, None if keep is None else seconds(keep, "keep"))
+
+
+def checked_saga_id(saga_id: Any) -> str:
+    """Checks the id of a saga: text that a URL can have between two slashes, as every act over HTTP has it."""
+    if not saga_id or plain_text(saga_id, "saga_id") is None:
+        raise InvalidInput(f"saga_id must be text, and not empty, not {shown(saga_id)}")
+    if not saga_id.isprintable() or saga_id != saga_id.strip() or "/" in saga_id or saga_id in (".", ".."):
+        raise InvalidInput(
+            f"saga_id {shown(saga_id)} may not hold slashes, control characters or outer spaces, nor be dots: "
+            "write 'epic-123' rather than 'epic/123'"
+        )
+    return str(saga_id)
 
 
 def new_instance(spec: SagaSpec, data: dict[str, Any]) -> Instance:

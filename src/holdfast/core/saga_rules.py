@@ -106,7 +106,7 @@ class _Mover(Undoing):
 
     def cancel(self, event: Cancel) -> None:
         saga = self.saga
-        if saga.status not in (Status.PENDING, Status.IN_PROGRESS) and not self._can_resume():
+        if saga.status not in (Status.PENDING, Status.IN_PROGRESS) and not self.saga.can_resume:
             self._refuse()
             return
         self._note("canceled", who=event.who, error=event.reason)
@@ -115,7 +115,7 @@ class _Mover(Undoing):
 
     def retry(self, event: Retry) -> None:
         step = self.saga.steps[event.step]
-        if step.state is not StepState.FAILED or not (step.undoing or self._can_resume()):
+        if step.state is not StepState.FAILED or not (step.undoing or self.saga.can_resume):
             self._refuse()
             return
         self._note("retried", event.step, who=event.who)
@@ -227,7 +227,7 @@ class _Mover(Undoing):
 
     def _succeeded(self, event: MessageEnded) -> None:
         step, status = self.saga.steps[event.step], self.saga.status
-        can_go_on = status is Status.FAILED and self.spec.on_failure == "stop" and self._can_resume()
+        can_go_on = status is Status.FAILED and self.spec.on_failure == "stop" and self.saga.can_resume
         if status is Status.IN_PROGRESS or can_go_on:
             undecided = (StepState.RUNNING, StepState.SKIPPED, StepState.FAILED)  # Skipped, and done all the same.
             if step.state in undecided:
@@ -289,10 +289,6 @@ class _Mover(Undoing):
         else:
             self._turn_round()
 
-    def _can_resume(self) -> bool:
-        """Whether a saga that has failed may go on forwards: nothing of it was undone."""
-        return self.saga.status is Status.FAILED and not any(step.undoing for step in self.saga.steps)
-
     def _resume(self) -> None:
         """Goes on, unless another step has failed."""
         if any(step.state is StepState.FAILED for step in self.saga.steps):
@@ -312,7 +308,7 @@ class _Mover(Undoing):
         if step.undoing:
             return step.state in (StepState.COMPENSATING, StepState.FAILED)
         if step.state is StepState.FAILED:
-            return self._can_resume()
+            return self.saga.can_resume
         return step.state is StepState.RUNNING and self.saga.status in (Status.IN_PROGRESS, Status.FAILED)
 
     def _go_on(self, step: StepRecord) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.core.saga import Instance, SagaEvent, SagaSpec, SagaStatus, StepStatus
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, NotFound
 from holdfast.store import letters, sagas
 from holdfast.store.ids import new_id
 from holdfast.store.roles import Database
@@ -87,6 +87,8 @@ def find(
 ) -> list[SagaStatus]:
     """Sagas, in the order in which they were started."""
     last = None if after is None else tx.one("sagas.find", tenant=tenant, saga_id=after)
+    if after is not None and last is None:
+        raise NotFound(f"after: there is no saga {after!r}, or none any more; begin again with the first page")
     place = {"tenant": tenant, "name": name, "limit": limit, "after": last[0] if last else 0}
     found = tx.all("sagas.list", **place) if wanted is None else tx.all("sagas.list_status", status=wanted, **place)
     return [_shown(row, []) for row in found]

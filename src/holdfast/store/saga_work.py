@@ -15,7 +15,7 @@ from holdfast.core.saga import Instance, Reference, SagaSpec
 from holdfast.core.saga_events import Effect, Escalate, MessageEnded, Note, Send, Withdraw
 from holdfast.core.saga_messages import body_of, headers_of, step_key
 from holdfast.core.saga_rules import move
-from holdfast.core.saga_steps import next_due, sent
+from holdfast.core.saga_steps import is_over, next_due, sent
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.store import channels, depth, escalation, rows, tally
 from holdfast.store.api import Channel
@@ -79,8 +79,8 @@ class Work:
     def write(self) -> None:
         """Stores all of it."""
         self._send_all()
-        moved = self._tx.each("sagas.move", self._moves)
-        assert all(moved), "a saga that is held is moved by its holder only"
+        if not all(self._tx.each("sagas.move", self._moves)):
+            raise StoreError("a saga was moved by someone else while it was held; nothing was done: try it again")
         self._tx.each("sagas.note", self._lines)
 
     def _do(self, held: Held, effect: Effect) -> MessageEnded | None:
@@ -157,8 +157,8 @@ class Work:
                 "status": saga.status.value,
                 "state": _encode(saga),
                 "due_at": next_due(saga),
-                "ended": saga.has_ended,
-                "keep": None if held.spec.keep is None else round(held.spec.keep * 1_000_000),
+                "ended": is_over(held.spec, saga),
+                "keep": None if held.spec.keep is None or saga.is_awaited else round(held.spec.keep * 1_000_000),
             }
         )
 
