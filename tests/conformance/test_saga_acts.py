@@ -275,6 +275,34 @@ def test_an_undo_that_cannot_succeed_is_told_and_waits(stuck: Holdfast) -> None:
     assert [one.id for one in hf.sagas("compensation_failed")] == ["t1"]
 
 
+@pytest.mark.parametrize("how", ["retry_saga", "mark_saga_step_done", "skip_saga_step", "replay"])
+def test_who_has_decided_has_answered_the_notice(stuck: Holdfast, clock: Any, how: str) -> None:
+    hf = stuck
+    assert [one.kind for one in hf.notices() if one.about] == ["saga"]
+    if how == "replay":
+        hf.replay(hf.dead_letters("hotel.cancel")[0].id)
+        take(hf, "hotel.cancel").ack()
+    else:
+        assert getattr(hf, how)("t1", "hotel", *(["we pay"] if how.startswith("skip") else []))
+    clock.advance("1d")
+    hf.escalate()
+    assert [one for one in hf.notices() if one.about] == []
+    [answered] = [one for one in hf.notices(acknowledged=True) if one.about]
+    assert (answered.acknowledged_by, answered.level) == ("anna" if how == "replay" else hf.actor, 0)
+    if how == "retry_saga":
+        die(hf, "hotel.cancel", "still gone")
+        assert [one.error for one in hf.notices() if one.about] == ["hotel could not be undone: still gone"]
+
+
+def test_a_saga_that_fails_without_a_dead_letter_is_told(hf: Holdfast, clock: Any) -> None:
+    hf.saga("trip", steps=[Step("card", "card.book", timeout=20)], owner="mia")
+    hf.start_saga("trip", id="t1")
+    clock.advance(20)
+    hf.advance_sagas()
+    assert shown(hf, "t1").status == "failed"
+    assert [(one.about, one.error) for one in hf.notices("mia")] == [("t1", "card: timed out after 20 s")]
+
+
 def test_an_operator_retries_an_undo(stuck: Holdfast) -> None:
     hf = stuck
     assert not hf.retry_saga("t1", "flight")
@@ -435,6 +463,14 @@ def test_a_signal_that_does_not_come_undoes_the_saga(hf: Holdfast, clock: Any) -
     undo(hf, "flight")
     assert shown(hf, "t1").error == "paid: timed out after 60 s"
     assert not hf.signal("t1", "payment")
+
+
+def test_a_signal_that_no_step_waits_for_is_of_no_use(hf: Holdfast) -> None:
+    hf.saga("trip", steps=[*trip("flight"), Wait("paid", signal="payment")])
+    hf.start_saga("trip", id="t1")
+    assert [hf.signal("t1", name) for name in ("paiment", "payment", "payment")] == [False, True, False]
+    do(hf, "flight")
+    assert shown(hf, "t1").status == "completed"
 
 
 def test_waiting_for_a_time(hf: Holdfast, clock: Any) -> None:

@@ -8,7 +8,19 @@ from typing import Any
 import msgspec
 
 from holdfast.core.saga import Instance, SagaSpec, Status, StepState, new_instance, saga_spec
-from holdfast.core.saga_events import Begin, Effect, Escalate, Event, MessageEnded, Move, Send, Tick, Withdraw
+from holdfast.core.saga_events import (
+    Begin,
+    Effect,
+    Escalate,
+    Event,
+    MessageEnded,
+    Move,
+    Relieve,
+    Send,
+    Tick,
+    Withdraw,
+    sent_note,
+)
 from holdfast.core.saga_rules import move
 from holdfast.core.saga_steps import next_due, sent
 
@@ -35,6 +47,7 @@ class World:
         """What is done and not undone. Who does a step twice under one key has done it once, and so with an undo."""
         self._undone: set[tuple[int, int]] = set()
         self.told: list[str] = []
+        self.open_notice = False
         self.notes: list[str] = []
         self.now = 0
         self._ids = itertools.count(1)
@@ -64,10 +77,14 @@ class World:
                 letter = Letter(f"m{next(self._ids)}", effect.step, effect.undo, undo_round=undo_round)
                 self.letters[letter.id] = letter
                 sent(self.saga, effect, letter.id, 1)
+                self.notes.append(sent_note(effect).what)
             case Withdraw():
                 return self._withdraw(effect)
             case Escalate():
                 self.told.append(effect.error)
+                self.open_notice = True
+            case Relieve():
+                self.open_notice = False
         return []
 
     def succeed(self, letter: Letter, output: Any = None, has_receipt: bool = False) -> None:
@@ -156,4 +173,6 @@ class World:
             assert not any(not letter.undo for letter in self.letters.values()), "nothing can still happen"
         if self.saga.status is Status.COMPENSATION_FAILED:
             assert any(one.undoing and one.state is StepState.FAILED for one in steps)
-            assert self.told
+        needs_someone = self.saga.status is Status.COMPENSATION_FAILED or self.saga.can_resume
+        assert self.open_notice == needs_someone, "who has to look is told, and only then"
+        assert all(len(one) <= len(steps) for one in self.saga.signals.values())

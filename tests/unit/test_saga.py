@@ -256,9 +256,26 @@ def test_a_signal_ends_a_wait_also_if_it_came_before() -> None:
         world.succeed(world.only())
         if not early:
             assert world.states() == ["completed", "running"]
-            world.apply(Signal("other"))
+            assert not world.apply(Signal("other")).accepted
             world.apply(Signal("payment", 7))
         assert (world.status, world.saga.data["paid"]) == (Status.COMPLETED, 7)
+
+
+def test_a_signal_that_no_step_needs_is_refused() -> None:
+    world = World([A, Wait("one", signal="go"), Wait("two", signal="go")]).start()
+    assert [world.apply(Signal("go", n)).accepted for n in range(4)] == [True, True, False, False]
+    world.run()
+    assert world.saga.data == {"a": None, "one": 0, "two": 1}
+    assert (world.status, world.saga.signals) == (Status.COMPLETED, {"go": []})
+
+
+def test_a_success_that_nobody_needs_any_more_is_a_line() -> None:
+    world = World([A]).start()
+    slow = world.only()
+    slow.held = True
+    world.apply(Skip(0, "we walk"))
+    world.succeed(slow)
+    assert (world.status, world.notes[-1]) == (Status.COMPLETED, "not_needed")
 
 
 def test_a_signal_that_does_not_come_is_a_failure() -> None:

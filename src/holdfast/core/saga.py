@@ -54,6 +54,16 @@ class StepState(StrEnum):
 
 
 ENDED = frozenset({Status.COMPLETED, Status.COMPENSATED, Status.CANCELED, Status.FAILED})
+STUCK = frozenset({Status.FAILED, Status.COMPENSATION_FAILED})
+"""Someone was told of these."""
+UNDER_WAY = (
+    Status.PENDING,
+    Status.IN_PROGRESS,
+    Status.COMPENSATING,
+    Status.FAILED,
+    Status.COMPENSATION_FAILED,
+)
+"""Those that an operator watches."""
 DONE = frozenset({StepState.COMPLETED, StepState.SKIPPED})
 
 

@@ -32,6 +32,16 @@ class MessageEnded(msgspec.Struct, frozen=True):
     repeated: bool = False
 
 
+class AttemptFailed(msgspec.Struct, frozen=True):
+    """An attempt at a message of a step has failed; there will be another."""
+
+    step: int
+    undo: bool
+    error: str
+    who: str | None = None
+    attempt: int | None = None
+
+
 class Tick(msgspec.Struct, frozen=True):
     """Time has passed."""
 
@@ -74,7 +84,7 @@ class MarkDone(msgspec.Struct, frozen=True):
     who: str | None = None
 
 
-Event = Begin | MessageEnded | Tick | Signal | Cancel | Retry | Skip | MarkDone
+Event = Begin | MessageEnded | AttemptFailed | Tick | Signal | Cancel | Retry | Skip | MarkDone
 
 
 class Send(msgspec.Struct, frozen=True):
@@ -99,7 +109,13 @@ class Escalate(msgspec.Struct, frozen=True):
     error: str
 
 
-Effect = Send | Withdraw | Escalate
+class Relieve(msgspec.Struct, frozen=True):
+    """Nobody has to look any more."""
+
+    who: str | None
+
+
+Effect = Send | Withdraw | Escalate | Relieve
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -111,6 +127,11 @@ class Note(msgspec.Struct, frozen=True):
     attempt: int | None = None
     error: str | None = None
     output: Any = None
+
+
+def sent_note(send: Send) -> Note:
+    """The line for a message that was sent. Which of its step's it is, stands as its attempt."""
+    return Note("undo_sent" if send.undo else "sent", send.step, attempt=send.number)
 
 
 class Move(msgspec.Struct):

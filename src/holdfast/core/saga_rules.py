@@ -14,8 +14,9 @@ is when it comes:
 from __future__ import annotations
 
 from holdfast.core.picking import evaluate
-from holdfast.core.saga import DONE, Instance, SagaSpec, Status, StepRecord, StepState
+from holdfast.core.saga import DONE, STUCK, Instance, SagaSpec, Status, StepRecord, StepState
 from holdfast.core.saga_events import (
+    AttemptFailed,
     Begin,
     Cancel,
     Escalate,
@@ -23,6 +24,7 @@ from holdfast.core.saga_events import (
     MarkDone,
     MessageEnded,
     Move,
+    Relieve,
     Retry,
     Send,
     Signal,
@@ -36,12 +38,14 @@ from holdfast.errors import HoldfastError
 
 def move(spec: SagaSpec, saga: Instance, event: Event, now: int) -> Move:
     """Applies an event to `saga`, which is changed. Answers every event, in every state."""
-    mover = _Mover(spec, saga, now)
+    mover, was_stuck = _Mover(spec, saga, now), saga.status in STUCK
     match event:
         case Begin():
             mover.begin(event)
         case MessageEnded():
             mover.message_ended(event)
+        case AttemptFailed():
+            mover.attempt_failed(event)
         case Tick():
             mover.tick()
         case Signal():
@@ -54,6 +58,8 @@ def move(spec: SagaSpec, saga: Instance, event: Event, now: int) -> Move:
             mover.skip(event)
         case MarkDone():
             mover.mark_done(event)
+    if was_stuck and saga.status not in STUCK:
+        mover.came_of.effects.append(Relieve(getattr(event, "who", None)))
     return mover.came_of
 
 
@@ -82,6 +88,10 @@ class _Mover(Undoing):
             self._failed(event)
         self._undo_next()
 
+    def attempt_failed(self, event: AttemptFailed) -> None:
+        what = "undo_attempt_failed" if event.undo else "attempt_failed"
+        self._note(what, event.step, event.who, event.attempt, event.error)
+
     def tick(self) -> None:
         saga = self.saga
         if saga.status is Status.PENDING and saga.due is not None and saga.due <= self.now:
@@ -93,7 +103,7 @@ class _Mover(Undoing):
 
     def signal(self, event: Signal) -> None:
         saga = self.saga
-        if saga.status not in (Status.PENDING, Status.IN_PROGRESS, Status.FAILED):
+        if saga.status not in (Status.PENDING, Status.IN_PROGRESS, Status.FAILED) or not self._has_use_for(event.name):
             self._refuse()
             return
         self._note("signal", who=event.who, output={event.name: event.data})
@@ -103,6 +113,14 @@ class _Mover(Undoing):
                 self._complete(number, saga.signals[event.name].pop(0), "completed", event.who)
                 break
         self._advance()
+
+    def _has_use_for(self, signal: str) -> bool:
+        """Whether more steps may still wait for it than have come."""
+        takers = [
+            spec.signal == signal and (step.state not in DONE or step.withdrawn)
+            for spec, step in zip(self.spec.steps, self.saga.steps, strict=True)
+        ]
+        return sum(takers) > len(self.saga.signals.get(signal, ()))
 
     def cancel(self, event: Cancel) -> None:
         saga = self.saga
@@ -234,29 +252,37 @@ class _Mover(Undoing):
                 self._withdraw(event.step)
                 self._complete(event.step, event.output, "completed", event.who, event.attempt)
                 self._resume()
-        elif status is not Status.COMPLETED:
-            self._succeeded_late(event, step)
+                return
+        elif status is not Status.COMPLETED and self._succeeded_late(event, step):
+            return
+        self._note("not_needed", event.step, event.who, event.attempt, output=event.output)
 
-    def _succeeded_late(self, event: MessageEnded, step: StepRecord) -> None:
-        """The saga has turned round: what was done all the same is undone, also if it was done and undone before."""
+    def _succeeded_late(self, event: MessageEnded, step: StepRecord) -> bool:
+        """The saga has turned round: what was done all the same is undone, also if it was done and undone before.
+
+        False if it was not: several messages of a step have one effect, as long as nobody has begun to undo it.
+        """
         was_undone = step.undo_tries > 0
         if step.order and (event.repeated or not was_undone):
-            return  # Several messages of a step have one effect, as long as nobody has begun to undo it.
+            return False
         if was_undone and step.state in (StepState.COMPLETED, StepState.COMPENSATING, StepState.FAILED):
             step.late = True
-            return
+            self._note("completed_late", event.step, event.who, event.attempt, output=event.output)
+            return True
         step.undo_round += int(was_undone)
         self._complete(event.step, event.output, "completed_late", event.who, event.attempt)
         if self.saga.has_ended:
             self.saga.status = Status.COMPENSATING
+        return True
 
     def _failed(self, event: MessageEnded) -> None:
         step = self.saga.steps[event.step]
         going = self.saga.status in (Status.IN_PROGRESS, Status.FAILED) and step.state is StepState.RUNNING
-        if not going or any(not one.unwanted for one in step.out):
-            return  # It is withdrawn, or another try of it is under way.
-        self._note("attempt_failed", event.step, event.who, event.attempt, event.error)
-        self._try_again_or_fail(event.step, event.error, event.final)
+        counts = going and all(one.unwanted for one in step.out)  # Or it is withdrawn, or another try is under way.
+        if counts or event.attempt is not None:
+            self._note("attempt_failed", event.step, event.who, event.attempt, event.error)
+        if counts:
+            self._try_again_or_fail(event.step, event.error, event.final)
 
     def _time_is_over(self, number: int, step: StepRecord) -> None:
         spec = self.spec.steps[number]

@@ -38,6 +38,8 @@ class Undoing(Moving):
                 self._note("not_undoable", number)
         if not any(not one.undo for step in saga.steps for one in step.out):
             self._finish(self._end_of_compensation())
+            if saga.can_resume:  # Whatever has failed, there may be no dead letter that tells of it.
+                self.came_of.effects.append(Escalate(saga.error or "it has failed"))
 
     def _end_of_compensation(self) -> Status:
         if any(step.stays for step in self.saga.steps):
@@ -66,9 +68,11 @@ class Undoing(Moving):
 
     def _undo_failed(self, event: MessageEnded) -> None:
         step = self.saga.steps[event.step]
-        if step.state is not StepState.COMPENSATING or any(one.undo and not one.unwanted for one in step.out):
+        counts = step.state is StepState.COMPENSATING and all(one.unwanted for one in step.out if one.undo)
+        if counts or event.attempt is not None:
+            self._note("undo_attempt_failed", event.step, event.who, event.attempt, event.error)
+        if not counts:
             return
-        self._note("undo_attempt_failed", event.step, event.who, event.attempt, event.error)
         if not event.final and step.undo_tries <= self.spec.steps[event.step].retry:
             step.error = event.error
             self._send_undo(event.step)

@@ -12,7 +12,7 @@ from holdfast.core.lifecycle import State
 from holdfast.core.message import id_bytes, id_text
 from holdfast.core.queue import QueueSpec
 from holdfast.core.saga import Instance, Reference, SagaSpec
-from holdfast.core.saga_events import Effect, Escalate, MessageEnded, Note, Send, Withdraw
+from holdfast.core.saga_events import Effect, Escalate, MessageEnded, Note, Relieve, Send, Withdraw, sent_note
 from holdfast.core.saga_messages import body_of, headers_of, step_key
 from holdfast.core.saga_rules import move
 from holdfast.core.saga_steps import is_over, next_due, sent
@@ -96,6 +96,8 @@ class Work:
             case Withdraw():
                 self._send_all()
                 _withdraw(self._tx, effect)
+            case Relieve():
+                escalation.answer_about(self._tx, held.tenant, "saga", held.id, effect.who)
             case Escalate():
                 about = held.tenant, "saga", held.id, effect.error, held.spec.owner
                 escalation.report(self._tx, rows.insert, *about, None)
@@ -117,6 +119,7 @@ class Work:
         self._rows.append(row)
         self._tx.rings.add(target.id)
         sent(held.saga, send, id_text(message_id), target.group)
+        held.notes.append(sent_note(send))
 
     def _target(self, tenant: str, queue: str) -> Channel:
         """A queue that was never declared comes to life, if its name is free: asked before anything is written."""

@@ -19,16 +19,28 @@ import msgspec
 
 from holdfast.core.message import MessageId, id_text
 from holdfast.core.saga import Reference, SagaSpec, new_instance
-from holdfast.core.saga_events import Begin, Cancel, Event, MarkDone, MessageEnded, Retry, Signal, Skip, Tick
-from holdfast.errors import HoldfastError, IdempotencyConflict, NotFound
+from holdfast.core.saga_events import (
+    AttemptFailed,
+    Begin,
+    Cancel,
+    Event,
+    MarkDone,
+    MessageEnded,
+    Retry,
+    Signal,
+    Skip,
+    Tick,
+)
+from holdfast.errors import HoldfastError, IdempotencyConflict, InvalidInput, NotFound
 from holdfast.store.crew import CREW
 from holdfast.store.saga_api import NewSaga
 from holdfast.store.saga_work import Held, Work, read_spec
-from holdfast.store.step_endings import StepEnding
+from holdfast.store.step_endings import FailedAttempt, Happening
 from holdfast.store.transaction import Row, Transaction
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+_sorted = msgspec.json.Encoder(order="sorted").encode
 
 ERROR_KEPT = 4000
 """Characters of an error in a saga's history; the dead letter has all of it."""
@@ -61,20 +73,24 @@ def _begin(
     tx: Transaction, new: list[NewSaga], current: dict[tuple[str, str], Row | None]
 ) -> dict[tuple[str, str], bytes]:
     """Adds sagas and sends what their first steps need; what each was started with, now or before."""
-    given, drafts, instances = dict[tuple[str, str], bytes](), [], []
+    given, drafts, begun, known = dict[tuple[str, str], bytes](), [], [], []
     for one in new:
         found = current[one.tenant, one.name]
         assert found is not None, "only of a definition that there is"
-        saga, spec = new_instance(read_spec(found[1]), _decode(one.data)), read_spec(found[1])
-        instances.append((saga, spec))
+        spec, data = read_spec(found[1]), _decode(one.data)
+        if _hidden(spec, data):
+            known.append(one)  # If at all, it was started when its steps had other names.
+            continue
+        saga = new_instance(spec, data)
+        begun.append((one, saga, spec))
         key = {"tenant": one.tenant, "saga_id": one.id}
         drafts.append({**key, "definition": found[0], "given": _digest(one), "state": _encode(saga)})
-    work, known = Work(tx), []
-    for one, row, (saga, spec) in zip(new, tx.each("sagas.add", drafts), instances, strict=True):
+    work = Work(tx)
+    for (one, saga, spec), draft, row in zip(begun, drafts, tx.each("sagas.add", drafts), strict=True):
         if row is None:
             known.append(one)
         else:
-            given[one.tenant, one.id] = _digest(one)
+            given[one.tenant, one.id] = draft["given"]
             work.carry_out(Held(row[0], one.tenant, one.id, 0, saga, spec), [Begin(one.delay, one.who)])
     work.write()
     before = tx.each("sagas.given", [{"tenant": one.tenant, "saga_id": one.id} for one in known])
@@ -85,6 +101,10 @@ def _begin(
 def _refusal(one: NewSaga, current: Row | None, given: bytes | None) -> HoldfastError | None:
     if current is None:
         return NotFound(f"there is no saga {one.name!r}: declare it first with hf.saga({one.name!r}, steps=[…])")
+    if given is None and (hidden := _hidden(read_spec(current[1]), _decode(one.data))):
+        return InvalidInput(
+            f"data has {', '.join(map(repr, hidden))}, which is the name of a step: its output would take that place"
+        )
     if given != _digest(one):
         return IdempotencyConflict(
             f"there is a saga {one.id!r} that was started with other data, or another name; nothing was started"
@@ -92,14 +112,20 @@ def _refusal(one: NewSaga, current: Row | None, given: bytes | None) -> Holdfast
     return None
 
 
+def _hidden(spec: SagaSpec, data: dict[str, Any]) -> list[str]:
+    """What the outputs of steps would replace."""
+    return [step.name for step in spec.steps if step.name in data]
+
+
 def _digest(one: NewSaga) -> bytes:
-    return sha256(one.name.encode() + b"\0" + one.data).digest()
+    """Of the data, however its text is ordered."""
+    return sha256(one.name.encode() + b"\0" + _sorted(_decode(one.data))).digest()
 
 
 def move_on(tx: Transaction) -> None:
     """The sagas of messages that have ended go on; always locked in the same order, and written together."""
     while tx.endings:
-        ended: dict[int, list[MessageEnded]] = defaultdict(list)
+        ended: dict[int, list[Event]] = defaultdict(list)
         for one in tx.endings:
             reference = Reference.read(one.saga)
             ended[reference.saga].append(_event(reference, one))
@@ -179,7 +205,10 @@ def _named(tx: Transaction, tenant: str, saga_id: str) -> Held:
     return Held.of(found)
 
 
-def _event(reference: Reference, ended: StepEnding) -> MessageEnded:
+def _event(reference: Reference, ended: Happening) -> Event:
+    if isinstance(ended, FailedAttempt):
+        error = ended.error[-ERROR_KEPT:]
+        return AttemptFailed(reference.step, reference.undo, error, ended.who, ended.attempt)
     return MessageEnded(
         reference.step,
         reference.undo,

@@ -251,6 +251,9 @@ def _end(tx: Transaction, chosen: list[tuple[Settlement, HeldRow]]) -> None:
 
 def _again(tx: Transaction, chosen: list[tuple[Settlement, HeldRow]]) -> None:
     now = tx.clock()
+    for settlement, row in chosen:
+        if failure := settlement.failure:
+            step_endings.attempt_failed(tx, row.saga, failure.error, failure.worker, settlement.attempt)
     tx.each(
         "rows.again",
         [

@@ -1,4 +1,4 @@
-"""Messages of a saga's steps that have ended: noted where that happens, dealt with in `sagas.move_on`."""
+"""What happens to messages of a saga's steps: noted where it happens, dealt with in `sagas.move_on`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,26 @@ class StepEnding(msgspec.Struct, frozen=True):
     repeated: bool = False
 
 
+class FailedAttempt(msgspec.Struct, frozen=True):
+    """A message of a step goes on after an attempt that failed."""
+
+    saga: str
+    error: str
+    who: str
+    attempt: int
+
+
+Happening = StepEnding | FailedAttempt
+
+
 class _Transaction(Protocol):
-    endings: list[StepEnding]
+    endings: list[Happening]
+
+
+def attempt_failed(tx: _Transaction, saga: str | None, error: str, who: str, attempt: int) -> None:
+    """It is tried again."""
+    if saga is not None:
+        tx.endings.append(FailedAttempt(saga, error, who, attempt))
 
 
 def succeeded(
