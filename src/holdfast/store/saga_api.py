@@ -46,4 +46,7 @@ class Sagas(Protocol):
     def find(
         self, tenant: str, status: str | None, name: str | None, limit: int, after: str | None
     ) -> list[SagaStatus]: ...
+    def count(self, tenant: str, most: int) -> dict[str, int]:
+        """How many there are of each status that is no end, up to `most` of each."""
+
     def status(self, tenant: str, saga_id: str) -> SagaStatus | None: ...

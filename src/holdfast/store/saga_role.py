@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.core.saga import Instance, SagaEvent, SagaSpec, SagaStatus, StepStatus
+from holdfast.core.saga import UNDER_WAY, Instance, SagaEvent, SagaSpec, SagaStatus, StepStatus
 from holdfast.errors import HoldfastError, NotFound
 from holdfast.store import letters, sagas
 from holdfast.store.ids import new_id
@@ -70,6 +70,11 @@ class SagasRole:
         self, tenant: str, status: str | None, name: str | None, limit: int, after: str | None
     ) -> list[SagaStatus]:
         return self._database.read(lambda tx: find(tx, tenant, status, name, limit, after))
+
+    def count(self, tenant: str, most: int) -> dict[str, int]:
+        wanted = [{"tenant": tenant, "status": one.value, "most": most} for one in UNDER_WAY]
+        found = self._database.glance(lambda tx: tx.each("sagas.count", wanted))
+        return {one.value: row[0] for one, row in zip(UNDER_WAY, found, strict=True) if row}
 
     def status(self, tenant: str, saga_id: str) -> SagaStatus | None:
         return self._database.read(lambda tx: status(tx, tenant, saga_id))

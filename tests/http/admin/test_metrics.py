@@ -11,7 +11,7 @@ import yaml
 from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 
-from holdfast import Holdfast
+from holdfast import Holdfast, Step
 from holdfast.core.stats import METRICS
 from holdfast.http import metrics as module
 from holdfast.http.app import create_app
@@ -59,6 +59,20 @@ def test_the_ten_metrics_have_their_names(app: FastAPI, busy: Holdfast) -> None:
     assert found["holdfast_consumer_saturation", (("consumer", "mailer"),)] == 0.75
     assert found["holdfast_open_notices", ()] == 1
     assert ("holdfast_age_of_oldest_item", (("queue", "empty"),)) not in found, "an empty queue has no age"
+
+
+def test_sagas_are_counted_by_status(app: FastAPI, busy: Holdfast) -> None:
+    for queue in ("do", "undo", "then"):
+        busy.queue(queue)
+    busy.saga("trip", steps=[Step("a", "do", undo="undo"), Step("b", "then")])
+    for number in range(3):
+        busy.start_saga("trip", id=f"t{number}")
+    busy.ack(busy.claim("do"))
+    busy.dead_letter(busy.claim("then"), "no")
+    busy.dead_letter(busy.claim("undo"), "never")
+    found = scraped(app, busy)
+    told = {dict(labels)["status"]: value for (name, labels), value in found.items() if name == "holdfast_sagas"}
+    assert told == {"pending": 0, "in_progress": 2, "compensating": 0, "failed": 0, "compensation_failed": 1}
 
 
 def test_a_scrape_is_of_one_tenant(app: FastAPI, busy: Holdfast) -> None:

@@ -131,6 +131,10 @@ WHERE s.tenant = :tenant AND s.status = :status AND s.id > :after::bigint AND (:
 ORDER BY s.id
 LIMIT :limit
 
+-- name: count
+-- Of one status, up to :most.
+SELECT count(*) FROM (SELECT 1 FROM holdfast_saga WHERE tenant = :tenant AND status = :status LIMIT :most) AS counted
+
 -- name: find
 SELECT s.id, s.saga_id, d.name, d.version, s.state, d.spec, s.started_at, s.updated_at, s.ended_at
 FROM holdfast_saga s
