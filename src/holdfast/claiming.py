@@ -90,6 +90,7 @@ class Claiming:
         """Sleeps until something is due, someone rings, or the time is over."""
         deadline = time.monotonic() + patience
         while True:
+            self._client._look_after_others()
             claims = self.once(request)
             left = deadline - time.monotonic()
             if claims or left <= 0:

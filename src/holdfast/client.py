@@ -220,7 +220,7 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         readers = queues if group is None else [address(topic, group_name(group)) for topic in queues]
         request = ClaimRequest(self._book.channels(readers), n, self.worker, term, acks, finished.leases)
         self._claiming.begin(request)
-        self._escalate_now_and_then()
+        self._look_after_others()
         claims = self._claiming.look(request, finished)
         if claims or not patience:
             return claims

@@ -22,8 +22,8 @@ from holdfast.store.api import Store
 Callback = Callable[[list[Notice]], object]
 
 ESCALATE_LIMIT = 100
-ESCALATE_EVERY = 5
-"""A client that claims looks after notices once in so many sweeps."""
+LOOK_EVERY = 5
+"""A client that claims looks after notices and sagas once in so many sweeps."""
 
 log = logging.getLogger("holdfast")
 
@@ -37,7 +37,7 @@ class Escalating:
 
     def __init__(self) -> None:
         self._callbacks: dict[str | None, Callback] = {}
-        self._escalated = 0.0
+        self._looks_at = 0.0
 
     @property
     def actor(self) -> str:
@@ -147,11 +147,13 @@ class Escalating:
         moved = notices.escalate(tenant, ESCALATE_LIMIT) if notices.is_due(tenant) else 0
         return moved + sum(self._tell(owner, callback) for owner, callback in list(self._callbacks.items()))
 
-    def _escalate_now_and_then(self) -> None:
+    def _is_time_to_look(self) -> bool:
+        """Whether a client that claims should see now what nobody else may be there for."""
         moment = time.monotonic()
-        if moment >= self._escalated:
-            self._escalated = moment + ESCALATE_EVERY * self.settings.sweep_every
-            self.escalate()
+        if moment < self._looks_at:
+            return False
+        self._looks_at = moment + LOOK_EVERY * self.settings.sweep_every
+        return True
 
     def _tell(self, owner: str | None, callback: Callback) -> int:
         untold = self.store.notices.take_untold(self.settings.tenant, owner, ESCALATE_LIMIT)

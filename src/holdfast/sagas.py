@@ -12,7 +12,7 @@ from holdfast.core.message import encode_json, id_text, plain_text
 from holdfast.core.picking import Node
 from holdfast.core.queue import channel_name
 from holdfast.core.replies import is_reply_queue
-from holdfast.core.saga import KEEP, SagaSpec, SagaStatus, Status, Step, Wait, saga_spec
+from holdfast.core.saga import KEEP, SagaSpec, SagaStatus, Status, Step, Wait, checked_saga_id, saga_spec
 from holdfast.errors import HoldfastError, InvalidInput, shown
 from holdfast.gather import Gather
 from holdfast.joining import driver_connection
@@ -83,7 +83,7 @@ class Orchestrating(Escalating):
         give back is added to it under their names.
         """
         channel_name(name)
-        saga_id = id_text(new_id()) if id is None else _saga_id(id)
+        saga_id = id_text(new_id()) if id is None else checked_saga_id(id)
         new = NewSaga(self.settings.tenant, name, saga_id, _data(data), micros(delay, "delay"), self.actor)
         if conn is None:
             self._book.open()
@@ -100,13 +100,13 @@ class Orchestrating(Escalating):
         The `data` is that step's output.
         """
         raw = encode_json(data, "data")
-        wanted = _saga_id(saga_id), channel_name(name)
+        wanted = checked_saga_id(saga_id), channel_name(name)
         self._book.open()
         return self.store.sagas.signal(self.settings.tenant, *wanted, raw, self.actor)
 
     def cancel_saga(self, saga_id: str, reason: str | None = None) -> bool:
         """Turns a saga round: what was completed is undone. False if it had turned round, or ended, before."""
-        wanted = _saga_id(saga_id), plain_text(reason, "reason")
+        wanted = checked_saga_id(saga_id), plain_text(reason, "reason")
         self._book.open()
         return self.store.sagas.cancel(self.settings.tenant, *wanted, self.actor)
 
@@ -130,28 +130,41 @@ class Orchestrating(Escalating):
     def sagas(
         self, status: str | None = None, *, name: str | None = None, n: int = 100, after: str | None = None
     ) -> list[SagaStatus]:
-        """Sagas in the order they were started, all or those with this status; the next page is `after` the last id."""
+        """Sagas in the order they were started, all or those with this status; the next page is `after` the last id.
+
+        Raises `NotFound` if there is no saga of that id (any more).
+        """
         if status is not None and status not in list(Status):
             raise InvalidInput(f"status must be one of {', '.join(Status)}, not {shown(status)}")
         limit = checked_count(n)
-        last = None if after is None else _saga_id(after)
+        last = None if after is None else checked_saga_id(after)
         wanted = None if name is None else channel_name(name)
         self._book.open()
         return self.store.sagas.find(self.settings.tenant, status, wanted, limit, last)
 
     def saga_status(self, saga_id: str) -> SagaStatus | None:
         """Where a saga is, step by step, and all that happened to it; None if there is none of this id."""
-        wanted = _saga_id(saga_id)
+        wanted = checked_saga_id(saga_id)
         self._book.open()
         return self.store.sagas.status(self.settings.tenant, wanted)
 
     def advance_sagas(self) -> int:
-        """Does what time has to do with sagas, a hundred at most: timeouts, waits. With how many."""
+        """Does what time has to do with sagas, a hundred at most: timeouts, waits. With how many.
+
+        Consumers that run, and every client that claims, do this by themselves; calling it is always safe.
+        """
         self._book.open()
         return self.store.sagas.advance(self.settings.tenant, ADVANCE_LIMIT)
 
+    def _look_after_others(self) -> None:
+        """Now and then: notices that nobody answers, timeouts and waits of sagas. There may be nobody else."""
+        if self._is_time_to_look():
+            self.escalate()
+            if self.store.sagas.is_due(self.settings.tenant):
+                self.advance_sagas()
+
     def _decide(self, saga_id: str, act: str, step: str, reason: str | None = None, output: bytes = b"null") -> bool:
-        wanted, place = _saga_id(saga_id), channel_name(step, "step")
+        wanted, place = checked_saga_id(saga_id), channel_name(step, "step")
         self._book.open()
         return self.store.sagas.decide(self.settings.tenant, wanted, act, place, reason, output, self.actor)
 
@@ -181,12 +194,6 @@ class Orchestrating(Escalating):
                     if is_reply_queue(queue):
                         raise InvalidInput(f"queue {queue!r} belongs to hf.ask: a step needs one of its own")
                     self._book.channel(queue)
-
-
-def _saga_id(saga_id: str) -> str:
-    if not saga_id or plain_text(saga_id, "saga_id") is None:
-        raise InvalidInput(f"saga_id must be text, and not empty, not {shown(saga_id)}")
-    return saga_id
 
 
 def _data(data: dict[str, Any] | None) -> bytes:

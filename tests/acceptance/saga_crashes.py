@@ -66,7 +66,7 @@ class Story:
         """What was done for each saga, in order."""
         found = defaultdict(list)
         for line in (self.folder / "diary").read_text().split():
-            saga, what = line.split("/", 1)
+            saga, _, what = line.split("/", 2)
             found[saga].append(what)
         return found
 

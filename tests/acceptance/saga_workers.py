@@ -75,8 +75,8 @@ def work(hf: Holdfast, claims: list[Claim], ledger: Ledger, chance: random.Rando
 
 
 def lines_of(claims: list[Claim], direction: str) -> list[str]:
-    keys = [claim.message.headers["holdfast-step-key"].rpartition("/") for claim in claims]
-    return [line for line, _, found in keys if found == direction]
+    keys = [claim.message.headers["holdfast-step-key"].split("/") for claim in claims]
+    return [f"{saga}/{step}" for saga, _, step, found, *_ in keys if found == direction]
 
 
 def main(url: str, seed: int) -> None:

@@ -11,7 +11,7 @@ import apsw
 import psycopg
 import pytest
 
-from holdfast import Holdfast
+from holdfast import Holdfast, Step
 from holdfast.store import migrate
 from holdfast.store.postgres import health as postgres_health
 from tests.cli.commands import holdfast as run
@@ -22,6 +22,20 @@ from tests.mounts import Mount
 @pytest.fixture(params=["sqlite", "postgres"])
 def db(request: pytest.FixtureRequest, sqlite_path: Path) -> str:
     return request.getfixturevalue("safe_url") if request.param == "postgres" else f"sqlite:///{sqlite_path}"
+
+
+def test_a_saga_that_could_not_be_undone(db: str, look: Look) -> None:
+    with Holdfast(db) as hf:
+        hf.saga("trip", steps=[Step("a", "do", undo="undo"), Step("b", "then")])
+        assert found(look(db)[1], "sagas") == [("ok", "none waits for someone to undo it")]
+        hf.start_saga("trip", id="t1")
+        hf.ack(hf.claim("do"))
+        hf.dead_letter(hf.claim("then"), "no")
+        hf.dead_letter(hf.claim("undo"), "never")
+        code, findings = look(db)
+        assert (code, found(findings, "sagas")) == (0, [("advice", "1 could not be undone")])
+        hf.skip_saga_step("t1", "a", "we pay")
+        assert found(look(db)[1], "sagas") == [("ok", "none waits for someone to undo it")]
 
 
 # --- nothing wrong ----------------------------------------------------------------------------------------------------

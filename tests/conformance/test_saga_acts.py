@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, InvalidInput, NotFound, Step, Wait
+from tests.clock import FakeClock
 from tests.conformance.saga_steps import die, do, lines, shown, states, take, trip, undo, waiting
+from tests.conformance.steps import OpenClient
 
 
 def test_a_step_that_nobody_begins_in_time_has_failed(hf: Holdfast, clock: Any) -> None:
@@ -22,6 +24,32 @@ def test_a_step_that_nobody_begins_in_time_has_failed(hf: Holdfast, clock: Any) 
     assert hf.advance_sagas() == 0
 
 
+def test_whoever_claims_looks_after_the_time_of_sagas(hf: Holdfast, clock: Any) -> None:
+    """Nobody calls anything but claim: no consumers, no maintenance."""
+    hf.saga("trip", steps=[Wait("a while", delay="1h"), *trip("flight")])
+    hf.saga("short", steps=trip("car"), keep="1h")
+    hf.start_saga("trip", id="t1")
+    hf.start_saga("short", id="t2")
+    do(hf, "car")
+    clock.advance("1h")
+    assert hf.claim("other") == []
+    assert (waiting(hf), hf.saga_status("t2")) == (["flight.book"], None)
+
+
+def test_whoever_waits_for_a_claim_looks_after_them_too(
+    client: OpenClient, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def soon() -> int:
+        clock.advance(10)
+        return clock()
+
+    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 0.01)
+    hf = client(clock=soon)
+    hf.saga("trip", steps=[Wait("a while", delay="10m"), *trip("flight")])
+    hf.start_saga("trip", id="t1")
+    assert len(hf.claim("flight.book", wait=30)) == 1
+
+
 def test_a_late_success_is_undone_before_the_saga_ends(hf: Holdfast, clock: Any) -> None:
     hf.saga("trip", steps=[*trip("flight"), Step("card", "card.book", undo="card.cancel", timeout=20)])
     hf.start_saga("trip", id="t1")
@@ -36,6 +64,33 @@ def test_a_late_success_is_undone_before_the_saga_ends(hf: Holdfast, clock: Any)
     undo(hf, "card")
     assert (shown(hf, "t1").status, states(hf, "t1")) == ("compensated", ["compensated", "compensated"])
     assert "completed_late card" in lines(hf, "t1")
+
+
+def test_what_is_done_again_after_its_undo_is_undone_again(hf: Holdfast, clock: Any) -> None:
+    hf.queue("card.book", lease=100)
+    hf.saga("trip", steps=[Step("card", "card.book", undo="card.cancel", timeout=20, retry=1), *trip("car")])
+    hf.start_saga("trip", id="t1")
+    first = take(hf, "card.book")
+    clock.advance(21)
+    hf.advance_sagas()
+    do(hf, "card")
+    die(hf, "car.book")
+    undone = take(hf, "card.cancel")
+    keys = [undone.message.headers["holdfast-step-key"]]
+    undone.ack()
+    assert shown(hf, "t1").status == "compensating"  # Someone still works on the first one.
+    first.ack()
+    undone = take(hf, "card.cancel")
+    keys.append(undone.message.headers["holdfast-step-key"])
+    undone.ack()
+    assert (shown(hf, "t1").status, waiting(hf)) == ("compensated", [])
+    assert keys == ["t1/1/card/undo", "t1/1/card/undo/2"]
+
+
+def test_an_undo_that_is_tried_again_keeps_its_key(stuck: Holdfast) -> None:
+    hf = stuck
+    hf.retry_saga("t1", "hotel")
+    assert take(hf, "hotel.cancel").message.headers["holdfast-step-key"] == "t1/1/hotel/undo"
 
 
 @pytest.mark.parametrize("how", ["nack", "silence"])
@@ -156,6 +211,42 @@ def test_what_has_ended_is_kept_for_a_while(hf: Holdfast, clock: Any) -> None:
     assert shown(hf, "trip").status == "in_progress"
 
 
+def test_what_waits_for_someone_is_kept(hf: Holdfast, clock: Any) -> None:
+    hf.queue("hotel.book", lease="2d")
+    hf.saga("trip", steps=[trip("flight", "hotel")], on_failure="stop", keep="1m")
+    hf.start_saga("trip", id="t1")
+    slow = take(hf, "hotel.book")
+    die(hf, "flight.book")
+    for _ in range(2):
+        clock.advance("1h")
+        assert hf.advance_sagas() == 0
+        assert (shown(hf, "t1").status, shown(hf, "t1").ended_at) == ("failed", None)
+        hf.extend(slow, "2d")
+    slow.ack()
+    assert hf.retry_saga("t1", "flight")
+    do(hf, "flight")
+    assert shown(hf, "t1").status == "completed"
+    clock.advance("1m")
+    assert hf.advance_sagas() == 1
+    assert hf.sagas() == []
+
+
+def test_what_someone_still_works_for_is_kept(hf: Holdfast, clock: Any) -> None:
+    hf.queue("hotel.book", lease="1d")
+    hf.saga("trip", steps=[Step("hotel", "hotel.book", retry=1, timeout=20)], keep="1m")
+    hf.start_saga("trip", id="t1")
+    slow = take(hf, "hotel.book")
+    clock.advance(21)
+    hf.advance_sagas()
+    do(hf, "hotel")
+    assert shown(hf, "t1").ended_at is not None
+    clock.advance("1h")
+    assert hf.advance_sagas() == 0
+    slow.ack()
+    clock.advance("1m")
+    assert hf.advance_sagas() == 1
+
+
 @pytest.fixture
 def stuck(hf: Holdfast) -> Holdfast:
     """Two steps are done, and the second cannot be undone."""
@@ -182,6 +273,34 @@ def test_an_undo_that_cannot_succeed_is_told_and_waits(stuck: Holdfast) -> None:
     notice = next(one for one in hf.notices("mia") if one.kind == "saga")
     assert (notice.about, notice.error) == ("t1", saga.error)
     assert [one.id for one in hf.sagas("compensation_failed")] == ["t1"]
+
+
+@pytest.mark.parametrize("how", ["retry_saga", "mark_saga_step_done", "skip_saga_step", "replay"])
+def test_who_has_decided_has_answered_the_notice(stuck: Holdfast, clock: Any, how: str) -> None:
+    hf = stuck
+    assert [one.kind for one in hf.notices() if one.about] == ["saga"]
+    if how == "replay":
+        hf.replay(hf.dead_letters("hotel.cancel")[0].id)
+        take(hf, "hotel.cancel").ack()
+    else:
+        assert getattr(hf, how)("t1", "hotel", *(["we pay"] if how.startswith("skip") else []))
+    clock.advance("1d")
+    hf.escalate()
+    assert [one for one in hf.notices() if one.about] == []
+    [answered] = [one for one in hf.notices(acknowledged=True) if one.about]
+    assert (answered.acknowledged_by, answered.level) == ("anna" if how == "replay" else hf.actor, 0)
+    if how == "retry_saga":
+        die(hf, "hotel.cancel", "still gone")
+        assert [one.error for one in hf.notices() if one.about] == ["hotel could not be undone: still gone"]
+
+
+def test_a_saga_that_fails_without_a_dead_letter_is_told(hf: Holdfast, clock: Any) -> None:
+    hf.saga("trip", steps=[Step("card", "card.book", timeout=20)], owner="mia")
+    hf.start_saga("trip", id="t1")
+    clock.advance(20)
+    hf.advance_sagas()
+    assert shown(hf, "t1").status == "failed"
+    assert [(one.about, one.error) for one in hf.notices("mia")] == [("t1", "card: timed out after 20 s")]
 
 
 def test_an_operator_retries_an_undo(stuck: Holdfast) -> None:
@@ -344,6 +463,14 @@ def test_a_signal_that_does_not_come_undoes_the_saga(hf: Holdfast, clock: Any) -
     undo(hf, "flight")
     assert shown(hf, "t1").error == "paid: timed out after 60 s"
     assert not hf.signal("t1", "payment")
+
+
+def test_a_signal_that_no_step_waits_for_is_of_no_use(hf: Holdfast) -> None:
+    hf.saga("trip", steps=[*trip("flight"), Wait("paid", signal="payment")])
+    hf.start_saga("trip", id="t1")
+    assert [hf.signal("t1", name) for name in ("paiment", "payment", "payment")] == [False, True, False]
+    do(hf, "flight")
+    assert shown(hf, "t1").status == "completed"
 
 
 def test_waiting_for_a_time(hf: Holdfast, clock: Any) -> None:

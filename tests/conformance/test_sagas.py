@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast import (
     Holdfast,
@@ -11,10 +12,12 @@ from holdfast import (
     LeaseLost,
     NotFound,
     Step,
+    StoreError,
     UnknownQueue,
     endings,
 )
 from holdfast.core.saga import saga_spec
+from holdfast.store.saga_work import Held
 from tests.conformance.saga_steps import NAMES, die, do, lines, shown, states, take, trip, undo, waiting
 from tests.conformance.steps import OpenClient
 from tests.conformance.test_conn import commit, of_the_driver, roll_back
@@ -53,11 +56,42 @@ def test_the_history_says_who_when_and_what_came_of_it(started: Holdfast, clock:
     hf = started
     clock.advance(5)
     do(hf, *NAMES)
-    assert lines(hf, "t1") == ["started", "completed flight", "completed hotel", "completed car", "completed"]
-    first, line, *_ = shown(hf, "t1").timeline
-    assert first.who == hf.actor
+    steps = [f"{what} {name}" for name in NAMES for what in ("sent", "completed")]
+    assert lines(hf, "t1") == ["started", *steps, "completed"]
+    first, sent, line, *_ = shown(hf, "t1").timeline
+    assert (first.who, sent.at, sent.attempt) == (hf.actor, first.at, 1)
     assert (line.who, line.attempt, line.output) == ("anna", 1, {"id": "flight"})
     assert line.at - first.at == 5_000_000
+
+
+def test_every_failed_attempt_is_a_line_with_who_and_why(started: Holdfast, clock: Any) -> None:
+    hf = started
+    take(hf, "flight.book").nack("no seat", delay=0)
+    take(hf, "flight.book").release()  # No attempt.
+    take(hf, "flight.book")
+    clock.advance(31)
+    do(hf, "flight")
+    take(hf, "hotel.book").dead_letter("full")
+    take(hf, "flight.cancel").nack("closed", delay=0)
+    undo(hf, "flight")
+    told = [(line.what, line.step, line.attempt, line.who) for line in shown(hf, "t1").timeline[1:]]
+    assert told == [
+        ("sent", "flight", 1, None),
+        ("attempt_failed", "flight", 1, "anna"),
+        ("attempt_failed", "flight", 2, "anna"),
+        ("completed", "flight", 3, "anna"),
+        ("sent", "hotel", 1, None),
+        ("attempt_failed", "hotel", 1, "anna"),
+        ("failed", "hotel", None, None),
+        ("compensating", None, None, None),
+        ("undo_sent", "flight", 1, None),
+        ("undo_attempt_failed", "flight", 1, "anna"),
+        ("compensated", "flight", 2, "anna"),
+        ("compensated", None, None, None),
+    ]
+    errors = [line.error for line in shown(hf, "t1").timeline if line.what.endswith("attempt_failed")]
+    assert (errors[0], errors[2:]) == ("no seat", ["full", "closed"])
+    assert "ended without an answer" in str(errors[1])
 
 
 @pytest.mark.parametrize("fails", range(3))
@@ -92,7 +126,7 @@ def test_every_attempt_at_a_step_has_the_same_key_and_its_undo_another(started: 
     do(hf, "flight")
     die(hf, "hotel.book")
     keys.append(take(hf, "flight.cancel").message.headers["holdfast-step-key"])
-    assert keys == ["t1/flight/do", "t1/flight/do", "t1/flight/undo"]
+    assert keys == ["t1/1/flight/do", "t1/1/flight/do", "t1/1/flight/undo"]
 
 
 def test_attempts_that_are_used_up_are_a_failure(hf: Holdfast) -> None:
@@ -151,9 +185,20 @@ def test_a_step_without_undo_is_recorded_as_such(hf: Holdfast) -> None:
 def test_the_same_id_is_started_once(started: Holdfast, rival: Holdfast) -> None:
     assert rival.start_saga("trip", {"city": "Rome"}, id="t1") == "t1"
     assert started.stats("flight.book").pending == 1
+    for data in ({"to": {"a": 1, "b": 2}, "n": 1}, {"n": 1, "to": {"b": 2, "a": 1}}):
+        assert rival.start_saga("trip", data, id="t2") == "t2"
     with pytest.raises(IdempotencyConflict, match="other data"):
         rival.start_saga("trip", {"city": "Paris"}, id="t1")
-    assert [saga.id for saga in rival.sagas()] == ["t1"]
+    assert [saga.id for saga in rival.sagas()] == ["t1", "t2"]
+
+
+def test_data_that_a_step_would_replace_is_refused(started: Holdfast) -> None:
+    hf = started
+    with pytest.raises(InvalidInput, match="data has 'hotel', which is the name of a step"):
+        hf.start_saga("trip", {"city": "Rome", "hotel": "Ritz"}, id="t2")
+    assert hf.saga_status("t2") is None
+    hf.saga("trip", steps=trip("city"))
+    assert hf.start_saga("trip", {"city": "Rome"}, id="t1") == "t1"  # It was started before.
 
 
 def test_without_an_id_each_is_another(started: Holdfast) -> None:
@@ -233,6 +278,22 @@ def test_sagas_are_listed_by_status_and_page_by_page(started: Holdfast) -> None:
     assert [saga.id for saga in hf.sagas("in_progress", after="t3")] == ["t4", "t5"]
     assert [saga.id for saga in hf.sagas(name="trip", n=3, after="t2")] == ["t3", "t4", "t5"]
     assert hf.sagas(name="other") == []
+    with pytest.raises(NotFound, match="no saga 't9'"):
+        hf.sagas(after="t9")
+
+
+def test_a_saga_that_someone_else_has_moved_is_not_moved(started: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot happen, since it is locked; if it did, nothing of the transaction may stay."""
+    hf, read = started, Held.of
+    claim = take(hf, "flight.book")
+    monkeypatch.setattr(Held, "of", lambda row: replace(read(row), version=77))
+    with pytest.raises(StoreError, match="moved by someone else"):
+        claim.ack()
+    monkeypatch.undo()
+    assert states(hf, "t1") == ["running", "pending", "pending"]
+    claim.ack()
+    do(hf, "hotel", "car")
+    assert shown(hf, "t1").status == "completed"
 
 
 def test_a_lost_claim_moves_nothing(started: Holdfast, clock: Any) -> None:

@@ -46,7 +46,7 @@ SHOWS = {
         r"missed nothing; owed to anyone: 0\n\Z",
     ],
     "trip": [
-        r"flights   a seat to Rome \(rome/flight/do\)\n"
+        r"flights   a seat to Rome \(rome/1/flight/do\)\n"
         r"hotels    a room in Rome, for whoever sits in 12A\ncards     paid\n",
         r"agency    the trip to Rome is completed\n",
         r"cards     declined\n(cars      a small one is back\nhotels    room 7 is free again"

@@ -43,7 +43,15 @@ EXPRESSIONS = {
     "an unknown function": "eval(data)",
     "much": "1 + " * 2000 + "1",
 }
-SAGA_IDS = {**TEXTS, "nothing": ""}
+SAGA_IDS = {
+    **TEXTS,
+    "nothing": "",
+    "a slash": "epic/bd-123",
+    "a line": "a\nb",
+    "outer spaces": " a",
+    "a dot": ".",
+    "two dots": "..",
+}
 RETRIES = {"negative": -1, "a fraction": 1.5, "text": "5", "True": True, "too many": 1001, "None": None}
 VALUES_OR_PICKS = {
     **{what: value for what, value in VALUES.items() if what != "a function"},
@@ -96,13 +104,18 @@ def _of_sagas() -> Iterator[Argument]:
     yield Argument(
         "start_saga(data)", lambda hf, bad: hf.start_saga("s", bad), data, named("data", JSON_SAYS + "|must")
     )
-    yield Argument("start_saga(id=)", lambda hf, bad: hf.start_saga("s", id=bad), SAGA_IDS, named("saga_id", TEXT_SAYS))
+    yield Argument(
+        "start_saga(id=)",
+        lambda hf, bad: hf.start_saga("s", id=bad),
+        SAGA_IDS,
+        named("saga_id", TEXT_SAYS + "|may not hold"),
+    )
     yield length("start_saga", "delay", lambda hf, bad: hf.start_saga("s", delay=bad))
     yield Argument("start_saga(conn=)", lambda hf, bad: hf.start_saga("s", conn=bad), CONNS, "^conn= on .* takes")
 
 
 def _of_acts() -> Iterator[Argument]:
-    said = named("saga_id", TEXT_SAYS)
+    said = named("saga_id", TEXT_SAYS + "|may not hold")
     more: dict[str, tuple[Any, ...]] = {
         "signal": ("go",),
         "cancel_saga": (),

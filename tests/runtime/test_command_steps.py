@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, Expression, Holdfast, InvalidInput, Message, Step, UnknownCommand
+from holdfast import AsyncHoldfast, Claim, Expression, Holdfast, InvalidInput, Message, Step, UnknownCommand
 from holdfast.core.command import command_queue
 from holdfast.errors import HoldfastError
-from tests.runtime.steps import until
+from tests.clock import FakeClock
+from tests.runtime.steps import PATIENCE, until
 from tests.runtime.test_sagas import ended
 
 Connect = Callable[..., Holdfast]
@@ -82,7 +82,7 @@ def test_without_input_a_command_has_what_is_named_as_its_parameters(hf: Holdfas
         hf.start_saga("order", {"amount": 5, "to": "mia"}, id="o")
         saga = ended(hf, "o")
     assert saga.status == "compensated"
-    assert calls == ["charge 5", "mail mia thanks", "refund 5 o/card/undo"]
+    assert calls == ["charge 5", "mail mia thanks", "refund 5 o/1/card/undo"]
     assert ledger_of(hf) == ["charged 5", "refunded 5"]
 
 
@@ -96,36 +96,69 @@ def test_input_that_does_not_fit_fails_the_step_at_once(hf: Holdfast) -> None:
     assert "does not fit Card.Charge" in str(saga.error)
 
 
-def test_a_step_that_is_sent_again_happens_once(hf: Holdfast) -> None:
-    """The first message is still being worked on when its time is over; the second finds the first one's receipt."""
-    hf._book.open()
-    with hf.store.lend() as conn:
-        conn.execute("CREATE TABLE ledger (line TEXT)")
-    begun, go_on = threading.Semaphore(0), threading.Event()
+def sent_twice(hf: Holdfast, clock: FakeClock, target: str) -> Claim:
+    """A saga whose first step was sent again, because a worker holds the first message past its time; what it holds."""
+    card = Step("card", target, undo="Card.Refund", undo_input={"card": {"charged": 3}}, timeout=60, retry=1)
+    hf.saga("order", steps=[card, Step("gone", "gone")])
+    assert card.queue is not None
+    hf.queue(card.queue, lease="1d", backoff=None)
+    hf.start_saga("order", {"amount": 3}, id="o")
+    [held] = hf.claim(card.queue)
+    clock.advance(61)
+    assert hf.advance_sagas() == 1
+    return held
 
-    @hf.command("Card.Charge")
-    def charge() -> str:
-        begun.release()
-        go_on.wait(30)
-        with hf.store.lend() as conn:
-            conn.execute("INSERT INTO ledger VALUES ('charged')")
-        return "charged"
 
-    @hf.consumer("last")
-    def last(message: Message) -> None:
-        pass
+def is_done(hf: Holdfast, claim: Claim) -> None:
+    until(lambda: (found := hf.status(claim.message.id)) and found.state.value == "succeeded")
 
-    hf.saga("order", steps=[Step("card", "Card.Charge", input={}), Step("last", "last")])
+
+@pytest.mark.parametrize("is_undone", [False, True])
+def test_a_command_that_is_sent_again_happens_once(connect: Connect, is_undone: bool) -> None:
+    """The first message comes back when the second was run, or undone as well: there is a receipt."""
+    hf = connect(clock=(clock := FakeClock()))
+    calls = declare_shop(hf)
+    held = sent_twice(hf, clock, "Card.Charge")
     with hf.running():
-        hf.start_saga("order", id="o")
-        assert begun.acquire(timeout=30)
-        go_on.set()
-        assert ended(hf, "o").status == "completed"
-        # Somebody sends the same step once more, as a saga does after a timeout.
-        headers = {"holdfast-step-key": "o/card/do"}
-        again = hf.enqueue(command_queue("Card.Charge"), {}, headers=headers)
-        until(lambda: (status := hf.status(again.id)) and status.state.value == "succeeded")
-    assert ledger_of(hf) == ["charged"]
+        [last] = hf.claim("gone", wait=PATIENCE)
+        if is_undone:
+            last.dead_letter("gone")
+            until(lambda: "refunded 3" in ledger_of(hf))
+        held.nack("it hung", delay=0)
+        is_done(hf, held)
+        assert ended(hf, "o").status == "compensated" if is_undone else last.ack() is None
+    assert ledger_of(hf) == (["charged 3", "refunded 3"] if is_undone else ["charged 3"])
+    assert [call.split()[0] for call in calls] == (["charge", "refund"] if is_undone else ["charge"])
+
+
+def test_what_is_done_again_after_its_undo_is_undone_again(connect: Connect) -> None:
+    """The worker of a queue has charged twice: so the command that takes it back has to be run twice."""
+    hf = connect(clock=(clock := FakeClock()))
+    calls = declare_shop(hf)
+    first = sent_twice(hf, clock, "charge")
+    with hf.running():
+        hf.claim("charge", wait=PATIENCE)[0].ack({"charged": 3})
+        hf.claim("gone", wait=PATIENCE)[0].dead_letter("gone")
+        until(lambda: calls == ["refund 3 o/1/card/undo"])
+        first.ack({"charged": 3})
+        assert ended(hf, "o").status == "compensated"
+    assert calls == ["refund 3 o/1/card/undo", "refund 3 o/1/card/undo/2"]
+    assert ledger_of(hf) == ["refunded 3", "refunded 3"]
+
+
+def test_an_id_that_is_used_again_is_another_saga(connect: Connect) -> None:
+    """The receipts of commands may outlive the saga that they were written for."""
+    hf = connect(clock=(clock := FakeClock()))
+    calls = declare_shop(hf)
+    hf.saga("order", steps=[Step("card", "Card.Charge")], keep="1m")
+    with hf.running():
+        for amount in (3, 4):
+            hf.start_saga("order", {"amount": amount}, id="o")
+            assert ended(hf, "o").data["card"] == {"charged": amount}
+            clock.advance("2m")
+            hf.advance_sagas()
+            until(lambda: hf.saga_status("o") is None)
+    assert calls == ["charge 3", "charge 4"]
 
 
 def test_whoever_has_the_command_runs_it(hf: Holdfast, connect: Connect) -> None:

@@ -38,7 +38,7 @@ def test_handlers_are_the_steps(hf: Holdfast) -> None:
         hf.start_saga("sum", id="s")
         saga = ended(hf, "s")
     assert (saga.status, saga.data) == ("completed", {"one": 2, "two": 3})
-    assert keys == ["s/one/do", "s/two/do"]
+    assert keys == ["s/1/one/do", "s/1/two/do"]
 
 
 def test_a_handler_that_cancels_its_message_has_failed_for_good(hf: Holdfast) -> None:
@@ -60,7 +60,7 @@ def test_a_handler_that_cancels_its_message_has_failed_for_good(hf: Holdfast) ->
     with hf.running():
         hf.start_saga("s", id="s")
         assert ended(hf, "s").status == "compensated"
-    assert undone == ["s/a/undo"]
+    assert undone == ["s/1/a/undo"]
 
 
 def test_maintenance_looks_after_timeouts_and_waits(hf: Holdfast) -> None:

@@ -8,7 +8,19 @@ from typing import Any
 import msgspec
 
 from holdfast.core.saga import Instance, SagaSpec, Status, StepState, new_instance, saga_spec
-from holdfast.core.saga_events import Begin, Effect, Escalate, Event, MessageEnded, Move, Send, Tick, Withdraw
+from holdfast.core.saga_events import (
+    Begin,
+    Effect,
+    Escalate,
+    Event,
+    MessageEnded,
+    Move,
+    Relieve,
+    Send,
+    Tick,
+    Withdraw,
+    sent_note,
+)
 from holdfast.core.saga_rules import move
 from holdfast.core.saga_steps import next_due, sent
 
@@ -20,6 +32,7 @@ class Letter(msgspec.Struct):
     step: int
     undo: bool
     held: bool = False
+    undo_round: int = 1
 
 
 class World:
@@ -30,7 +43,11 @@ class World:
         self.saga: Instance = new_instance(self.spec, data or {})
         self.letters: dict[str, Letter] = {}
         self.ledger: list[tuple[str, int]] = []
+        self.standing: set[int] = set()
+        """What is done and not undone. Who does a step twice under one key has done it once, and so with an undo."""
+        self._undone: set[tuple[int, int]] = set()
         self.told: list[str] = []
+        self.open_notice = False
         self.notes: list[str] = []
         self.now = 0
         self._ids = itertools.count(1)
@@ -56,19 +73,38 @@ class World:
         match effect:
             case Send():
                 self._check_send(effect)
-                letter = Letter(f"m{next(self._ids)}", effect.step, effect.undo)
+                undo_round = self.saga.steps[effect.step].undo_round
+                letter = Letter(f"m{next(self._ids)}", effect.step, effect.undo, undo_round=undo_round)
                 self.letters[letter.id] = letter
                 sent(self.saga, effect, letter.id, 1)
+                self.notes.append(sent_note(effect).what)
             case Withdraw():
                 return self._withdraw(effect)
             case Escalate():
                 self.told.append(effect.error)
+                self.open_notice = True
+            case Relieve():
+                self.open_notice = False
         return []
 
-    def succeed(self, letter: Letter, output: Any = None) -> None:
+    def succeed(self, letter: Letter, output: Any = None, has_receipt: bool = False) -> None:
+        """Its handler is through. With `has_receipt`, it knows what was done before, and has not done it again."""
         del self.letters[letter.id]
-        self.ledger.append(("undo" if letter.undo else "do", letter.step))
-        self.apply(MessageEnded(letter.step, letter.undo, letter.id, True, output))
+        repeated = has_receipt and not letter.undo and ("do", letter.step) in self.ledger
+        if letter.undo:
+            self._undo(letter)
+        elif not repeated:
+            self.standing.add(letter.step)
+            self.ledger.append(("do", letter.step))
+        self.apply(MessageEnded(letter.step, letter.undo, letter.id, True, output, repeated=repeated))
+
+    def _undo(self, letter: Letter) -> None:
+        self.ledger.append(("undo", letter.step))
+        if (letter.step, letter.undo_round) not in self._undone:
+            self._undone.add((letter.step, letter.undo_round))
+            self.standing.discard(letter.step)
+        times = sum(step == letter.step for step, _ in self._undone)
+        assert times <= self.ledger.count(("do", letter.step)) or "marked_done" in self.notes, "undone once each"
 
     def fail(self, letter: Letter, error: str = "no", final: bool = False) -> None:
         del self.letters[letter.id]
@@ -137,4 +173,6 @@ class World:
             assert not any(not letter.undo for letter in self.letters.values()), "nothing can still happen"
         if self.saga.status is Status.COMPENSATION_FAILED:
             assert any(one.undoing and one.state is StepState.FAILED for one in steps)
-            assert self.told
+        needs_someone = self.saga.status is Status.COMPENSATION_FAILED or self.saga.can_resume
+        assert self.open_notice == needs_someone, "who has to look is told, and only then"
+        assert all(len(one) <= len(steps) for one in self.saga.signals.values())

@@ -132,6 +132,21 @@ def queue_findings(queues: Sequence[QueueHealth], now: int, is_cut: bool) -> lis
     ]
 
 
+def saga_findings(stuck: Sequence[tuple[str, int]]) -> list[Finding]:
+    """Sagas of which an undo has failed, by tenant: each waits for someone."""
+    found = [_stuck_sagas(tenant, number) for tenant, number in stuck if number]
+    return _listed("sagas", found, "none waits for someone to undo it")
+
+
+def _stuck_sagas(tenant: str, number: int) -> Finding:
+    option = "" if tenant == "default" else f" --tenant {shlex.quote(tenant)}"
+    return advise(
+        "sagas",
+        f"{count(number)} could not be undone{option and f' ({tenant})'}",
+        f"See `holdfast sagas list --status compensation_failed{option}`; retry, skip or mark done the step of each.",
+    )
+
+
 def _how_many(queues: Sequence[QueueHealth], is_cut: bool) -> Finding:
     if is_cut:
         return advise("queues", f"more than {len(queues):,}", f"Only the first {len(queues):,} were looked at.")

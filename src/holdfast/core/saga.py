@@ -1,6 +1,6 @@
 """Sagas: several steps that all happen, or are undone. What is declared, what is kept of a running one, what is shown.
 
-`saga_rules` says what follows what.
+`saga_rules` says what follows what, `saga_messages` what the messages of steps say.
 """
 
 from __future__ import annotations
@@ -11,16 +11,14 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.command import command_of, command_queue, names_command
+from holdfast.core.command import command_queue, names_command
 from holdfast.core.duration import Duration, seconds
-from holdfast.core.picking import Node, evaluate, written_down
+from holdfast.core.message import plain_text
+from holdfast.core.picking import Node, written_down
 from holdfast.core.queue import channel_name
 from holdfast.core.retry import Backoff, backoff
 from holdfast.errors import InvalidInput, shown
 
-KEY_HEADER = "holdfast-step-key"
-WHOLE_HEADER = "holdfast-step-whole"
-"""Of a command's message that has all of the saga's data as its body: nothing says what it should have."""
 MOST_STEPS = 200
 MOST_RETRIES = 1000
 ON_FAILURE = ("compensate", "stop")
@@ -29,7 +27,9 @@ KEEP = "90d"
 
 
 class Status(StrEnum):
-    """Where a saga is. The last four are ends; `failed` and `compensation_failed` wait for what an operator does."""
+    """Where a saga is. The last three are ends, and so is `failed`, unless a failure is to stop the saga: then it waits
+    for what an operator does, and so does `compensation_failed`.
+    """
 
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
@@ -54,6 +54,16 @@ class StepState(StrEnum):
 
 
 ENDED = frozenset({Status.COMPLETED, Status.COMPENSATED, Status.CANCELED, Status.FAILED})
+STUCK = frozenset({Status.FAILED, Status.COMPENSATION_FAILED})
+"""Someone was told of these."""
+UNDER_WAY = (
+    Status.PENDING,
+    Status.IN_PROGRESS,
+    Status.COMPENSATING,
+    Status.FAILED,
+    Status.COMPENSATION_FAILED,
+)
+"""Those that an operator watches."""
 DONE = frozenset({StepState.COMPLETED, StepState.SKIPPED})
 
 
@@ -103,17 +113,20 @@ class Sent(msgspec.Struct):
 class StepRecord(msgspec.Struct):
     """What is kept of a step. `order` says when it was completed: the last is the first to be undone.
 
-    `undoing` says that its state is that of its undo; `late` that it was done once more while it was undone.
+    `undoing` says that its state is that of its undo; `late` that it was done once more while it was undone. Whatever
+    was done again after its undo had begun needs another: `undo_round` counts them. It `stays` if someone skipped one.
     """
 
     state: StepState = StepState.PENDING
     tries: int = 0
     undo_tries: int = 0
+    undo_round: int = 1
     order: int = 0
     due: int | None = None
     error: str | None = None
     undoing: bool = False
     late: bool = False
+    stays: bool = False
     undoable: bool = True
     withdrawn: bool = False
     out: list[Sent] = []
@@ -140,6 +153,16 @@ class Instance(msgspec.Struct):
     def has_ended(self) -> bool:
         """Whether nothing happens any more by itself."""
         return self.status in ENDED
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether it has failed and may go on forwards: nothing of it was undone."""
+        return self.status is Status.FAILED and not any(step.undoing for step in self.steps)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the end of a message is still to come."""
+        return any(step.out for step in self.steps)
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -333,18 +356,16 @@ def saga_spec(steps: Any, on_failure: str, owner: str | None, keep: Duration | N
     return SagaSpec(tuple(specs), on_failure, answers, None if keep is None else seconds(keep, "keep"))
 
 
-def body_of(spec: SagaSpec, saga: Instance, step: int, undo: bool) -> Any:
-    """What a step's message says."""
-    node = spec.steps[step].undo_input if undo else spec.steps[step].input
-    return saga.data if node is None else evaluate(node, saga.data)
-
-
-def headers_of(saga_id: str, step: StepSpec, undo: bool) -> dict[str, str]:
-    """What a step's message carries. Its key is the same at every attempt, and another one for the undo."""
-    key = f"{saga_id}/{step.name}/{'undo' if undo else 'do'}"
-    chosen, queue = (step.undo_input, step.undo) if undo else (step.input, step.queue)
-    whole = {WHOLE_HEADER: "yes"} if chosen is None and queue is not None and command_of(queue) else {}
-    return {"holdfast-saga": saga_id, "holdfast-step": step.name, KEY_HEADER: key, **whole}
+def checked_saga_id(saga_id: Any) -> str:
+    """Checks the id of a saga: text that a URL can have between two slashes, as every act over HTTP has it."""
+    if not saga_id or plain_text(saga_id, "saga_id") is None:
+        raise InvalidInput(f"saga_id must be text, and not empty, not {shown(saga_id)}")
+    if not saga_id.isprintable() or saga_id != saga_id.strip() or "/" in saga_id or saga_id in (".", ".."):
+        raise InvalidInput(
+            f"saga_id {shown(saga_id)} may not hold slashes, control characters or outer spaces, nor be dots: "
+            "write 'epic-123' rather than 'epic/123'"
+        )
+    return str(saga_id)
 
 
 def new_instance(spec: SagaSpec, data: dict[str, Any]) -> Instance:

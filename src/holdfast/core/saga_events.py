@@ -15,7 +15,10 @@ class Begin(msgspec.Struct, frozen=True):
 
 
 class MessageEnded(msgspec.Struct, frozen=True):
-    """A message of a step has ended. With `final`, sending it again would not help."""
+    """A message of a step has ended. With `final`, sending it again would not help.
+
+    `repeated` says that what it stands for had been done before, under the same key, and was not done again.
+    """
 
     step: int
     undo: bool
@@ -24,6 +27,17 @@ class MessageEnded(msgspec.Struct, frozen=True):
     output: Any = None
     error: str = ""
     final: bool = False
+    who: str | None = None
+    attempt: int | None = None
+    repeated: bool = False
+
+
+class AttemptFailed(msgspec.Struct, frozen=True):
+    """An attempt at a message of a step has failed; there will be another."""
+
+    step: int
+    undo: bool
+    error: str
     who: str | None = None
     attempt: int | None = None
 
@@ -70,7 +84,7 @@ class MarkDone(msgspec.Struct, frozen=True):
     who: str | None = None
 
 
-Event = Begin | MessageEnded | Tick | Signal | Cancel | Retry | Skip | MarkDone
+Event = Begin | MessageEnded | AttemptFailed | Tick | Signal | Cancel | Retry | Skip | MarkDone
 
 
 class Send(msgspec.Struct, frozen=True):
@@ -95,7 +109,13 @@ class Escalate(msgspec.Struct, frozen=True):
     error: str
 
 
-Effect = Send | Withdraw | Escalate
+class Relieve(msgspec.Struct, frozen=True):
+    """Nobody has to look any more."""
+
+    who: str | None
+
+
+Effect = Send | Withdraw | Escalate | Relieve
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -107,6 +127,11 @@ class Note(msgspec.Struct, frozen=True):
     attempt: int | None = None
     error: str | None = None
     output: Any = None
+
+
+def sent_note(send: Send) -> Note:
+    """The line for a message that was sent. Which of its step's it is, stands as its attempt."""
+    return Note("undo_sent" if send.undo else "sent", send.step, attempt=send.number)
 
 
 class Move(msgspec.Struct):

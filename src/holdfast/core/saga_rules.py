@@ -14,8 +14,9 @@ is when it comes:
 from __future__ import annotations
 
 from holdfast.core.picking import evaluate
-from holdfast.core.saga import DONE, Instance, SagaSpec, Status, StepRecord, StepState
+from holdfast.core.saga import DONE, STUCK, Instance, SagaSpec, Status, StepRecord, StepState
 from holdfast.core.saga_events import (
+    AttemptFailed,
     Begin,
     Cancel,
     Escalate,
@@ -23,24 +24,28 @@ from holdfast.core.saga_events import (
     MarkDone,
     MessageEnded,
     Move,
+    Relieve,
     Retry,
     Send,
     Signal,
     Skip,
     Tick,
 )
-from holdfast.core.saga_steps import LATEST, Moving, micros, moment
+from holdfast.core.saga_steps import LATEST, micros, moment
+from holdfast.core.saga_undoing import Undoing
 from holdfast.errors import HoldfastError
 
 
 def move(spec: SagaSpec, saga: Instance, event: Event, now: int) -> Move:
     """Applies an event to `saga`, which is changed. Answers every event, in every state."""
-    mover = _Mover(spec, saga, now)
+    mover, was_stuck = _Mover(spec, saga, now), saga.status in STUCK
     match event:
         case Begin():
             mover.begin(event)
         case MessageEnded():
             mover.message_ended(event)
+        case AttemptFailed():
+            mover.attempt_failed(event)
         case Tick():
             mover.tick()
         case Signal():
@@ -53,10 +58,12 @@ def move(spec: SagaSpec, saga: Instance, event: Event, now: int) -> Move:
             mover.skip(event)
         case MarkDone():
             mover.mark_done(event)
+    if was_stuck and saga.status not in STUCK:
+        mover.came_of.effects.append(Relieve(getattr(event, "who", None)))
     return mover.came_of
 
 
-class _Mover(Moving):
+class _Mover(Undoing):
     """One event at work."""
 
     # --- events -------------------------------------------------------------------------------------------------------
@@ -81,6 +88,10 @@ class _Mover(Moving):
             self._failed(event)
         self._undo_next()
 
+    def attempt_failed(self, event: AttemptFailed) -> None:
+        what = "undo_attempt_failed" if event.undo else "attempt_failed"
+        self._note(what, event.step, event.who, event.attempt, event.error)
+
     def tick(self) -> None:
         saga = self.saga
         if saga.status is Status.PENDING and saga.due is not None and saga.due <= self.now:
@@ -92,7 +103,7 @@ class _Mover(Moving):
 
     def signal(self, event: Signal) -> None:
         saga = self.saga
-        if saga.status not in (Status.PENDING, Status.IN_PROGRESS, Status.FAILED):
+        if saga.status not in (Status.PENDING, Status.IN_PROGRESS, Status.FAILED) or not self._has_use_for(event.name):
             self._refuse()
             return
         self._note("signal", who=event.who, output={event.name: event.data})
@@ -103,9 +114,17 @@ class _Mover(Moving):
                 break
         self._advance()
 
+    def _has_use_for(self, signal: str) -> bool:
+        """Whether more steps may still wait for it than have come."""
+        takers = [
+            spec.signal == signal and (step.state not in DONE or step.withdrawn)
+            for spec, step in zip(self.spec.steps, self.saga.steps, strict=True)
+        ]
+        return sum(takers) > len(self.saga.signals.get(signal, ()))
+
     def cancel(self, event: Cancel) -> None:
         saga = self.saga
-        if saga.status not in (Status.PENDING, Status.IN_PROGRESS) and not self._can_resume():
+        if saga.status not in (Status.PENDING, Status.IN_PROGRESS) and not self.saga.can_resume:
             self._refuse()
             return
         self._note("canceled", who=event.who, error=event.reason)
@@ -114,7 +133,7 @@ class _Mover(Moving):
 
     def retry(self, event: Retry) -> None:
         step = self.saga.steps[event.step]
-        if step.state is not StepState.FAILED or not (step.undoing or self._can_resume()):
+        if step.state is not StepState.FAILED or not (step.undoing or self.saga.can_resume):
             self._refuse()
             return
         self._note("retried", event.step, who=event.who)
@@ -135,6 +154,7 @@ class _Mover(Moving):
         step = self.saga.steps[event.step]
         self._note("skipped", event.step, who=event.who, error=event.reason)
         self._withdraw(event.step)
+        step.stays = step.stays or step.undoing
         self._end(step, StepState.SKIPPED, event.reason)
         self._go_on(step)
 
@@ -225,34 +245,44 @@ class _Mover(Moving):
 
     def _succeeded(self, event: MessageEnded) -> None:
         step, status = self.saga.steps[event.step], self.saga.status
-        can_go_on = status is Status.FAILED and self.spec.on_failure == "stop" and self._can_resume()
+        can_go_on = status is Status.FAILED and self.spec.on_failure == "stop" and self.saga.can_resume
         if status is Status.IN_PROGRESS or can_go_on:
             undecided = (StepState.RUNNING, StepState.SKIPPED, StepState.FAILED)  # Skipped, and done all the same.
             if step.state in undecided:
                 self._withdraw(event.step)
                 self._complete(event.step, event.output, "completed", event.who, event.attempt)
                 self._resume()
-        elif status is not Status.COMPLETED:
-            self._succeeded_late(event, step)
+                return
+        elif status is not Status.COMPLETED and self._succeeded_late(event, step):
+            return
+        self._note("not_needed", event.step, event.who, event.attempt, output=event.output)
 
-    def _succeeded_late(self, event: MessageEnded, step: StepRecord) -> None:
-        """The saga has turned round: what was done all the same is undone."""
-        if step.state is StepState.COMPLETED:
-            return
-        if step.state is StepState.COMPENSATING or (step.undoing and step.state is StepState.FAILED):
+    def _succeeded_late(self, event: MessageEnded, step: StepRecord) -> bool:
+        """The saga has turned round: what was done all the same is undone, also if it was done and undone before.
+
+        False if it was not: several messages of a step have one effect, as long as nobody has begun to undo it.
+        """
+        was_undone = step.undo_tries > 0
+        if step.order and (event.repeated or not was_undone):
+            return False
+        if was_undone and step.state in (StepState.COMPLETED, StepState.COMPENSATING, StepState.FAILED):
             step.late = True
-            return
+            self._note("completed_late", event.step, event.who, event.attempt, output=event.output)
+            return True
+        step.undo_round += int(was_undone)
         self._complete(event.step, event.output, "completed_late", event.who, event.attempt)
         if self.saga.has_ended:
             self.saga.status = Status.COMPENSATING
+        return True
 
     def _failed(self, event: MessageEnded) -> None:
         step = self.saga.steps[event.step]
         going = self.saga.status in (Status.IN_PROGRESS, Status.FAILED) and step.state is StepState.RUNNING
-        if not going or any(not one.unwanted for one in step.out):
-            return  # It is withdrawn, or another try of it is under way.
-        self._note("attempt_failed", event.step, event.who, event.attempt, event.error)
-        self._try_again_or_fail(event.step, event.error, event.final)
+        counts = going and all(one.unwanted for one in step.out)  # Or it is withdrawn, or another try is under way.
+        if counts or event.attempt is not None:
+            self._note("attempt_failed", event.step, event.who, event.attempt, event.error)
+        if counts:
+            self._try_again_or_fail(event.step, event.error, event.final)
 
     def _time_is_over(self, number: int, step: StepRecord) -> None:
         spec = self.spec.steps[number]
@@ -285,10 +315,6 @@ class _Mover(Moving):
         else:
             self._turn_round()
 
-    def _can_resume(self) -> bool:
-        """Whether a saga that has failed may go on forwards: nothing of it was undone."""
-        return self.saga.status is Status.FAILED and not any(step.undoing for step in self.saga.steps)
-
     def _resume(self) -> None:
         """Goes on, unless another step has failed."""
         if any(step.state is StepState.FAILED for step in self.saga.steps):
@@ -300,78 +326,6 @@ class _Mover(Moving):
                 step.state, step.withdrawn, step.error = StepState.PENDING, False, None
         self._advance()
 
-    # --- backwards ----------------------------------------------------------------------------------------------------
-
-    def _turn_round(self) -> None:
-        self.saga.status = Status.COMPENSATING
-        self._note("compensating", error=self.saga.error)
-        for number, step in enumerate(self.saga.steps):
-            if step.state is StepState.RUNNING:
-                self._withdraw(number)
-                self._end(step, StepState.SKIPPED, "withdrawn")
-                step.withdrawn = True
-        self._undo_next()
-
-    def _undo_next(self) -> None:
-        """Undoes what was completed last, if nothing is being undone; after the first step, the saga has ended."""
-        saga = self.saga
-        if saga.status is not Status.COMPENSATING:
-            return
-        if any(step.state is StepState.COMPENSATING for step in saga.steps):
-            return
-        done = [n for n, step in enumerate(saga.steps) if step.state is StepState.COMPLETED and step.undoable]
-        for number in sorted(done, key=lambda n: saga.steps[n].order, reverse=True):
-            if self.spec.steps[number].undo is not None:
-                saga.steps[number].undo_tries = 0
-                self._send_undo(number)
-                return
-            saga.steps[number].undoable = False
-            if self.spec.steps[number].queue is not None:
-                self._note("not_undoable", number)
-        if not any(not one.undo for step in saga.steps for one in step.out):
-            self._finish(self._end_of_compensation())
-
-    def _end_of_compensation(self) -> Status:
-        if any(step.undoing and step.state is StepState.SKIPPED for step in self.saga.steps):
-            return Status.FAILED
-        if self.saga.canceled:
-            return Status.CANCELED
-        if any(step.state is StepState.COMPENSATED for step in self.saga.steps):
-            return Status.COMPENSATED
-        return Status.FAILED
-
-    def _send_undo(self, number: int) -> None:
-        spec, step = self.spec.steps[number], self.saga.steps[number]
-        delay = micros(spec.backoff.base(step.undo_tries)) if step.undo_tries else 0
-        step.undo_tries += 1
-        step.state, step.undoing, step.ended_at = StepState.COMPENSATING, True, None
-        self.came_of.effects.append(Send(number, True, step.undo_tries, delay))
-
-    def _undone(self, event: MessageEnded) -> None:
-        step = self.saga.steps[event.step]
-        if not step.undoing or step.state not in (StepState.COMPENSATING, StepState.FAILED):
-            return
-        self._withdraw(event.step, undo=True)
-        self._note("compensated", event.step, event.who, event.attempt, output=event.output)
-        self._end(step, StepState.COMPENSATED)
-        self._go_on(step)
-
-    def _undo_failed(self, event: MessageEnded) -> None:
-        step = self.saga.steps[event.step]
-        if step.state is not StepState.COMPENSATING or any(one.undo and not one.unwanted for one in step.out):
-            return
-        self._note("undo_attempt_failed", event.step, event.who, event.attempt, event.error)
-        if not event.final and step.undo_tries <= self.spec.steps[event.step].retry:
-            step.error = event.error
-            self._send_undo(event.step)
-            return
-        self._end(step, StepState.FAILED, event.error)
-        name = self.spec.steps[event.step].name
-        self.saga.status = Status.COMPENSATION_FAILED
-        self.saga.error = f"{name} could not be undone: {event.error}"
-        self._note("compensation_failed", event.step, error=event.error)
-        self.came_of.effects.append(Escalate(self.saga.error))
-
     # --- what both have in common -------------------------------------------------------------------------------------
 
     def _is_open(self, number: int) -> bool:
@@ -380,16 +334,11 @@ class _Mover(Moving):
         if step.undoing:
             return step.state in (StepState.COMPENSATING, StepState.FAILED)
         if step.state is StepState.FAILED:
-            return self._can_resume()
+            return self.saga.can_resume
         return step.state is StepState.RUNNING and self.saga.status in (Status.IN_PROGRESS, Status.FAILED)
 
     def _go_on(self, step: StepRecord) -> None:
-        if not step.undoing:
+        if step.undoing:
+            self._undo_goes_on(step)
+        else:
             self._resume()
-            return
-        if step.late and step.state is StepState.COMPENSATED:  # It was done once more in the meantime.
-            self.saga.completed += 1
-            step.late, step.undoing, step.order = False, False, self.saga.completed
-            step.state = StepState.COMPLETED
-        self.saga.status = Status.COMPENSATING
-        self._undo_next()

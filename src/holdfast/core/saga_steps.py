@@ -31,6 +31,11 @@ def next_due(saga: Instance) -> int | None:
     return min(times, default=None)
 
 
+def is_over(spec: SagaSpec, saga: Instance) -> bool:
+    """Whether it has ended, and does not wait for what an operator decides."""
+    return saga.has_ended and not (spec.on_failure == "stop" and saga.can_resume)
+
+
 def moment(value: Any) -> int:
     """When `until` is, in microseconds since 1970: seconds since then, or a time as text, as JSON has it."""
     if isinstance(value, int | float) and not isinstance(value, bool):

@@ -15,7 +15,8 @@ class Settlement(msgspec.Struct, gc=False):
     """The end of one claim. `member` is its place in a run, or None for a row with a lease of its own.
 
     `alone` says that the message's next attempt, if it has one, must not share a claim. `followed_by` are messages that
-    arrive in the same transaction, if the claim still holds, and `receipt` is what a command's run is known by.
+    arrive in the same transaction, if the claim still holds, and `receipt` is what a command's run is known by;
+    `repeated` says that there was one, so that nothing was done.
     """
 
     lease: Lease
@@ -29,6 +30,7 @@ class Settlement(msgspec.Struct, gc=False):
     result: bytes | None = None
     followed_by: Sequence[NewMessage] = ()
     receipt: CommandReceipt | None = None
+    repeated: bool = False
 
 
 _UNNAMED = MessageId(16)

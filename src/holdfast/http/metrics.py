@@ -31,6 +31,9 @@ from holdfast.http.ingress import HOOK_PATH
 MOST_LABELS = 1_000
 """So many queues and groups are told one by one; of consumers, schedules, hooks and routes a fifth of that."""
 
+MOST_SAGAS = 10_000
+"""Sagas of a status are counted up to here."""
+
 OTHERS = "(others)"
 FRESH = 1.0
 """Seconds for which an answer is good for the next one who asks."""
@@ -72,8 +75,15 @@ class Queues(Collector):
         yield _gauge("queues_left_out", "Queues and groups beyond those that are told.", len(names) - len(told))
         yield from _groups(groups[:MOST_LABELS])
         yield from self._crew()
+        yield self._sagas()
         yield self._schedules()
         yield _gauge("open_notices", "Notices that nobody has acknowledged.", len(self._hf.notices(n=MOST_LABELS)))
+
+    def _sagas(self) -> Metric:
+        open_sagas = GaugeMetricFamily("holdfast_sagas", f"Sagas, up to {MOST_SAGAS}.", labels=["status"])
+        for status, number in self._hf.store.sagas.count(self._hf.settings.tenant, MOST_SAGAS).items():
+            open_sagas.add_metric([status], number)
+        return open_sagas
 
     def _crew(self) -> Iterator[Metric]:
         crew: dict[str, list[ConsumerStatus]] = {}

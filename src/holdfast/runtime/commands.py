@@ -12,7 +12,7 @@ from holdfast.command_input import Declared
 from holdfast.core.command import COMMANDS, CommandKey, CommandReceipt, command_queue
 from holdfast.core.lifecycle import Event
 from holdfast.core.message import Message
-from holdfast.core.saga import WHOLE_HEADER
+from holdfast.core.saga_messages import WHOLE_HEADER
 from holdfast.errors import InvalidInput
 from holdfast.outcomes import DeadLetter
 from holdfast.runtime.calling import before
@@ -164,6 +164,10 @@ class MessageRun(executing.Run):
         """With the ack, and with what follows."""
         assert self.of is not None, "a message is always known by its id"
         self.context.receipt = CommandReceipt(self.of, raw)
+
+    def _known(self, of: CommandKey, key: str, raw: bytes | None) -> bytes | None:
+        self.context.repeated = raw is not None
+        return super()._known(of, key, raw)
 
     def _has_promises(self) -> bool:
         return bool(before(self.context.consumer, self.context))

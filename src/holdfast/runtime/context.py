@@ -19,7 +19,7 @@ from holdfast.core.crew import Work
 from holdfast.core.duration import Duration
 from holdfast.core.effort import Effort
 from holdfast.core.message import Message, NewMessage, encode_json
-from holdfast.core.saga import KEY_HEADER
+from holdfast.core.saga_messages import KEY_HEADER
 from holdfast.core.settlement import Settlement
 from holdfast.drafting import Options
 from holdfast.errors import InvalidInput
@@ -69,6 +69,7 @@ class Context(msgspec.Struct, eq=False, gc=False):
     idempotency_key: str | None = None
     joined: Joined | None = None
     receipt: CommandReceipt | None = None
+    repeated: bool = False
     _progress: Any = None
 
     @property

@@ -23,7 +23,7 @@ def succeeded(context: Context, result: Any) -> Settlement:
     except HoldfastError as problem:
         return failed_with(context, problem)
     settlement.followed_by = context.following
-    settlement.receipt = context.receipt
+    settlement.receipt, settlement.repeated = context.receipt, context.repeated
     return settlement
 
 

@@ -137,7 +137,8 @@ class Worker:
         """A handler has ended; its outcome is settled soon."""
         context.ended = True
         context.took = time.monotonic() - context.started
-        if problem is not None or result is not None or context.following or context.receipt is not None:
+        has_more = context.following or context.receipt is not None or context.repeated
+        if problem is not None or result is not None or has_more:
             context.settlement = self._judged(context, result, problem)
         if context.callbacks:
             context.callbacks = ()  # They may know the context, and nobody would ever clean up such a circle.

@@ -125,6 +125,11 @@ def acknowledge(tx: Transaction, tenant: str, actor: str, ids: Sequence[MessageI
     return sum(found is not None for found in done)
 
 
+def answer_about(tx: Transaction, tenant: str, kind: str, about: str, actor: str | None) -> None:
+    """What was reported is over: the notice of it climbs no further."""
+    tx.run("notices.answer_about", tenant=tenant, kind=kind, about=about, actor=actor)
+
+
 def take_untold(tx: Transaction, tenant: str, owner: str | None, limit: int) -> list[Notice]:
     """Notices for a callback, which has a minute to be told of them before someone else is."""
     found = sorted(tx.all("notices.untold", tenant=tenant, owner=owner, limit=limit), key=itemgetter(0))

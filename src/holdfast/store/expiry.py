@@ -10,7 +10,7 @@ from holdfast.core import run
 from holdfast.core.deadletter import add_to_history
 from holdfast.core.lifecycle import Event, after_lapse
 from holdfast.core.message import Failure
-from holdfast.store import ageing, delivering, depth, history, rows, tally
+from holdfast.store import ageing, delivering, depth, history, rows, step_endings, tally
 from holdfast.store.api import Channel
 from holdfast.store.burial import bury
 from holdfast.store.posting import Insert
@@ -111,6 +111,7 @@ def _take_back_rows(tx: Transaction, insert: Insert, channel: Channel, limit: in
             ended.append((channel.group, row.order_key))
         else:
             back.append(_back(channel, row, failure, now))
+            step_endings.attempt_failed(tx, row.saga, failure.error, row.worker, row.attempts)
     tx.each("rows.again", back)
     depth.grow(tx, channel.group, len(back))
     tally.add(tx, channel.group, lapsed=len(lapsed), ended=len(ended))

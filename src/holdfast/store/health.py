@@ -55,4 +55,6 @@ def contents(tx: Transaction, newest: int) -> list[Finding]:
     found = tx.all("health.queues", most=health.MOST_COUNTED, grace=GRACE, queues=MOST_QUEUES + 1)
     queues = [QueueHealth(*row) for row in found[:MOST_QUEUES]]
     findings.append(health.newest_finding(latest[0] if latest else None, tx.clock()))
-    return findings + health.queue_findings(queues, tx.clock(), len(found) > MOST_QUEUES)
+    findings += health.queue_findings(queues, tx.clock(), len(found) > MOST_QUEUES)
+    stuck = [(tenant, number) for tenant, number in tx.all("health.sagas", most=health.MOST_COUNTED)]
+    return findings + health.saga_findings(stuck)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.core.saga import Instance, SagaEvent, SagaSpec, SagaStatus, StepStatus
-from holdfast.errors import HoldfastError
+from holdfast.core.saga import UNDER_WAY, Instance, SagaEvent, SagaSpec, SagaStatus, StepStatus
+from holdfast.errors import HoldfastError, NotFound
 from holdfast.store import letters, sagas
 from holdfast.store.ids import new_id
 from holdfast.store.roles import Database
@@ -58,6 +58,9 @@ class SagasRole:
 
         return self._database.write(work)
 
+    def is_due(self, tenant: str) -> bool:
+        return self._database.glance(lambda tx: tx.one("sagas.is_due", tenant=tenant)) is not None
+
     def advance(self, tenant: str, limit: int) -> int:
         due = self._database.glance(lambda tx: tx.all("sagas.due", tenant=tenant, limit=limit))
         moved = sum(self._tick(number) for (number,) in due)
@@ -72,6 +75,11 @@ class SagasRole:
         self, tenant: str, status: str | None, name: str | None, limit: int, after: str | None
     ) -> list[SagaStatus]:
         return self._database.read(lambda tx: find(tx, tenant, status, name, limit, after))
+
+    def count(self, tenant: str, most: int) -> dict[str, int]:
+        wanted = [{"tenant": tenant, "status": one.value, "most": most} for one in UNDER_WAY]
+        found = self._database.glance(lambda tx: tx.each("sagas.count", wanted))
+        return {one.value: row[0] for one, row in zip(UNDER_WAY, found, strict=True) if row}
 
     def status(self, tenant: str, saga_id: str) -> SagaStatus | None:
         return self._database.read(lambda tx: status(tx, tenant, saga_id))
@@ -89,6 +97,8 @@ def find(
 ) -> list[SagaStatus]:
     """Sagas, in the order in which they were started."""
     last = None if after is None else tx.one("sagas.find", tenant=tenant, saga_id=after)
+    if after is not None and last is None:
+        raise NotFound(f"after: there is no saga {after!r}, or none any more; begin again with the first page")
     place = {"tenant": tenant, "name": name, "limit": limit, "after": last[0] if last else 0}
     found = tx.all("sagas.list", **place) if wanted is None else tx.all("sagas.list_status", status=wanted, **place)
     return [_shown(row, []) for row in found]

@@ -10,73 +10,41 @@ else has locked is one that someone has begun, and is not withdrawn.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
-from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
 import msgspec
 
-from holdfast.core.lifecycle import State
-from holdfast.core.message import MessageId, id_bytes, id_text
-from holdfast.core.queue import QueueSpec
-from holdfast.core.saga import Instance, Reference, SagaSpec, body_of, headers_of, new_instance
+from holdfast.core.message import MessageId, id_text
+from holdfast.core.saga import Reference, SagaSpec, new_instance
 from holdfast.core.saga_events import (
+    AttemptFailed,
     Begin,
     Cancel,
-    Effect,
-    Escalate,
     Event,
     MarkDone,
     MessageEnded,
-    Note,
     Retry,
-    Send,
     Signal,
     Skip,
     Tick,
-    Withdraw,
 )
-from holdfast.core.saga_rules import move
-from holdfast.core.saga_steps import next_due, sent
-from holdfast.errors import HoldfastError, IdempotencyConflict, NotFound, StoreError
-from holdfast.store import channels, depth, escalation, rows, tally
-from holdfast.store.api import Channel
+from holdfast.errors import HoldfastError, IdempotencyConflict, InvalidInput, NotFound
 from holdfast.store.crew import CREW
-from holdfast.store.ids import new_id
-from holdfast.store.posting import compose
-from holdfast.store.rows import NewRow
 from holdfast.store.saga_api import NewSaga
-from holdfast.store.step_endings import StepEnding
+from holdfast.store.saga_work import Held, Work, read_spec
+from holdfast.store.step_endings import FailedAttempt, Happening
 from holdfast.store.transaction import Row, Transaction
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
-_spec = lru_cache(maxsize=256)(msgspec.json.Decoder(SagaSpec).decode)
-_instance = msgspec.json.Decoder(Instance)
+_sorted = msgspec.json.Encoder(order="sorted").encode
 
 ERROR_KEPT = 4000
 """Characters of an error in a saga's history; the dead letter has all of it."""
 CALLS_KEPT = 9
-
-
-class Held(msgspec.Struct):
-    """A saga that nobody else can move until the transaction ends."""
-
-    number: int
-    tenant: str
-    id: str
-    version: int
-    saga: Instance
-    spec: SagaSpec
-    notes: list[Note] = []
-
-    @classmethod
-    def of(cls, row: Row) -> Held:
-        """Reads the columns in the order in which every query that locks gives them."""
-        number, tenant, saga_id, version, state, spec = row
-        return cls(number, tenant, saga_id, version, _instance.decode(state), _spec(spec))
 
 
 def declare(tx: Transaction, tenant: str, name: str, spec: SagaSpec) -> int:
@@ -105,20 +73,24 @@ def _begin(
     tx: Transaction, new: list[NewSaga], current: dict[tuple[str, str], Row | None]
 ) -> dict[tuple[str, str], bytes]:
     """Adds sagas and sends what their first steps need; what each was started with, now or before."""
-    given, drafts, instances = dict[tuple[str, str], bytes](), [], []
+    given, drafts, begun, known = dict[tuple[str, str], bytes](), [], [], []
     for one in new:
         found = current[one.tenant, one.name]
         assert found is not None, "only of a definition that there is"
-        saga, spec = new_instance(_spec(found[1]), _decode(one.data)), _spec(found[1])
-        instances.append((saga, spec))
+        spec, data = read_spec(found[1]), _decode(one.data)
+        if _hidden(spec, data):
+            known.append(one)  # If at all, it was started when its steps had other names.
+            continue
+        saga = new_instance(spec, data)
+        begun.append((one, saga, spec))
         key = {"tenant": one.tenant, "saga_id": one.id}
         drafts.append({**key, "definition": found[0], "given": _digest(one), "state": _encode(saga)})
-    work, known = Work(tx), []
-    for one, row, (saga, spec) in zip(new, tx.each("sagas.add", drafts), instances, strict=True):
+    work = Work(tx)
+    for (one, saga, spec), draft, row in zip(begun, drafts, tx.each("sagas.add", drafts), strict=True):
         if row is None:
             known.append(one)
         else:
-            given[one.tenant, one.id] = _digest(one)
+            given[one.tenant, one.id] = draft["given"]
             work.carry_out(Held(row[0], one.tenant, one.id, 0, saga, spec), [Begin(one.delay, one.who)])
     work.write()
     before = tx.each("sagas.given", [{"tenant": one.tenant, "saga_id": one.id} for one in known])
@@ -129,6 +101,10 @@ def _begin(
 def _refusal(one: NewSaga, current: Row | None, given: bytes | None) -> HoldfastError | None:
     if current is None:
         return NotFound(f"there is no saga {one.name!r}: declare it first with hf.saga({one.name!r}, steps=[…])")
+    if given is None and (hidden := _hidden(read_spec(current[1]), _decode(one.data))):
+        return InvalidInput(
+            f"data has {', '.join(map(repr, hidden))}, which is the name of a step: its output would take that place"
+        )
     if given != _digest(one):
         return IdempotencyConflict(
             f"there is a saga {one.id!r} that was started with other data, or another name; nothing was started"
@@ -136,14 +112,20 @@ def _refusal(one: NewSaga, current: Row | None, given: bytes | None) -> Holdfast
     return None
 
 
+def _hidden(spec: SagaSpec, data: dict[str, Any]) -> list[str]:
+    """What the outputs of steps would replace."""
+    return [step.name for step in spec.steps if step.name in data]
+
+
 def _digest(one: NewSaga) -> bytes:
-    return sha256(one.name.encode() + b"\0" + one.data).digest()
+    """Of the data, however its text is ordered."""
+    return sha256(one.name.encode() + b"\0" + _sorted(_decode(one.data))).digest()
 
 
 def move_on(tx: Transaction) -> None:
     """The sagas of messages that have ended go on; always locked in the same order, and written together."""
     while tx.endings:
-        ended: dict[int, list[MessageEnded]] = defaultdict(list)
+        ended: dict[int, list[Event]] = defaultdict(list)
         for one in tx.endings:
             reference = Reference.read(one.saga)
             ended[reference.saga].append(_event(reference, one))
@@ -223,7 +205,10 @@ def _named(tx: Transaction, tenant: str, saga_id: str) -> Held:
     return Held.of(found)
 
 
-def _event(reference: Reference, ended: StepEnding) -> MessageEnded:
+def _event(reference: Reference, ended: Happening) -> Event:
+    if isinstance(ended, FailedAttempt):
+        error = ended.error[-ERROR_KEPT:]
+        return AttemptFailed(reference.step, reference.undo, error, ended.who, ended.attempt)
     return MessageEnded(
         reference.step,
         reference.undo,
@@ -234,6 +219,7 @@ def _event(reference: Reference, ended: StepEnding) -> MessageEnded:
         ended.final,
         ended.who,
         ended.attempt,
+        ended.repeated,
     )
 
 
@@ -243,128 +229,3 @@ def _carry_out(tx: Transaction, held: Held, events: list[Any]) -> bool:
     accepted = work.carry_out(held, events)
     work.write()
     return accepted
-
-
-class Work:
-    """What follows from the events of one transaction, in as few trips to the database as there can be."""
-
-    def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
-        self._now = tx.clock()
-        self._targets: dict[tuple[str, str], Channel] = {}
-        self._rows: list[NewRow] = []
-        self._moves: list[dict[str, object]] = []
-        self._lines: list[dict[str, object]] = []
-
-    def carry_out(self, held: Held, events: list[Any]) -> bool:
-        """Applies events and does what follows from them; whether the saga took the first of them."""
-        accepted, waiting = True, list(events)
-        while waiting:
-            event = waiting.pop(0)
-            came_of = move(held.spec, held.saga, event, self._now)
-            accepted = accepted and (came_of.accepted or event is not events[0])
-            held.notes += came_of.notes
-            for effect in came_of.effects:
-                refusal = self._do(held, effect)
-                if refusal is not None:
-                    waiting.append(refusal)
-        if accepted:
-            self._note(held)
-        return accepted
-
-    def write(self) -> None:
-        """Stores all of it."""
-        self._send_all()
-        moved = self._tx.each("sagas.move", self._moves)
-        assert all(moved), "a saga that is held is moved by its holder only"
-        self._tx.each("sagas.note", self._lines)
-
-    def _do(self, held: Held, effect: Effect) -> MessageEnded | None:
-        """What could not be sent has failed: that is said, and does not hold up the transaction that it was part of."""
-        match effect:
-            case Send():
-                try:
-                    self._send(held, effect)
-                except StoreError:
-                    raise
-                except HoldfastError as problem:
-                    return MessageEnded(effect.step, effect.undo, "", False, error=str(problem), final=True)
-            case Withdraw():
-                self._send_all()
-                _withdraw(self._tx, effect)
-            case Escalate():
-                about = held.tenant, "saga", held.id, effect.error, held.spec.owner
-                escalation.report(self._tx, rows.insert, *about, None)
-        return None
-
-    def _send(self, held: Held, send: Send) -> None:
-        step = held.spec.steps[send.step]
-        queue = step.undo if send.undo else step.queue
-        assert queue is not None, "a step that waits sends nothing"
-        target, message_id = self._target(held.tenant, queue), new_id()
-        headers = headers_of(held.id, step, send.undo)
-        body = body_of(held.spec, held.saga, send.step, send.undo)
-        message = compose(target, message_id, _encode(body), headers=_encode(headers))
-        message.correlation_id, message.delay = held.id, send.delay
-        row = rows.from_new(message)
-        row.saga = str(Reference(held.number, send.step, send.undo, send.number))
-        self._rows.append(row)
-        self._tx.rings.add(target.id)
-        sent(held.saga, send, id_text(message_id), target.group)
-
-    def _target(self, tenant: str, queue: str) -> Channel:
-        """A queue that was never declared comes to life, if its name is free: asked before anything is written."""
-        found = self._targets.get((tenant, queue)) or channels.find(self._tx, tenant, queue)
-        if found is None:
-            channels.refuse_owned(self._tx, tenant, queue)
-            found = channels.declare(self._tx, tenant, queue, QueueSpec())
-        self._targets[tenant, queue] = found
-        return found
-
-    def _send_all(self) -> None:
-        new, self._rows = self._rows, []
-        rows.add(self._tx, new)
-        for group, count in sorted(Counter(row.group for row in new).items()):
-            depth.grow(self._tx, group, count)
-            tally.add(self._tx, group, arrived=count)
-
-    def _note(self, held: Held) -> None:
-        saga = held.saga
-        for note in held.notes:
-            saga.events += 1
-            self._lines.append(
-                {
-                    "saga": held.number,
-                    "seq": saga.events,
-                    "what": note.what,
-                    "step": None if note.step is None else held.spec.steps[note.step].name,
-                    "who": note.who,
-                    "attempt": note.attempt,
-                    "error": note.error,
-                    "output": None if note.output is None else _encode(note.output),
-                }
-            )
-        self._moves.append(
-            {
-                "id": held.number,
-                "version": held.version,
-                "status": saga.status.value,
-                "state": _encode(saga),
-                "due_at": next_due(saga),
-                "ended": saga.has_ended,
-                "keep": None if held.spec.keep is None else round(held.spec.keep * 1_000_000),
-            }
-        )
-
-
-def _withdraw(tx: Transaction, withdraw: Withdraw) -> None:
-    """A message that nobody has begun ends here; any other goes on to its end, which the saga hears of."""
-    group, message_id = withdraw.group, id_bytes(withdraw.id)
-    found = tx.one("rows.unbegun", group=group, id=message_id)
-    if found is None:
-        return
-    order_key, replay_of = found
-    rows.hold_keys(tx, [(group, order_key)])
-    rows.end(tx, group, message_id, State.CANCELED, replay_of)
-    rows.promote(tx, [(group, order_key)])
-    tally.add(tx, group, ended=1)

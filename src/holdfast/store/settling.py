@@ -216,7 +216,13 @@ def _succeed(tx: Transaction, chosen: list[tuple[Settlement, HeldRow]]) -> set[i
             end_replay(tx, row.replay_of, State.SUCCEEDED)
         assert result is not None, "the row is locked"
         step_endings.succeeded(
-            tx, row.saga, settlement.message_id, settlement.result, settlement.lease.worker, settlement.attempt
+            tx,
+            row.saga,
+            settlement.message_id,
+            settlement.result,
+            settlement.lease.worker,
+            settlement.attempt,
+            settlement.repeated,
         )
         history, limited = result
         if limited == MAKES_ROOM:
@@ -245,6 +251,9 @@ def _end(tx: Transaction, chosen: list[tuple[Settlement, HeldRow]]) -> None:
 
 def _again(tx: Transaction, chosen: list[tuple[Settlement, HeldRow]]) -> None:
     now = tx.clock()
+    for settlement, row in chosen:
+        if failure := settlement.failure:
+            step_endings.attempt_failed(tx, row.saga, failure.error, failure.worker, settlement.attempt)
     tx.each(
         "rows.again",
         [

@@ -1,4 +1,4 @@
-"""Messages of a saga's steps that have ended: noted where that happens, dealt with in `sagas.move_on`."""
+"""What happens to messages of a saga's steps: noted where it happens, dealt with in `sagas.move_on`."""
 
 from __future__ import annotations
 
@@ -20,18 +20,44 @@ class StepEnding(msgspec.Struct, frozen=True):
     final: bool = False
     who: str | None = None
     attempt: int | None = None
+    repeated: bool = False
+
+
+class FailedAttempt(msgspec.Struct, frozen=True):
+    """A message of a step goes on after an attempt that failed."""
+
+    saga: str
+    error: str
+    who: str
+    attempt: int
+
+
+Happening = StepEnding | FailedAttempt
 
 
 class _Transaction(Protocol):
-    endings: list[StepEnding]
+    endings: list[Happening]
+
+
+def attempt_failed(tx: _Transaction, saga: str | None, error: str, who: str, attempt: int) -> None:
+    """It is tried again."""
+    if saga is not None:
+        tx.endings.append(FailedAttempt(saga, error, who, attempt))
 
 
 def succeeded(
-    tx: _Transaction, saga: str | None, message_id: MessageId, output: bytes | None, who: str, attempt: int
+    tx: _Transaction,
+    saga: str | None,
+    message_id: MessageId,
+    output: bytes | None,
+    who: str,
+    attempt: int,
+    repeated: bool,
 ) -> None:
-    """Its handler is through."""
+    """Its handler is through; if `repeated`, because there was nothing left to do."""
     if saga is not None:
-        tx.endings.append(StepEnding(saga, message_id, True, output, who=who, attempt=attempt))
+        ending = StepEnding(saga, message_id, True, output, who=who, attempt=attempt, repeated=repeated)
+        tx.endings.append(ending)
 
 
 def failed(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from holdfast.store.step_endings import StepEnding
+from holdfast.store.step_endings import Happening
 
 Row = tuple[Any, ...]
 
@@ -16,8 +16,8 @@ class Transaction(Protocol):
     rings: set[int]
     tallies: dict[int, dict[str, int]]
     """What to add to the tally of each group when the transaction ends."""
-    endings: list[StepEnding]
-    """Messages of sagas that have ended, whose sagas move on before the transaction ends."""
+    endings: list[Happening]
+    """What happened to messages of sagas, which move on before the transaction ends."""
 
     @property
     def again(self) -> bool:

@@ -11,7 +11,7 @@ import yaml
 from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 
-from holdfast import Holdfast
+from holdfast import Holdfast, Step
 from holdfast.core.stats import METRICS
 from holdfast.http import metrics as module
 from holdfast.http.app import create_app
@@ -75,6 +75,20 @@ def test_a_dead_group_is_told_from_a_paused_one(app: FastAPI, hf: Holdfast, cloc
     for name, expected in {"deaths": (1, 1, 0), "revivals": (1, 0, 0)}.items():
         labels = [(("group", group), ("topic", "t")) for group in ("back", "gone", "idle")]
         assert tuple(found[f"holdfast_group_{name}_total", one] for one in labels) == expected
+
+
+def test_sagas_are_counted_by_status(app: FastAPI, busy: Holdfast) -> None:
+    for queue in ("do", "undo", "then"):
+        busy.queue(queue)
+    busy.saga("trip", steps=[Step("a", "do", undo="undo"), Step("b", "then")])
+    for number in range(3):
+        busy.start_saga("trip", id=f"t{number}")
+    busy.ack(busy.claim("do"))
+    busy.dead_letter(busy.claim("then"), "no")
+    busy.dead_letter(busy.claim("undo"), "never")
+    found = scraped(app, busy)
+    told = {dict(labels)["status"]: value for (name, labels), value in found.items() if name == "holdfast_sagas"}
+    assert told == {"pending": 0, "in_progress": 2, "compensating": 0, "failed": 0, "compensation_failed": 1}
 
 
 def test_a_scrape_is_of_one_tenant(app: FastAPI, busy: Holdfast) -> None:

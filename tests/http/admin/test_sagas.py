@@ -30,9 +30,10 @@ def test_a_saga_shows_its_steps_and_its_timeline(hf: Holdfast, trip: str, ask: A
     detail = ask("GET", TRIP)
     assert (detail["steps"][0]["name"], detail["steps"][0]["status"]) == ("flight", "completed")
     assert detail["data"]["flight"] == {"seat": "1A"}
-    assert [event["step"] for event in detail["timeline"]] == [None, "flight"]
+    assert [event["step"] for event in detail["timeline"]] == [None, "flight", "flight"]
     ask("GET", "/admin/sagas/nobody", 404)
     ask("GET", "/admin/sagas?status=odd", 422)
+    ask("GET", "/admin/sagas?after=nobody", 404)
 
 
 def test_a_signal_moves_it_on(hf: Holdfast, trip: str, ask: Ask) -> None:

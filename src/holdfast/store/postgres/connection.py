@@ -38,7 +38,7 @@ from holdfast.store.postgres.errors import DriverError, is_away, is_conflict, is
 from holdfast.store.postgres.statements import QUERIES, TOGETHER, Together
 from holdfast.store.postgres.wakeup import CHANNEL, PostgresWakeup, payload
 from holdfast.store.shielding import shielded
-from holdfast.store.step_endings import StepEnding
+from holdfast.store.step_endings import Happening
 
 Result = TypeVar("Result")
 Clock = Callable[[], int]
@@ -146,7 +146,7 @@ class PostgresTransaction:
         self.again = again
         self.rings: set[int] = set()
         self.tallies: dict[int, dict[str, int]] = {}
-        self.endings: list[StepEnding] = []
+        self.endings: list[Happening] = []
 
     def all(self, query: str, **parameters: Any) -> list[Row]:
         self._execute(query, parameters)

@@ -22,7 +22,7 @@ from holdfast.store.sqlite.errors import DriverError, is_busy, translated
 from holdfast.store.sqlite.filesystem import refuse_network
 from holdfast.store.sqlite.statements import QUERIES
 from holdfast.store.sqlite.wakeup import SqliteWakeup
-from holdfast.store.step_endings import StepEnding
+from holdfast.store.step_endings import Happening
 
 Result = TypeVar("Result")
 Clock = Callable[[], int]
@@ -51,7 +51,7 @@ class SqliteTransaction:
         self._now = now
         self.rings: set[int] = set()
         self.tallies: dict[int, dict[str, int]] = {}
-        self.endings: list[StepEnding] = []
+        self.endings: list[Happening] = []
 
     def all(self, query: str, **parameters: Any) -> list[Row]:
         parameters["now"] = self._now

@@ -107,3 +107,10 @@ FROM holdfast_channel c
 JOIN holdfast_group g ON g.channel_id = c.id AND g.name = ''
 ORDER BY c.tenant, c.name
 LIMIT :queues
+
+-- name: sagas
+-- Those that nobody could undo, by tenant; each count stops at :most.
+SELECT t.tenant, (SELECT count(*) FROM (SELECT 1 FROM holdfast_saga s
+                                        WHERE s.tenant = t.tenant AND s.status = 'compensation_failed' LIMIT :most) AS counted)
+FROM (SELECT DISTINCT tenant FROM holdfast_saga_definition) AS t
+ORDER BY t.tenant

@@ -76,6 +76,12 @@ WHERE n.tenant = :tenant AND (:owner::text IS NULL OR n.owner = :owner) AND (:qu
 ORDER BY n.id
 LIMIT :limit
 
+-- name: answer_about
+-- What it was about is over.
+UPDATE holdfast_notice
+SET acknowledged_at = (SELECT holdfast_now(:now::bigint)), acknowledged_by = :actor, remark = 'it goes on', climb_at = NULL, deliver_at = NULL
+WHERE tenant = :tenant AND kind = :kind AND about = :about AND acknowledged_at IS NULL
+
 -- name: acknowledge
 UPDATE holdfast_notice
 SET acknowledged_at = (SELECT holdfast_now(:now::bigint)), acknowledged_by = :actor, remark = :remark,

@@ -75,6 +75,12 @@ WHERE tenant = :tenant AND due_at <= (SELECT holdfast_now(:now::bigint))
 ORDER BY due_at, id
 LIMIT :limit
 
+-- name: is_due
+SELECT 1 FROM holdfast_saga WHERE tenant = :tenant AND due_at <= (SELECT holdfast_now(:now::bigint))
+UNION ALL
+SELECT 1 FROM holdfast_saga WHERE tenant = :tenant AND forget_at <= (SELECT holdfast_now(:now::bigint))
+LIMIT 1
+
 -- name: move
 -- Only on from where it was.
 UPDATE holdfast_saga
@@ -124,6 +130,10 @@ JOIN holdfast_saga_definition d ON d.id = s.definition_id
 WHERE s.tenant = :tenant AND s.status = :status AND s.id > :after::bigint AND (:name::text IS NULL OR d.name = :name)
 ORDER BY s.id
 LIMIT :limit
+
+-- name: count
+-- Of one status, up to :most.
+SELECT count(*) FROM (SELECT 1 FROM holdfast_saga WHERE tenant = :tenant AND status = :status LIMIT :most) AS counted
 
 -- name: find
 SELECT s.id, s.saga_id, d.name, d.version, s.state, d.spec, s.started_at, s.updated_at, s.ended_at

@@ -55,6 +55,12 @@ WHERE tenant = :tenant AND due_at <= :now
 ORDER BY due_at, id
 LIMIT :limit
 
+-- name: is_due
+SELECT 1 FROM holdfast_saga WHERE tenant = :tenant AND due_at <= :now
+UNION ALL
+SELECT 1 FROM holdfast_saga WHERE tenant = :tenant AND forget_at <= :now
+LIMIT 1
+
 -- name: move
 -- Only on from where it was.
 UPDATE holdfast_saga
@@ -87,6 +93,10 @@ JOIN holdfast_saga_definition d ON d.id = s.definition_id
 WHERE s.tenant = :tenant AND s.status = :status AND s.id > :after AND (:name IS NULL OR d.name = :name)
 ORDER BY s.id
 LIMIT :limit
+
+-- name: count
+-- Of one status, up to :most.
+SELECT count(*) FROM (SELECT 1 FROM holdfast_saga WHERE tenant = :tenant AND status = :status LIMIT :most) AS counted
 
 -- name: find
 SELECT s.id, s.saga_id, d.name, d.version, s.state, d.spec, s.started_at, s.updated_at, s.ended_at

@@ -1,0 +1,179 @@
+"""What follows from what happened to sagas, done in one transaction. Shared by both stores."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from holdfast.core.lifecycle import State
+from holdfast.core.message import id_bytes, id_text
+from holdfast.core.queue import QueueSpec
+from holdfast.core.saga import Instance, Reference, SagaSpec
+from holdfast.core.saga_events import Effect, Escalate, MessageEnded, Note, Relieve, Send, Withdraw, sent_note
+from holdfast.core.saga_messages import body_of, headers_of, step_key
+from holdfast.core.saga_rules import move
+from holdfast.core.saga_steps import is_over, next_due, sent
+from holdfast.errors import HoldfastError, StoreError
+from holdfast.store import channels, depth, escalation, rows, tally
+from holdfast.store.api import Channel
+from holdfast.store.ids import new_id
+from holdfast.store.posting import compose
+from holdfast.store.rows import NewRow
+from holdfast.store.transaction import Row, Transaction
+
+_encode = msgspec.json.Encoder().encode
+_instance = msgspec.json.Decoder(Instance)
+
+read_spec = lru_cache(maxsize=256)(msgspec.json.Decoder(SagaSpec).decode)
+"""A definition as it is stored; most sagas of a batch have the same."""
+
+
+class Held(msgspec.Struct):
+    """A saga that nobody else can move until the transaction ends."""
+
+    number: int
+    tenant: str
+    id: str
+    version: int
+    saga: Instance
+    spec: SagaSpec
+    notes: list[Note] = []
+
+    @classmethod
+    def of(cls, row: Row) -> Held:
+        """Reads the columns in the order in which every query that locks gives them."""
+        number, tenant, saga_id, version, state, spec = row
+        return cls(number, tenant, saga_id, version, _instance.decode(state), read_spec(spec))
+
+
+class Work:
+    """What follows from the events of one transaction, in as few trips to the database as there can be."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._now = tx.clock()
+        self._targets: dict[tuple[str, str], Channel] = {}
+        self._rows: list[NewRow] = []
+        self._moves: list[dict[str, object]] = []
+        self._lines: list[dict[str, object]] = []
+
+    def carry_out(self, held: Held, events: list[Any]) -> bool:
+        """Applies events and does what follows from them; whether the saga took the first of them."""
+        accepted, waiting = True, list(events)
+        while waiting:
+            event = waiting.pop(0)
+            came_of = move(held.spec, held.saga, event, self._now)
+            accepted = accepted and (came_of.accepted or event is not events[0])
+            held.notes += came_of.notes
+            for effect in came_of.effects:
+                refusal = self._do(held, effect)
+                if refusal is not None:
+                    waiting.append(refusal)
+        if accepted:
+            self._note(held)
+        return accepted
+
+    def write(self) -> None:
+        """Stores all of it."""
+        self._send_all()
+        if not all(self._tx.each("sagas.move", self._moves)):
+            raise StoreError("a saga was moved by someone else while it was held; nothing was done: try it again")
+        self._tx.each("sagas.note", self._lines)
+
+    def _do(self, held: Held, effect: Effect) -> MessageEnded | None:
+        """What could not be sent has failed: that is said, and does not hold up the transaction that it was part of."""
+        match effect:
+            case Send():
+                try:
+                    self._send(held, effect)
+                except StoreError:
+                    raise
+                except HoldfastError as problem:
+                    return MessageEnded(effect.step, effect.undo, "", False, error=str(problem), final=True)
+            case Withdraw():
+                self._send_all()
+                _withdraw(self._tx, effect)
+            case Relieve():
+                escalation.answer_about(self._tx, held.tenant, "saga", held.id, effect.who)
+            case Escalate():
+                about = held.tenant, "saga", held.id, effect.error, held.spec.owner
+                escalation.report(self._tx, rows.insert, *about, None)
+        return None
+
+    def _send(self, held: Held, send: Send) -> None:
+        step = held.spec.steps[send.step]
+        queue = step.undo if send.undo else step.queue
+        assert queue is not None, "a step that waits sends nothing"
+        target, message_id = self._target(held.tenant, queue), new_id()
+        undo_round = held.saga.steps[send.step].undo_round if send.undo else None
+        key = step_key(held.id, held.number, step.name, undo_round)
+        headers = headers_of(held.id, step, send.undo, key)
+        body = body_of(held.spec, held.saga, send.step, send.undo)
+        message = compose(target, message_id, _encode(body), headers=_encode(headers))
+        message.correlation_id, message.delay = held.id, send.delay
+        row = rows.from_new(message)
+        row.saga = str(Reference(held.number, send.step, send.undo, send.number))
+        self._rows.append(row)
+        self._tx.rings.add(target.id)
+        sent(held.saga, send, id_text(message_id), target.group)
+        held.notes.append(sent_note(send))
+
+    def _target(self, tenant: str, queue: str) -> Channel:
+        """A queue that was never declared comes to life, if its name is free: asked before anything is written."""
+        found = self._targets.get((tenant, queue)) or channels.find(self._tx, tenant, queue)
+        if found is None:
+            channels.refuse_owned(self._tx, tenant, queue)
+            found = channels.declare(self._tx, tenant, queue, QueueSpec())
+        self._targets[tenant, queue] = found
+        return found
+
+    def _send_all(self) -> None:
+        new, self._rows = self._rows, []
+        rows.add(self._tx, new)
+        for group, count in sorted(Counter(row.group for row in new).items()):
+            depth.grow(self._tx, group, count)
+            tally.add(self._tx, group, arrived=count)
+
+    def _note(self, held: Held) -> None:
+        saga = held.saga
+        for note in held.notes:
+            saga.events += 1
+            self._lines.append(
+                {
+                    "saga": held.number,
+                    "seq": saga.events,
+                    "what": note.what,
+                    "step": None if note.step is None else held.spec.steps[note.step].name,
+                    "who": note.who,
+                    "attempt": note.attempt,
+                    "error": note.error,
+                    "output": None if note.output is None else _encode(note.output),
+                }
+            )
+        self._moves.append(
+            {
+                "id": held.number,
+                "version": held.version,
+                "status": saga.status.value,
+                "state": _encode(saga),
+                "due_at": next_due(saga),
+                "ended": is_over(held.spec, saga),
+                "keep": None if held.spec.keep is None or saga.is_awaited else round(held.spec.keep * 1_000_000),
+            }
+        )
+
+
+def _withdraw(tx: Transaction, withdraw: Withdraw) -> None:
+    """A message that nobody has begun ends here; any other goes on to its end, which the saga hears of."""
+    group, message_id = withdraw.group, id_bytes(withdraw.id)
+    found = tx.one("rows.unbegun", group=group, id=message_id)
+    if found is None:
+        return
+    order_key, replay_of = found
+    rows.hold_keys(tx, [(group, order_key)])
+    rows.end(tx, group, message_id, State.CANCELED, replay_of)
+    rows.promote(tx, [(group, order_key)])
+    tally.add(tx, group, ended=1)
