@@ -118,11 +118,9 @@ class ChannelBook(forks.Guarded):
         return self._remember(self._store.channels.declare(self._settings.tenant, name, spec))
 
     def readers(self) -> list[Channel]:
-        """Every queue and every group of this tenant. One that ends while we look is left out."""
+        """Every queue and every group of this tenant."""
         self.open()
-        tenant, channels = self._settings.tenant, self._store.channels
-        found = (channels.find(tenant, name) for name in channels.readers(tenant))
-        return [self._remember(channel) for channel in found if channel is not None]
+        return [self._remember(channel) for channel in self._store.channels.readers(self._settings.tenant)]
 
     # --- topics -------------------------------------------------------------------------------------------------------
 

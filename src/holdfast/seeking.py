@@ -62,7 +62,7 @@ class Seeking(Escalating):
         """The address of a group, if there is one."""
         if topic is not None:
             return address(topic_name(topic, "topic"), group)
-        names = self.store.channels.readers(self.settings.tenant)
+        names = [one.name for one in self.store.channels.readers(self.settings.tenant)]
         found = [name for name in names if (pair := parts(name)) is not None and pair[1] == group]
         if not found:
             raise UnknownGroup(f"no topic has a group {group!r}: hf.subscribe(topic, {group!r})")

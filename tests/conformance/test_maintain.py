@@ -1,9 +1,15 @@
 """What time does to a queue, done by anyone who asks, in bounded turns, and for nothing when there is nothing to do."""
 
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
 import pytest
 
 from holdfast import Claim, Holdfast, InvalidInput, State, endings
 from holdfast.core.settlement import Settlement
+from holdfast.runtime.maintenance import ageing, history, reaper, wakeups
+from holdfast.runtime.maintenance.keeper import DUTIES
 from holdfast.store.api import ClaimRequest
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, counts, kill, state
@@ -31,6 +37,54 @@ def test_one_call_does_every_duty_of_every_queue(hf: Holdfast, clock: FakeClock)
     assert hf.dead_letters("graves") == []
     assert hf.enqueue("keys", 1, idempotency_key="k").id != first.id
     assert hf.maintain() == 0
+
+
+@pytest.fixture
+def many(hf: Holdfast) -> Holdfast:
+    """A topic with thirty groups, of which the last may die."""
+    hf.topic("t")
+    for number in range(30):
+        hf.subscribe("t", f"g{number:02}", lease=5, timeout=60 if number == 29 else None)
+    return hf
+
+
+@pytest.mark.parametrize("duty", [reaper, ageing, history, wakeups])
+def test_a_turn_over_many_groups_takes_one_look_at_each(
+    many: Holdfast, monkeypatch: pytest.MonkeyPatch, duty: ModuleType
+) -> None:
+    seen: list[Callable[[Any], Any]] = []
+    for name in ("read", "glance", "write"):
+        note_work(many.store.database, name, seen, monkeypatch)  # type: ignore[attr-defined]
+    assert [one.name for one in many._book.readers()] == [f"t/g{number:02}" for number in range(30)]
+    assert len(seen) == 1
+    assert duty.turn(many) == 0
+    assert len(seen) == 1 + 1 + 30, "who there is, and whether each has something to do"
+
+
+def note_work(database: Any, name: str, seen: list[Callable[[Any], Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Adds the work of every transaction of this kind; a glance may be a read, with the same work."""
+    inner = getattr(database, name)
+
+    def noted(work: Callable[[Any], Any]) -> Any:
+        if work not in seen:
+            seen.append(work)
+        return inner(work)
+
+    monkeypatch.setattr(database, name, noted)
+
+
+def test_every_duty_is_done_for_the_last_of_many_groups(many: Holdfast, clock: FakeClock) -> None:
+    many.publish_many("t", range(3))
+    many.claim("t", group="g29", n=2)
+    clock.advance(5)
+    for duty in DUTIES:
+        duty.turn(many)
+    assert counts(many, "t/g29").processing == 0, "its leases were taken back"
+    for wait in (61, 12, 12):
+        clock.advance(wait)
+        for duty in DUTIES:
+            duty.turn(many)
+    assert [one.group for one in many.groups("t") if one.state == "dead"] == ["g29"]
 
 
 def test_nobody_has_to_claim(client: OpenClient, hf: Holdfast, clock: FakeClock) -> None:

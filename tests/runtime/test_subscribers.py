@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast import GroupCanceled, Holdfast, InvalidInput, Message, NotFound, Retry
+from holdfast import Cancel, DeadLetter, GroupCanceled, Holdfast, InvalidInput, Message, NotFound, Retry, Snooze
 from holdfast.runtime.context import Context
 from holdfast.store.api import Channel
 from tests.clock import FakeClock
@@ -56,6 +56,31 @@ def test_a_failure_is_a_matter_of_one_group(hf: Holdfast) -> None:
     assert (letter.message.body, letter.message.topic, letter.attempts) == ("a", "orders", 2)
     assert hf.dead_letters("orders/steady") == []
     assert steady.seen == [("a", 1)]
+
+
+def test_every_outcome_is_a_matter_of_one_group(hf: Holdfast) -> None:
+    hf.topic("orders")
+    shaky, steady = Calls(), Calls()
+    outcomes = {"snooze": Snooze(0.01), "cancel": Cancel("nobody wants it"), "bury": DeadLetter("no such order")}
+
+    @hf.subscriber("orders.**", group="shaky")
+    def ends_in_many_ways(message: Message, context: Context) -> None:
+        shaky.note((message.body, context.attempt))
+        if message.body != "snooze" or len([one for one in shaky.seen if one[0] == "snooze"]) == 1:
+            raise outcomes[message.body]
+
+    @hf.subscriber("orders.**", group="steady")
+    def works(message: Message) -> None:
+        steady.note(message.body)
+
+    with hf.running():
+        sent = {body: hf.publish("orders", body).id for body in outcomes}
+        assert sorted(shaky.wait(4)) == [("bury", 1), ("cancel", 1), ("snooze", 1), ("snooze", 1)], "a snooze is no try"
+        assert sorted(steady.wait(3)) == sorted(outcomes)
+        [letter] = until(lambda: hf.dead_letters("orders/shaky"))
+        until(lambda: not any(one.lag or one.in_flight for one in hf.groups("orders")))
+    assert (letter.message.id, letter.error) == (sent["bury"], "no such order")
+    assert hf.dead_letters("orders/steady") == []
 
 
 def test_a_group_goes_on_where_it_was_with_the_settings_it_had(hf: Holdfast) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from holdfast.core import priority
 from holdfast.core.message import encode_json
 from holdfast.core.queue import QueueSpec
+from holdfast.core.replies import REPLIES
 from holdfast.core.routing import names_above
 from holdfast.core.topic import GroupSpec
 from holdfast.errors import InvalidInput
@@ -84,6 +85,14 @@ def find(tx: Transaction, tenant: str, name: str) -> Channel | None:
     found = tx.one("channels.find", tenant=tenant, name=name)
     if found is None:
         return None
-    channel, group, raw_spec, source = found
+    return _channel(tenant, name, *found)
+
+
+def readers(tx: Transaction, tenant: str) -> list[Channel]:
+    """Every queue and every group, by name, in one look: there may be a thousand."""
+    return [_channel(tenant, *row) for row in tx.all("channels.readers", tenant=tenant, own=REPLIES)]
+
+
+def _channel(tenant: str, name: str, channel: int, group: int, raw_spec: bytes, source: int | None) -> Channel:
     spec = _spec.decode(raw_spec) if source is None else _group_spec.decode(raw_spec)
     return Channel(channel, group, tenant, name, spec, source)

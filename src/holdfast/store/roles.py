@@ -75,9 +75,8 @@ class ChannelsRole:
         found = self._database.read(lambda tx: tx.all("channels.names", tenant=tenant, own=REPLIES))
         return [name for (name,) in found]
 
-    def readers(self, tenant: str) -> list[str]:
-        found = self._database.read(lambda tx: tx.all("channels.readers", tenant=tenant, own=REPLIES))
-        return [name for (name,) in found]
+    def readers(self, tenant: str) -> list[Channel]:
+        return self._database.read(lambda tx: channels.readers(tx, tenant))
 
 
 class UpkeepRole:

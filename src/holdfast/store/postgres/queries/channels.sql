@@ -50,7 +50,7 @@ ORDER BY name
 
 -- name: readers
 -- Queues, and groups of topics. Without Holdfast's own, whose names begin with :own.
-SELECT c.name
+SELECT c.name, c.id, g.id, c.spec, g.source
 FROM holdfast_channel c
 JOIN holdfast_group g ON g.channel_id = c.id AND g.name = ''
 WHERE c.tenant = :tenant AND c.kind <> 'topic' AND g.ended_at IS NULL AND substr(c.name, 1, length(:own::text)) <> :own::text
