@@ -220,6 +220,7 @@ def test_two_clients_never_claim_the_same_message(hf: Holdfast, rival: Holdfast,
 
 
 def test_clients_that_claim_at_the_same_time_share_the_work(client: OpenClient, clock: FakeClock) -> None:
+    """L15, in small."""
     producer = client()
     producer.enqueue_many("q", range(200))
     producer.enqueue_many("q", range(200, 300), delay=1)

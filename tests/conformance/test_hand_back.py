@@ -207,6 +207,25 @@ def test_release_and_snooze_leave_no_line_in_the_history(hf: Holdfast, claim: Cl
     assert [line.error for line in dead.history] == ["the end"]
 
 
+def test_who_has_had_more_attempts_than_there_are_now_is_claimed_once_more_and_dies(
+    hf: Holdfast, clock: FakeClock
+) -> None:
+    """L8: the limit was lowered below what a ready message has behind it; nobody looks at it for ever."""
+    hf.queue("q", max_attempts=9, backoff=None)
+    sent = hf.enqueue("q", 1)
+    for _ in range(3):
+        claim_one(hf).nack("no")
+    hf.queue("q", max_attempts=2, backoff=None)
+    claim = claim_one(hf)
+    assert claim.attempt == 4
+    claim.nack("no")
+    assert hf.status(sent.id).state == "dead"
+    assert hf.claim("q") == []
+    clock.advance(3600)
+    assert hf.claim("q") == []
+    assert hf.status(sent.id).state == "dead"
+
+
 def test_a_dead_letter_is_made_whatever_attempts_are_left(hf: Holdfast, claim: Claim) -> None:
     claim.dead_letter(RuntimeError("hopeless"))
     assert states(hf, [claim]) == ["dead"]

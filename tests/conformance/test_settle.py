@@ -2,6 +2,8 @@
 
 import itertools
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 
@@ -64,6 +66,7 @@ def test_a_run_longer_than_a_byte_of_bits_may_be_acked_in_parts(hf: Holdfast, cl
 
 
 def test_acking_again_changes_nothing(hf: Holdfast, claim: Claim) -> None:
+    """L13: the same once more is not an error."""
     claim.ack()
     claim.ack()
     hf.ack([claim, claim])
@@ -83,7 +86,31 @@ def test_acking_a_part_of_a_run_twice_does_not_end_the_rest(hf: Holdfast, clock:
     assert bodies(hf.claim("q", n=10)) == [1]
 
 
+@pytest.mark.parametrize("ending", ["ack", "nack"])
+def test_of_two_threads_that_end_a_claim_one_wins(hf: Holdfast, rival: Holdfast, claim: Claim, ending: str) -> None:
+    """L13: two acks are one; of an ack and a nack one is told that the lease is lost, and nothing is done twice."""
+    start = Barrier(2)
+
+    def end(through: Holdfast, act: str) -> str:
+        start.wait()
+        try:
+            through.ack(claim) if act == "ack" else through.nack(claim, "no")
+        except LeaseLost:
+            return "lost"
+        return act
+
+    with ThreadPoolExecutor(2) as threads:
+        ended = [threads.submit(end, hf, "ack"), threads.submit(end, rival, ending)]
+        said = sorted(one.result(30) for one in ended)
+    state = states(hf, [claim])[0]
+    if ending == "ack":
+        assert (said, state) == (["ack", "ack"], "succeeded")
+    else:
+        assert (said, state) in [(["ack", "lost"], "succeeded"), (["lost", "nack"], "pending")]
+
+
 def test_after_an_ack_nothing_else_is_accepted(hf: Holdfast, clock: FakeClock, claim: Claim) -> None:
+    """L13."""
     claim.ack()
     for act in ENDINGS.values():
         with pytest.raises(LeaseLost, match=claim.message.id):

@@ -12,7 +12,8 @@ from holdfast import Holdfast, Message, Wait
 from holdfast.events import ConsumerStopped
 from holdfast.runtime.runner import Runner
 from tests.acceptance.children import Family
-from tests.runtime.steps import PATIENCE, Calls, until
+from tests.clock import FakeClock
+from tests.runtime.steps import PATIENCE, Calls, ended, until
 
 Connect = Callable[..., Holdfast]
 
@@ -115,6 +116,30 @@ def test_it_is_woken_by_an_enqueue_from_another_process(
             time.sleep(0.15)
             sender.ask("send", value=f"{number}")
             assert seen.wait(number + 2)[-1][0] == f"{number}"
+
+
+@pytest.mark.parametrize("empty", ["poll", "hibernate"])
+def test_a_clock_that_jumps_stops_nobody(url: str, empty: str) -> None:
+    """T2: an hour back, two hours on, and back again, while the consumer sleeps and while a handler runs."""
+    clock, begun, go_on = FakeClock(), Calls(), threading.Semaphore(0)
+    with Holdfast(url, clock=clock) as hf:
+        hf.queue("q", lease=20_000, max_attempts=1)
+
+        @hf.consumer("q", empty=empty)
+        def handler(message: Message) -> None:
+            begun.note(message.body)
+            go_on.acquire()
+
+        with hf.running() as runner:
+            for number, jump in enumerate([-3600, 7200, -3600, 3600]):
+                until(lambda: runner.workers[0].state in ("idle", "hibernating"), "it sleeps")
+                clock.advance(jump)
+                sent = hf.enqueue("q", number)
+                begun.wait(number + 1)
+                clock.advance(-jump / 2)
+                go_on.release()
+                assert ended(hf, sent.id) == "succeeded"
+    assert begun.seen == [0, 1, 2, 3], "once each"
 
 
 def test_terminate_is_the_end_and_no_crash(hf: Holdfast) -> None:

@@ -66,11 +66,11 @@ def test_random_starves_nobody(hf: Holdfast) -> None:
     assert order[:20] != ["a"] * 20
 
 
-@pytest.mark.parametrize("policy", ["round_robin", "weighted", "random"])
+@pytest.mark.parametrize("policy", ["round_robin", "weighted"])
 def test_a_small_queue_beside_a_long_one_does_not_starve(hf: Holdfast, policy: str) -> None:
-    """With as much claimed ahead as the pace allows."""
+    """With as much claimed ahead as the pace allows: every second claim begins with it, and the first are short."""
     order = order_of(hf, {"long": 3000, "small": 5}, policy=policy)
-    assert max(place for place, queue in enumerate(order) if queue == "small") < 2500
+    assert max(place for place, queue in enumerate(order) if queue == "small") < 50
 
 
 # --- while it runs ----------------------------------------------------------------------------------------------------

@@ -61,6 +61,7 @@ def test_zero_is_no_wait() -> None:
 @pytest.mark.parametrize("attempt", EXTREME_ATTEMPTS)
 @pytest.mark.parametrize("value", ["1s..60s", "1ms..36500d", "0s..60s", 30, [60, 300, 1800], None])
 def test_no_attempt_number_leaves_the_bounds(value: object, attempt: int) -> None:
+    """L9."""
     rule = backoff(value)  # type: ignore[arg-type]
     steps = rule.steps or (rule.initial, rule.longest)
     for chance in (0.0, 0.5, 1.0):

@@ -78,7 +78,10 @@ class Fetching:
         make = self._context_class()
         contexts = [make(self._worker, claim, started) for claim in claims]
         self._keep_apart(contexts, request)
-        self._ledger.open(contexts, {one.group: request.term(one) / 1_000_000 for one in request.channels}, started)
+        terms = {one.group: request.term(one) / 1_000_000 for one in request.channels}
+        self._ledger.open(contexts, terms, started)
+        if contexts:
+            self._worker.on_held(min(terms.values()))
         if any(channel.spec.max_time is not None for channel in request.channels):
             self._note_time(contexts)
         return contexts

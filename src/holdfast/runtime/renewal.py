@@ -6,6 +6,7 @@ They are two because renewing may wait for the database, and stopping must not.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import defaultdict
@@ -34,18 +35,24 @@ STUBBORN = 5.0
 """Seconds after which a handler that was told to stop, and did not, is given up; more if it has a program to stop."""
 
 TICK = 0.1
-"""Seconds between two rounds at most: whatever was claimed since the last one may have a short lease."""
+"""Seconds between two rounds at most, while anything is held."""
+
+LINGER = 1.0
+"""Seconds for which rounds go on when nothing is held: a busy worker would wake them again and again."""
 
 Workers = Callable[[], Iterable["Worker"]]
 
 
 class Rounds:
-    """A thread that makes its round every now and then, more often the shorter the leases are."""
+    """A thread that makes its rounds while anything is held, more often the shorter the leases are; else it sleeps."""
 
     def __init__(self, workers: Workers, name: str, part: float) -> None:
         self._workers = workers
         self._part = part
-        self._over = threading.Event()
+        self._over = False
+        self._rung = threading.Event()
+        self._next = math.inf
+        self._held_at = -math.inf
         self._thread = threading.Thread(target=self._run, name=f"holdfast-{name}", daemon=True)
 
     def start(self) -> None:
@@ -54,48 +61,68 @@ class Rounds:
 
     def stop(self) -> None:
         """Ends, and waits for it."""
-        self._over.set()
+        self._over = True
+        self._rung.set()
         self._thread.join(timeout=2.0)
 
-    def round(self, now: float) -> float:
-        """Does what is due; the shortest lease that it met, in seconds."""
+    def expect(self, term: float) -> None:
+        """A lease of such a length is held from now on; said after it is in the ledger. Wakes who would be late."""
+        if self._next > time.monotonic() + self._pause(term):
+            self._rung.set()
+
+    def round(self, now: float) -> float | None:
+        """Does what is due; the shortest lease that it met, in seconds, or None if there was nothing."""
         raise AssertionError("every kind of round says what it does")
 
     def _run(self) -> None:
-        wait = TICK
-        while not self._over.wait(wait):
-            wait = min(TICK, max(0.005, self._round_safely() * self._part))
+        while True:
+            self._rung.clear()
+            if self._over:
+                return
+            self._next = math.inf  # Who takes a lease from here on has to ring, as this round may not see it.
+            wait = self._round_safely()
+            if wait is not None:
+                self._next = time.monotonic() + wait
+            self._rung.wait(wait)
 
-    def _round_safely(self) -> float:
-        """Whatever goes wrong with one worker, the leases of the others have to be kept."""
+    def _round_safely(self) -> float | None:
+        """Seconds until the next round. Whatever goes wrong with one worker, the leases of others have to be kept."""
+        now = time.monotonic()
         try:
-            return self.round(time.monotonic())
+            shortest = self.round(now)
         except Exception:
             log.exception("a round of %s failed", self._thread.name)
             return TICK
+        if shortest is not None:
+            self._held_at = now
+            return self._pause(shortest)
+        return TICK if now < self._held_at + LINGER else None
+
+    def _pause(self, term: float) -> float:
+        return min(TICK, max(0.005, term * self._part))
 
 
 class Renewal(Rounds):
-    """Renews every lease that is a third over."""
+    """Renews every lease before a third of it is over, and has a round to spare."""
 
     def __init__(self, workers: Workers) -> None:
         super().__init__(workers, "renewal", RENEW_AFTER / 4)
 
-    def round(self, now: float) -> float:
+    def round(self, now: float) -> float | None:
         """All leases of one length in one call, whoever's they are: a busy process gets few turns."""
-        shortest = 10.0
-        due: dict[float, list[Held]] = defaultdict(list)
+        mine: list[Held] = []
         hf = None
         for worker in self._workers():
-            if worker.ended.is_set():  # What it still holds, nobody will ever settle.
-                continue
-            hf = worker.hf
-            for held in worker.ledger.held():
-                shortest = min(shortest, held.term)
-                if now >= held.renewed + held.term * RENEW_AFTER:
-                    due[held.term].append(held)
+            if not worker.ended.is_set():  # What it still holds then, nobody will ever settle.
+                hf = worker.hf
+                mine += worker.ledger.held()
+        if hf is None or not mine:
+            return None
+        shortest, due = min(held.term for held in mine), defaultdict(list)
+        for held in mine:
+            if now + 2 * self._pause(shortest) >= held.renewed + held.term * RENEW_AFTER:
+                due[held.term].append(held)
         for term, leases in due.items():
-            assert hf is not None, "they are someone's"
             self._renew(hf, leases, term)
         return shortest
 
@@ -123,23 +150,22 @@ class Watch(Rounds):
     def __init__(self, workers: Workers) -> None:
         super().__init__(workers, "watch", 1 / 20)
 
-    def round(self, now: float) -> float:
-        shortest = 10.0
+    def round(self, now: float) -> float | None:
+        terms: list[float] = []
         for worker in self._workers():
             worker.relieve(now)
             for context in worker.running():
                 ends = context.ends
-                if ends is not None:
-                    shortest = min(shortest, ends - context.started)
-                    if now >= ends:
-                        context.halt(Stop.TIMEOUT if context.is_timed_out(now) else Stop.TIME)
+                terms.append(TICK / self._part if ends is None else ends - context.started)
+                if ends is not None and now >= ends:
+                    context.halt(Stop.TIMEOUT if context.is_timed_out(now) else Stop.TIME)
                 self._give_up(worker, context, now)
             for held in worker.ledger.held():
-                shortest = min(shortest, held.term)
+                terms.append(held.term)
                 if now >= held.ends - min(1.0, held.term * STOP_BEFORE):
                     for context in held.unsettled():
                         context.halt(Stop.LEASE)
-        return shortest
+        return min(terms, default=None)
 
     def _give_up(self, worker: Worker, context: Context, now: float) -> None:
         if context.stop is not None and now >= context.stopped_at + STUBBORN + worker.consumer.stop_grace:

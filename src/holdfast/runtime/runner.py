@@ -168,7 +168,12 @@ class Runner:
         worker.desk = Desk(self.courier, worker.wake)
         worker.on_progress = self._beats.note_progress
         worker.outbox.on_news = self.on_news
+        worker.on_held = self._expect
         return worker
+
+    def _expect(self, term: float) -> None:
+        self._renewal.expect(term)
+        self._watch.expect(term)
 
     def _hands_for(self, consumer: Consumer) -> Callable[[Worker], Hand]:
         if consumer.isolation == "process":

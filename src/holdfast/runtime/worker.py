@@ -83,6 +83,7 @@ class Worker:
         self.attachments = Attachments(consumer)
         self.desk: Courier | None = None
         self.on_progress: Callable[[], None] = lambda: None
+        self.on_held: Callable[[float], None] = lambda term: None
         self.shelf = Shelf()
         self.ledger = Ledger()
         self.outbox = Outbox(self)
