@@ -290,6 +290,18 @@ def test_no_more_pointers_are_sent_again_than_are_missing_whoever_looks_for_them
     assert client().store.deliveries.send_again(queue, 10, 0, waiting=2) == 0
 
 
+def test_who_has_not_heard_of_another_queue_of_sqs_sends_nothing_to_the_old_one(hf: Holdfast) -> None:
+    old = through_sqs(hf, sqs_queue="old")
+    hf.enqueue_many("q", [1, 2])
+    sending = hf.store.deliveries.hand_over(old, 1, HOLD).pointers
+    through_sqs(hf, sqs_queue="new")
+    assert hf.store.deliveries.confirm(old, sending, [], PATIENCE) == 0
+    refused = hf.store.deliveries.hand_over(old, 10, HOLD)
+    assert (refused.pointers, refused.is_current) == ([], False)
+    assert hf.stats("q").enqueued == 0
+    assert len(hand_over(hf, hf._book.channel("q"))) == 2
+
+
 def test_two_senders_never_hand_over_the_same(hf: Holdfast, client: OpenClient) -> None:
     queue = through_sqs(hf)
     hf.enqueue_many("q", list(range(200)))

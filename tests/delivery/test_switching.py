@@ -10,7 +10,7 @@ from holdfast import Claim, Holdfast
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies
 from tests.delivery.fake_sqs import FakeSQS
-from tests.delivery.steps import claim_all, hand_over, pointers, try_to_claim, work_off
+from tests.delivery.steps import Seen, claim_all, hand_over, pointers, try_to_claim, work_off
 
 TIMES = 60
 
@@ -83,6 +83,27 @@ def test_what_changes_nothing_withdraws_nothing(hf: Holdfast, sqs: FakeSQS) -> N
     hand_over(hf)
     hf.queue("q", lease="2m")
     assert hf.stats("q").enqueued == 1
+
+
+def test_under_running_consumers(url: str, sqs: FakeSQS) -> None:
+    """Back and forth, and to another queue of SQS, while messages come and are worked off, with copies of pointers."""
+    sqs.faults.copies = 2
+    ways: list[dict[str, Any]] = [
+        {"delivery": "database"},
+        {"delivery": "sqs"},
+        {"delivery": "sqs", "sqs_queue": "elsewhere"},
+    ]
+    with Holdfast(url, delivery="sqs", sqs_create=True) as hf, Holdfast(url, delivery="sqs") as operator:
+        hf.queue("q")
+        seen = Seen()
+        hf.consumer("q", concurrency=2)(seen.note)
+        with hf.running():
+            for turn in range(2 * len(ways)):
+                hf.enqueue_many("q", list(range(turn * 5, turn * 5 + 5)))
+                operator.queue("q", **ways[turn % len(ways)])
+                hf.enqueue("q", -1 - turn)
+                seen.wait((turn + 1) * 6)
+        assert sorted(seen.bodies) == list(range(-2 * len(ways), 10 * len(ways)))
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -80,7 +80,7 @@ def workers(url: str, sqs: FakeSQS, tmp_path: Path) -> Iterator[Workers]:
 
 
 def test_three_workers_no_attempt_twice_and_kill_9_in_between(url: str, sqs: FakeSQS, workers: Workers) -> None:
-    sqs.faults.copies, sqs.faults.shuffled = 2, random.Random(5)
+    sqs.faults.copies, sqs.faults.shuffled = 3, random.Random(5)
     with Holdfast(url, delivery="sqs", sqs_create=True) as hf:
         hf.queue("q", lease=2, max_attempts=20, backoff=[0], history="1d")
         sent = [one.id for one in hf.enqueue_many("q", list(range(TASKS)))]

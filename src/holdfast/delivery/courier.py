@@ -51,6 +51,9 @@ LONGEST_NAP, SAFETY_NAP = 5.0, 60.0
 
 SHORTEST_NAP = 0.05
 
+SOON = 0.5
+"""Seconds until the sender looks again where pointers go, if that has just changed."""
+
 Poke = Callable[[], object]
 Fetch = Callable[[int], Sequence[Received]]
 
@@ -305,7 +308,7 @@ class ProcessCourier:
 
     def _turn(self, bell: Bell) -> None:
         """Hands over all that is due, then sleeps until there is more."""
-        channels = [one.channel for one in list(self._rounds.values())]
+        channels = [self._refresh(one) for one in list(self._rounds.values())]
         nap = min(self._look_after(), LONGEST_NAP if self._is_awake() else SAFETY_NAP)
         for channel in channels:
             nap = min(nap, self._send_safely(channel))
@@ -313,6 +316,15 @@ class ProcessCourier:
             nap = min(nap, rest) if rest > 0 else nap
         if not self._over.is_set():
             bell.wait([channel.id for channel in channels], max(nap, SHORTEST_NAP))
+
+    def _refresh(self, one: Round) -> Channel:
+        """Where its pointers go may have changed."""
+        try:
+            one.channel = self._hf._book.channel(one.channel.name)
+        except HoldfastError as problem:
+            if not self._over.is_set():
+                log.warning("handing over to SQS: %s; it goes on", problem)
+        return one.channel
 
     def _look_after(self) -> float:
         """Now and then, whoever sleeps: a lost pointer wakes nobody. After how many seconds it is time again."""
@@ -344,6 +356,8 @@ class ProcessCourier:
             sent = self._messages.hand_over(channel, sending.BATCH)
             if sent.count:
                 self._rounds[channel.id].stir()
+            if not sent.is_current:
+                return SOON
             if not sent.more:
                 break
         due = self._hf.store.reads.next_due([channel])

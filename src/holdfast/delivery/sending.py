@@ -26,6 +26,7 @@ class Sent(msgspec.Struct):
     count: int
     is_out: bool
     more: bool
+    is_current: bool = True
 
 
 class Sender:
@@ -39,7 +40,7 @@ class Sender:
         """One batch: marked in the database, sent, and confirmed as far as SQS says so."""
         handed = self._store.deliveries.hand_over(channel, min(limit, BATCH), round(HOLD * 1_000_000))
         if not handed.pointers:
-            return Sent(0, handed.is_out, more=False)
+            return Sent(0, handed.is_out, more=False, is_current=handed.is_current)
         problem, confirmed = self._send(queue, handed.pointers)
         unsent = [one for one in handed.pointers if one not in confirmed]
         self._store.deliveries.confirm(channel, list(confirmed), unsent, round(PATIENCE * 1_000_000))

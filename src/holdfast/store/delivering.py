@@ -14,10 +14,13 @@ from collections import Counter
 from collections.abc import Collection, Container, Sequence
 from enum import StrEnum
 
+import msgspec
+
 from holdfast.core import priority
 from holdfast.core.lifecycle import must_be_alone
 from holdfast.core.message import Lease, Message, encode_json
 from holdfast.core.pointer import Pointer
+from holdfast.core.queue import QueueSpec
 from holdfast.store import limiting, rows, tally
 from holdfast.store.api import Channel, ClaimRequest, Grant
 from holdfast.store.delivery_api import HandOver, Overdue, Taken
@@ -26,6 +29,8 @@ from holdfast.store.rows import Content, NewRow
 from holdfast.store.transaction import Row, Transaction
 
 SQS = "sqs"
+_spec = msgspec.json.Decoder(QueueSpec)
+
 MOST_MOVED = 1_000
 """So many messages leave a lane in one transaction, where there still are some: from before SQS delivered them."""
 
@@ -51,6 +56,8 @@ def hand_over(tx: Transaction, channel: Channel, limit: int, hold: int) -> HandO
     entered = tx.one("delivery.enter", group=channel.group)
     if entered is None or entered[0] != SQS or entered[1]:
         return HandOver([], is_out=False)
+    if not _goes_there(channel, entered):
+        return HandOver([], is_out=False, is_current=False)
     room = Room(tx, channel.group, limit) if entered[2] else None
     marked: list[Row] = []
     for level in priority.ALL:
@@ -63,6 +70,11 @@ def hand_over(tx: Transaction, channel: Channel, limit: int, hold: int) -> HandO
         found = tx.each("delivery.mark", [{"seq": seq, "hold": hold} for seq in chosen])
         marked += [row for row in found if row is not None]
     return HandOver([Pointer(*row) for row in marked], bool(marked) or is_out(tx, channel))
+
+
+def _goes_there(channel: Channel, entered: Row) -> bool:
+    """Whether its pointers go where whoever asks would send them: he may not have heard yet of another queue of SQS."""
+    return _spec.decode(entered[3]).sqs_queue == channel.spec.sqs_queue
 
 
 def is_due(tx: Transaction, channel: Channel) -> bool:
@@ -82,7 +94,7 @@ def confirm(
     """SQS has these, and not those, which are pending again at once. How many of what was sent has begun already, or is
     not SQS's to deliver any more."""
     entered = tx.one("delivery.enter", group=channel.group)
-    if entered is None or entered[0] != SQS:
+    if entered is None or entered[0] != SQS or not _goes_there(channel, entered):
         sent, unsent = (), [*sent, *unsent]
     tx.each("delivery.take_again", [_named(channel, one) for one in _ordered(unsent)])
     found = tx.each("delivery.confirm", [{**_named(channel, one), "patience": patience} for one in _ordered(sent)])

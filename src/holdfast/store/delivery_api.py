@@ -27,10 +27,12 @@ class Courier(Protocol):
 
 
 class HandOver(msgspec.Struct):
-    """What is to be sent to SQS now, and whether SQS has anything of this queue at all, or will have."""
+    """What is to be sent to SQS now, and whether SQS has anything of this queue at all, or will have. Nothing, if it
+    is not `is_current`: pointers go elsewhere since whoever asks has looked."""
 
     pointers: list[Pointer]
     is_out: bool
+    is_current: bool = True
 
 
 class Taken(msgspec.Struct):

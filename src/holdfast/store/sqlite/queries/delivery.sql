@@ -1,8 +1,9 @@
 -- name: enter
--- How a group's messages are delivered, whether it hands out nothing at the moment, and whether it has limits.
-SELECT delivery, paused OR dead_at IS NOT NULL OR missing > 0 OR ended_at IS NOT NULL, limited
-FROM holdfast_group
-WHERE id = :group
+-- How a group's messages are delivered, whether it hands out nothing at the moment, whether it has limits, and its settings.
+SELECT g.delivery, g.paused OR g.dead_at IS NOT NULL OR g.missing > 0 OR g.ended_at IS NOT NULL, g.limited, c.spec
+FROM holdfast_group g
+JOIN holdfast_channel c ON c.id = g.channel_id
+WHERE g.id = :group
 
 -- name: look
 -- The same, for whoever does not mind if it changes.
