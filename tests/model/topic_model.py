@@ -84,6 +84,8 @@ class TopicModel:
 
     def pause(self, group: str, is_paused: bool) -> None:
         self.live[group].is_paused = is_paused
+        if is_paused:
+            self.live[group].heard()
 
     def seek(self, group: str, start: Start) -> None:
         self.live[group].seek(start)
@@ -155,7 +157,7 @@ class TopicModel:
             for group in self.live.values():
                 if group.is_owed(entry):
                     group.lost += 1
-                    group.missing += group.is_dead
+                    group.missing += group.is_dead or group.missing > 0
             self.log.entries.remove(entry)
 
     def _is_first(self, entry: Entry, gone: Collection[str]) -> bool:
