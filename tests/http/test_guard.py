@@ -331,3 +331,10 @@ def test_json_and_nothing_at_all_are_taken(open_server: Running) -> None:
         assert answer.status_code == 200
     assert open_server.http.post("/admin/act").status_code == 200
     assert open_server.http.get("/admin/look", headers={"content-type": "text/plain"}).status_code == 200
+
+
+def test_the_document_tells_of_deliveries(open_server: Running) -> None:
+    document = open_server.http.get("/openapi.json").json()
+    delivery = document["paths"]["/hook/{name}"]["post"]
+    assert delivery["operationId"] == "deliver"
+    assert {"200", "202", "400", "401", "413", "415", "503"} <= delivery["responses"].keys()

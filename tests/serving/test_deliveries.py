@@ -81,3 +81,16 @@ def test_routing_leads_to_no_dead_letters_and_past_no_message_type(hf: Holdfast)
         assert (misfit.status_code, misfit.json()["error"]["code"]) == (400, "schema")
         assert server.post("Strict", '{"to": "q"}').status_code == 202
     assert [hf.stats(queue).pending for queue in ("q", "Graves", "typed")] == [2, 0, 0]
+
+
+@pytest.mark.parametrize("url", ["sqlite-apsw"], indirect=True)
+def test_a_spec_says_whether_forms_are_taken_and_which_headers_are_kept(hf: Holdfast) -> None:
+    """As Slack sends slash commands."""
+    webhook = f'webhook W {{ queue: q forms: true headers: ["X-Event", "X-Signature", "Cookie"] {SIGNED} }}'
+    with served(hf, f"queue q {{}} {webhook} webhook Json {{ queue: q {SIGNED} }}") as server:
+        form = {"content_type": "application/x-www-form-urlencoded", "x_event": "command", "cookie": "a=b"}
+        assert server.post("W", "command=%2Fdeploy&text=now", **form).status_code == 202
+        assert server.post("Json", "command=%2Fdeploy&text=now", **form).status_code == 415
+    (claim,) = hf.claim("q", n=9)
+    assert claim.message.body["payload"] == {"command": "/deploy", "text": "now"}
+    assert claim.message.body["headers"] == {"x-event": "command"}

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from holdfast import Holdfast, State
+from holdfast.http.tokens import new_token
 from tests.acceptance.programs import soon
 from tests.serving.conftest import Desk
 
@@ -143,6 +144,14 @@ def test_an_open_admin_api_is_for_this_machine_only(desk: Desk) -> None:
     server = desk.serve("--host", "0.0.0.0")
     assert server.wait() == 1
     assert "holdfast token" in server.said
+
+
+def test_tokens_may_come_from_the_environment(desk: Desk) -> None:
+    text, token = new_token("anna", "read")
+    server = desk.serve("--no-consumers", "--tokens-env", "WHO", WHO=f"# nobody;{token.line()}").ready()
+    assert httpx.get(f"{server.address}/admin/queues").status_code == 401
+    answer = httpx.get(f"{server.address}/admin/queues", headers={"Authorization": f"Bearer {text}"})
+    assert answer.status_code == 200
 
 
 def test_what_would_lose_messages_is_refused(desk: Desk) -> None:

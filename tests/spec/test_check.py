@@ -247,3 +247,8 @@ def test_json_that_two_readers_would_read_in_two_ways_or_none_can(
     path = tmp_path / "app.json"
     path.write_text(text)
     assert [finding.message for finding in examine(str(path)).errors] == messages
+
+
+def test_headers_that_are_kept_have_names_of_headers() -> None:
+    text = 'app A { queue q {} webhook w { queue: q allow_ips: ["127.0.0.1"] headers: ["X-Event", "X Event"] } }'
+    assert [finding.path for finding in check_reading(read_text(text))] == ["webhooks.w.headers[1]"]

@@ -30,6 +30,7 @@ LEVELS = ("debug", "info", "warning", "error")
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", type=click.IntRange(0, 65535), default=8700, show_default=True, help="0: any that is free.")
 @click.option("--tokens", metavar="FILE", help="Who may use the admin API: see holdfast token.")
+@click.option("--tokens-env", metavar="VARIABLE", help="The same lines in an environment variable; ; is a line break.")
 @click.option("--allow-host", "hosts", metavar="NAME", multiple=True, help="Another name that the server answers to.")
 @click.option("--trust-proxy", "proxies", metavar="ADDRESS", multiple=True, help="Believe its X-Forwarded-For.")
 @click.option("--tenant", default="default", show_default=True, envvar="HOLDFAST_TENANT", show_envvar=True)
@@ -44,6 +45,7 @@ def serve(
     host: str,
     port: int,
     tokens: str | None,
+    tokens_env: str | None,
     hosts: Sequence[str],
     proxies: Sequence[str],
     tenant: str,
@@ -72,7 +74,7 @@ def serve(
         tenant=tenant,
         host=host,
         port=port,
-        tokens=load_tokens(tokens),
+        tokens=load_tokens(tokens, tokens_env),
         hosts=hosts,
         proxies=proxies,
         grace=seconds(grace, "grace"),

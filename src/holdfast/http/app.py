@@ -19,10 +19,11 @@ from holdfast.client import Holdfast
 from holdfast.errors import InvalidInput
 from holdfast.http.answers import HANDLERS
 from holdfast.http.auth import Access, Auth, Require, require
+from holdfast.http.delivery import DELIVERY
 from holdfast.http.guard import Guard
 from holdfast.http.hooks import Hook
 from holdfast.http.hosts import LOOPBACK, Hosts
-from holdfast.http.ingress import HOOK_FOLDER, Ingress
+from holdfast.http.ingress import HOOK_FOLDER, HOOK_PATH, Ingress
 from holdfast.http.links import add_links
 from holdfast.http.metrics import Metrics, Timed, measure
 from holdfast.http.tenants import Tenants
@@ -134,7 +135,9 @@ def _hook_of(path: str) -> str | None:
 def _add_openapi(api: FastAPI) -> None:
     @api.get("/openapi.json", include_in_schema=False)
     def openapi(access: Annotated[Access, Depends(require("read"))]) -> dict[str, Any]:
-        return add_links(api.openapi())
+        document = api.openapi()
+        document["paths"].setdefault(HOOK_PATH, DELIVERY)
+        return add_links(document)
 
 
 def _refuse_open_routes(routes: Iterable[BaseRoute]) -> None:

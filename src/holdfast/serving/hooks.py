@@ -40,6 +40,8 @@ def _hook(hf: Holdfast, spec: Spec, name: str, webhook: Webhook, environ: Mappin
         networks=networks(webhook.allow_ips),
         shapes={queue: enveloped(found) for queue, found in spec.queues.items() if found.message_type},
         max_size=webhook.max_size or MAX_SIZE,
+        forms=webhook.forms,
+        headers=frozenset(name.lower() for name in webhook.headers) or None,
     )
 
 

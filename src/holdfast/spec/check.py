@@ -25,6 +25,7 @@ MOST = {
     "steps": 200,
     "secrets": 10,
     "allow_ips": 1_000,
+    "headers": 100,
 }
 """So many of each a spec may have."""
 
@@ -196,6 +197,9 @@ class Checker:
             except ValueError as problem:
                 hint = 'write it like "192.0.2.7" or "192.0.2.0/24"'
                 self.findings.error((*path, "allow_ips", number), f"this is no address or network: {problem}", hint)
+        self._count((*path, "headers"), webhook.headers)
+        for number, header in enumerate(webhook.headers):
+            self._header((*path, "headers", number), header)
         if webhook.verify_hmac is not None:
             self._secrets((*path, "verify_hmac"), webhook.verify_hmac)
         elif not webhook.allow_ips:
@@ -203,8 +207,7 @@ class Checker:
 
     def _secrets(self, path: Path, verify: VerifyHmac) -> None:
         self._count((*path, "secrets"), verify.secrets)
-        if not _HEADER.fullmatch(verify.header):
-            self.findings.error((*path, "header"), f"{verify.header!r} is not the name of a header")
+        self._header((*path, "header"), verify.header)
         if verify.tolerance <= 0:
             self.findings.error((*path, "tolerance"), "tolerance must be more than nothing")
         if not verify.variables:
@@ -214,6 +217,10 @@ class Checker:
             self._secret((*path, "secret_env"), verify.secret_env)
         for number, name in enumerate(verify.secrets):
             self._secret((*path, "secrets", number), name)
+
+    def _header(self, path: Path, name: str) -> None:
+        if not _HEADER.fullmatch(name):
+            self.findings.error(path, f"{name!r} is not the name of a header")
 
     def _secret(self, path: Path, name: str) -> None:
         if not _VARIABLE.fullmatch(name):

@@ -282,6 +282,8 @@ class Webhook(Part, frozen=True):
     priority: Expression | None = None
     allow_ips: list[Text] = []
     max_size: int | None = None
+    forms: bool = False
+    headers: list[Text] = []
 
 
 class Step(Part, frozen=True):
