@@ -69,7 +69,7 @@ def is_empty(hf: Holdfast) -> bool:
     return stats.pending + stats.processing == 0
 
 
-@on_both
+@pytest.mark.parametrize("url", ["sqlite-apsw", "sqlite-stdlib", "postgres"], indirect=True)
 def test_a_poison_message_dies_alone(family: Family, url: str, connect: Connect) -> None:
     """L7: it kills its process three times, from the middle of a run of hundreds, and is dead; the others are done."""
     hf = connect(url)

@@ -88,7 +88,8 @@ def test_acking_a_part_of_a_run_twice_does_not_end_the_rest(hf: Holdfast, clock:
 
 @pytest.mark.parametrize("ending", ["ack", "nack"])
 def test_of_two_threads_that_end_a_claim_one_wins(hf: Holdfast, rival: Holdfast, claim: Claim, ending: str) -> None:
-    """L13: two acks are one; of an ack and a nack one is told that the lease is lost, and nothing is done twice."""
+    """L13: of an ack and a nack one is told that the lease is lost. Two acks are one; the second is told so only if it
+    was on its way before the first had returned."""
     start = Barrier(2)
 
     def end(through: Holdfast, act: str) -> str:
@@ -104,7 +105,7 @@ def test_of_two_threads_that_end_a_claim_one_wins(hf: Holdfast, rival: Holdfast,
         said = sorted(one.result(30) for one in ended)
     state = states(hf, [claim])[0]
     if ending == "ack":
-        assert (said, state) == (["ack", "ack"], "succeeded")
+        assert (said, state) in [(["ack", "ack"], "succeeded"), (["ack", "lost"], "succeeded")]
     else:
         assert (said, state) in [(["ack", "lost"], "succeeded"), (["lost", "nack"], "pending")]
 
