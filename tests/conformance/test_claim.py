@@ -6,12 +6,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from holdfast import Claim, Holdfast, InvalidInput, LeaseLost
-from holdfast.claiming import LONGEST_NAP
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain, sleepers
-
-PROMPTLY = LONGEST_NAP - 0.5
-"""Seconds in which a sleeper is up again if, and only if, it was woken."""
 
 
 def test_a_claim_takes_one_message_unless_told_otherwise(hf: Holdfast) -> None:
@@ -257,8 +253,9 @@ class Waiting:
 
 
 @pytest.fixture
-def sleeper(client: OpenClient) -> Holdfast:
-    """A client with the database's own clock."""
+def sleeper(client: OpenClient, monkeypatch: pytest.MonkeyPatch) -> Holdfast:
+    """A client with the database's own clock, which finds nothing by itself: it has to be woken."""
+    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3600.0)
     return client(clock=None)
 
 
@@ -271,27 +268,24 @@ def test_waiting_ends_when_another_client_enqueues(sleeper: Holdfast, waker: Hol
     waiting = Waiting(sleeper, "q")
     waiting.fall_asleep()
     waker.enqueue("q", "wake up")
-    claims, elapsed = waiting.result()
+    claims, _ = waiting.result()
     assert bodies(claims) == ["wake up"]
-    assert elapsed < PROMPTLY
 
 
 def test_waiting_ends_when_another_thread_of_the_same_client_enqueues(sleeper: Holdfast) -> None:
     waiting = Waiting(sleeper, "q")
     waiting.fall_asleep()
     sleeper.enqueue("q", "wake up")
-    claims, elapsed = waiting.result()
+    claims, _ = waiting.result()
     assert bodies(claims) == ["wake up"]
-    assert elapsed < PROMPTLY
 
 
 def test_waiting_for_several_queues_ends_at_the_first(sleeper: Holdfast, waker: Holdfast) -> None:
     waiting = Waiting(sleeper, "a", "b")
     waiting.fall_asleep()
     waker.enqueue("b", "wake up")
-    claims, elapsed = waiting.result()
+    claims, _ = waiting.result()
     assert bodies(claims) == ["wake up"]
-    assert elapsed < PROMPTLY
 
 
 def test_waiting_ends_when_a_held_message_is_released(sleeper: Holdfast, waker: Holdfast) -> None:
@@ -300,9 +294,8 @@ def test_waiting_ends_when_a_held_message_is_released(sleeper: Holdfast, waker: 
     waiting = Waiting(sleeper, "q")
     waiting.fall_asleep()
     held.release()
-    claims, elapsed = waiting.result()
+    claims, _ = waiting.result()
     assert bodies(claims) == ["hot potato"]
-    assert elapsed < PROMPTLY
 
 
 def test_waiting_ends_when_the_head_of_a_key_is_acked(sleeper: Holdfast, waker: Holdfast) -> None:
@@ -312,16 +305,15 @@ def test_waiting_ends_when_the_head_of_a_key_is_acked(sleeper: Holdfast, waker: 
     waiting = Waiting(sleeper, "q")
     waiting.fall_asleep()
     head.ack()
-    claims, elapsed = waiting.result()
+    claims, _ = waiting.result()
     assert bodies(claims) == [2]
-    assert elapsed < PROMPTLY
 
 
 def test_waiting_sees_a_delayed_message_when_it_is_due(sleeper: Holdfast, waker: Holdfast) -> None:
     waker.enqueue("q", "later", delay=0.3)
     claims, elapsed = Waiting(sleeper, "q").result()
     assert bodies(claims) == ["later"]
-    assert 0.2 < elapsed < PROMPTLY
+    assert elapsed > 0.2
 
 
 def test_waiting_takes_over_a_lease_that_ends(sleeper: Holdfast, waker: Holdfast) -> None:
@@ -329,20 +321,19 @@ def test_waiting_takes_over_a_lease_that_ends(sleeper: Holdfast, waker: Holdfast
     claim_one(waker, lease=0.3)
     claims, elapsed = Waiting(sleeper, "q").result()
     assert [(claim.message.body, claim.attempt) for claim in claims] == [("abandoned", 2)]
-    assert 0.2 < elapsed < PROMPTLY
+    assert elapsed > 0.2
 
 
 def test_waiting_ends_with_nothing_when_the_time_is_over(sleeper: Holdfast) -> None:
     claims, elapsed = Waiting(sleeper, "q", wait=0.2).result()
     assert claims == []
-    assert 0.2 <= elapsed < PROMPTLY
+    assert elapsed >= 0.2
 
 
 def test_what_is_there_is_claimed_without_waiting(sleeper: Holdfast) -> None:
     sleeper.enqueue("q", "here")
-    claims, elapsed = Waiting(sleeper, "q").result()
+    claims, _ = Waiting(sleeper, "q").result()
     assert bodies(claims) == ["here"]
-    assert elapsed < PROMPTLY
 
 
 def test_twenty_sleepers_share_what_comes(client: OpenClient, waker: Holdfast) -> None:

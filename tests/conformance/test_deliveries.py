@@ -232,7 +232,7 @@ def test_what_sqs_has_is_the_databases_after_a_switch_back(hf: Holdfast) -> None
     hf.enqueue_many("q", [1, 2, 3])
     enqueued = hand_over(hf, queue, 1)
     sending = hf.store.deliveries.hand_over(queue, 1, HOLD).pointers
-    hf.queue("q")
+    hf.queue("q", delivery="database")
     assert sorted(claim.message.body for claim in hf.claim("q", n=10)) == [1, 2, 3]
     assert hf.store.deliveries.confirm(queue, sending, [], PATIENCE) == 0
     assert come_with(hf, queue, [*enqueued, *sending]).grants == []
