@@ -66,11 +66,6 @@ NOT_THROUGH_SQS: dict[str, str] = {
     "tests/conformance/test_tenants.py": "is about who sees what, call by call, whoever delivers",
     **{f"tests/conformance/test_{name}.py": INSIDE for name in ("load", "plans", "rebase", "threads")},
     **{
-        f"tests/conformance/test_{name}.py": "sagas, whose steps are messages like others, have tests of their own"
-        for name in ("async_sagas", "saga_acts", "sagas")
-    },
-    "tests/runtime/test_sagas.py": "sagas, whose steps are messages like others, have tests of their own",
-    **{
         f"tests/conformance/{name}": LANES
         for name in (
             "test_claim.py::test_the_limit_holds_over_rows_and_lanes_together",

@@ -22,8 +22,8 @@ def main() -> None:
             for name in travel.WORKERS:
                 process = workers.enter_context(subprocess.Popen([sys.executable, TRAVEL, name]))
                 workers.callback(process.terminate)
-            book(travel, "rome", {"city": "Rome", "drives": False, "card": "golden"})
-            book(travel, "oslo", {"city": "Oslo", "drives": True, "card": "worn out"})
+            book(travel, "rome", {"city": "Rome", "drives": False, "pays_with": "golden"})
+            book(travel, "oslo", {"city": "Oslo", "drives": True, "pays_with": "worn out"})
         show(travel, "oslo")
         travel.hf.close()
 

@@ -26,7 +26,7 @@ def declare() -> None:
                 Step("hotel", "hotels.book", undo="hotels.cancel", undo_input=lambda data: {"booking": data.hotel}),
                 Step("car", "cars.book", undo="cars.cancel", when=lambda data: data.drives == True),  # noqa: E712
             ],
-            Step("card", "cards.charge", timeout="1m", input=lambda data: {"card": data.card, "to": data.city}),
+            Step("card", "cards.charge", timeout="1m", input=lambda data: {"card": data.pays_with, "to": data.city}),
         ],
     )
 

@@ -1,23 +1,21 @@
 """Sagas from asyncio: the same names, and a part of the caller's transaction."""
 
 import asyncio
-from pathlib import Path
-
-import apsw
 
 from holdfast import AsyncHoldfast, Step, Wait
+from tests.conformance.test_conn import commit, of_the_driver, roll_back
 
 
-def test_a_saga_from_asyncio(tmp_path: Path) -> None:
-    asyncio.run(from_start_to_end(tmp_path))
+def test_a_saga_from_asyncio(url: str) -> None:
+    asyncio.run(from_start_to_end(url))
 
 
-def test_it_is_part_of_a_callers_transaction(tmp_path: Path) -> None:
-    asyncio.run(in_a_transaction(tmp_path))
+def test_it_is_part_of_a_callers_transaction(url: str) -> None:
+    asyncio.run(in_a_transaction(url))
 
 
-async def from_start_to_end(tmp_path: Path) -> None:
-    async with AsyncHoldfast(f"sqlite:///{tmp_path}/work.db") as hf:
+async def from_start_to_end(url: str) -> None:
+    async with AsyncHoldfast(url) as hf:
         assert await hf.saga("trip", steps=[Step("a", "does", undo="undoes"), Wait("b", signal="go")]) == 1
         assert await hf.start_saga("trip", {"to": "Rome"}, id="t1") == "t1"
         [claim] = await hf.claim("does")
@@ -35,15 +33,13 @@ async def from_start_to_end(tmp_path: Path) -> None:
         assert [saga.id for saga in await hf.sagas("completed")] == ["t1", "t2"]
 
 
-async def in_a_transaction(tmp_path: Path) -> None:
-    async with AsyncHoldfast(f"sqlite:///{tmp_path}/work.db") as hf:
+async def in_a_transaction(url: str) -> None:
+    async with AsyncHoldfast(url) as hf:
         await hf.saga("trip", steps=[Step("a", "does")])
-        connection = apsw.Connection(f"{tmp_path}/work.db")
-        connection.execute("BEGIN IMMEDIATE")
-        await hf.start_saga("trip", id="gone", conn=connection)
-        connection.execute("ROLLBACK")
-        connection.execute("BEGIN IMMEDIATE")
-        await hf.start_saga("trip", id="there", conn=connection)
-        connection.execute("COMMIT")
-        connection.close()
+        with of_the_driver(url) as conn:
+            await hf.start_saga("trip", id="gone", conn=conn)
+            roll_back(conn)
+        with of_the_driver(url) as conn:
+            await hf.start_saga("trip", id="there", conn=conn)
+            commit(conn)
         assert [saga.id for saga in await hf.sagas()] == ["there"]

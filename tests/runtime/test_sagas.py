@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from holdfast import Cancel, Holdfast, SagaStatus, Step, Wait
 from tests.acceptance.children import eventually
 
@@ -17,12 +15,6 @@ def ended(hf: Holdfast, saga_id: str) -> SagaStatus:
     found = hf.saga_status(saga_id)
     assert found is not None
     return found
-
-
-@pytest.fixture
-def hf(tmp_path: Any) -> Any:
-    with Holdfast(f"sqlite:///{tmp_path}/work.db") as client:
-        yield client
 
 
 def test_handlers_are_the_steps(hf: Holdfast) -> None:

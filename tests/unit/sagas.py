@@ -173,6 +173,5 @@ class World:
             assert not any(not letter.undo for letter in self.letters.values()), "nothing can still happen"
         if self.saga.status is Status.COMPENSATION_FAILED:
             assert any(one.undoing and one.state is StepState.FAILED for one in steps)
-        needs_someone = self.saga.status is Status.COMPENSATION_FAILED or self.saga.can_resume
-        assert self.open_notice == needs_someone, "who has to look is told, and only then"
+        assert self.open_notice == self.saga.needs_someone, "who has to look is told, and only then"
         assert all(len(one) <= len(steps) for one in self.saga.signals.values())

@@ -54,15 +54,7 @@ class StepState(StrEnum):
 
 
 ENDED = frozenset({Status.COMPLETED, Status.COMPENSATED, Status.CANCELED, Status.FAILED})
-STUCK = frozenset({Status.FAILED, Status.COMPENSATION_FAILED})
-"""Someone was told of these."""
-UNDER_WAY = (
-    Status.PENDING,
-    Status.IN_PROGRESS,
-    Status.COMPENSATING,
-    Status.FAILED,
-    Status.COMPENSATION_FAILED,
-)
+UNDER_WAY = (Status.PENDING, Status.IN_PROGRESS, Status.COMPENSATING, Status.FAILED, Status.COMPENSATION_FAILED)
 """Those that an operator watches."""
 DONE = frozenset({StepState.COMPLETED, StepState.SKIPPED})
 
@@ -158,6 +150,11 @@ class Instance(msgspec.Struct):
     def can_resume(self) -> bool:
         """Whether it has failed and may go on forwards: nothing of it was undone."""
         return self.status is Status.FAILED and not any(step.undoing for step in self.steps)
+
+    @property
+    def needs_someone(self) -> bool:
+        """Whether an owner was told, and may decide."""
+        return self.status is Status.COMPENSATION_FAILED or self.can_resume
 
     @property
     def is_awaited(self) -> bool:

@@ -14,7 +14,7 @@ is when it comes:
 from __future__ import annotations
 
 from holdfast.core.picking import evaluate
-from holdfast.core.saga import DONE, STUCK, Instance, SagaSpec, Status, StepRecord, StepState
+from holdfast.core.saga import DONE, Instance, SagaSpec, Status, StepRecord, StepState
 from holdfast.core.saga_events import (
     AttemptFailed,
     Begin,
@@ -38,7 +38,7 @@ from holdfast.errors import HoldfastError
 
 def move(spec: SagaSpec, saga: Instance, event: Event, now: int) -> Move:
     """Applies an event to `saga`, which is changed. Answers every event, in every state."""
-    mover, was_stuck = _Mover(spec, saga, now), saga.status in STUCK
+    mover, was_stuck = _Mover(spec, saga, now), saga.needs_someone
     match event:
         case Begin():
             mover.begin(event)
@@ -58,7 +58,7 @@ def move(spec: SagaSpec, saga: Instance, event: Event, now: int) -> Move:
             mover.skip(event)
         case MarkDone():
             mover.mark_done(event)
-    if was_stuck and saga.status not in STUCK:
+    if was_stuck and not saga.needs_someone:
         mover.came_of.effects.append(Relieve(getattr(event, "who", None)))
     return mover.came_of
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -118,8 +119,13 @@ def _hidden(spec: SagaSpec, data: dict[str, Any]) -> list[str]:
 
 
 def _digest(one: NewSaga) -> bytes:
-    """Of the data, however its text is ordered."""
-    return sha256(one.name.encode() + b"\0" + _sorted(_decode(one.data))).digest()
+    return _digest_of(one.name, one.data)
+
+
+@lru_cache(maxsize=256)
+def _digest_of(name: str, data: bytes) -> bytes:
+    """However the text of the data is ordered."""
+    return sha256(name.encode() + b"\0" + _sorted(_decode(data))).digest()
 
 
 def move_on(tx: Transaction) -> None:
