@@ -127,7 +127,7 @@ def test_h3_a_body_of_a_byte_a_time_is_408_at_the_deadline(server: Running) -> N
         answer = drip(connection, b" ")
     assert status(answer) == 408
     assert b'"timeout"' in answer
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 120
 
 
 def drip(connection: socket.socket, piece: bytes) -> bytes:
@@ -184,7 +184,7 @@ def test_h4_idle_connections_are_closed_and_others_are_served(server: Running) -
     began = time.monotonic()
     assert server.post("orders").status_code == 202
     assert all(everything(connection) == b"" for connection in idle)
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 120
     for connection in idle:
         connection.close()
 
@@ -199,7 +199,7 @@ def test_h4_above_the_number_of_connections_it_is_503_and_room_comes_back(server
     assert all(status(answer) == 503 and b"retry-after" in answer for answer in refused)
     for connection in held:
         connection.close()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while server.server._http.server_state.connections and time.monotonic() < deadline:
         time.sleep(0.05)
 
@@ -211,7 +211,7 @@ def test_h4_who_hangs_up_in_the_middle_leaves_nothing(server: Running) -> None:
             connection.sendall(whole[:end])
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     assert pending(server) == 0
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while server.server._http.server_state.connections and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not server.server._http.server_state.connections

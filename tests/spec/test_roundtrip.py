@@ -45,7 +45,7 @@ def test_type_to_text_to_type(shape: Shape) -> None:
 
 
 def assert_readable(text: str) -> None:
-    started = time.monotonic()
+    started = time.thread_time()
     reading = read_text(text)
     for finding in check_reading(reading, environ={}, commands=[]):
         reading.source.show(finding.problem())
@@ -56,7 +56,7 @@ def assert_readable(text: str) -> None:
         assert again.spec == reading.spec
         assert format_reading(again) == formatted
         assert len(again.comments) == len(reading.comments)
-    assert time.monotonic() - started < 10
+    assert time.thread_time() - started < 10
 
 
 @settings(max_examples=200, deadline=None)
