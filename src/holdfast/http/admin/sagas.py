@@ -10,7 +10,7 @@ from pydantic import Field
 
 from holdfast.client import Holdfast
 from holdfast.core import saga as core
-from holdfast.errors import NotFound
+from holdfast.errors import InvalidInput, NotFound
 from holdfast.http.admin.models import (
     NAME,
     TEXT,
@@ -175,7 +175,10 @@ def mark_saga_step_done(access: Operates, saga_id: SagaId, step: Name, what: Out
 
 
 def _find(hf: Holdfast, saga_id: str) -> core.SagaStatus:
-    found = hf.saga_status(saga_id)
+    try:
+        found = hf.saga_status(saga_id)
+    except InvalidInput:  # None is called that.
+        found = None
     if found is None:
         raise NotFound(f"there is no saga {saga_id!r}")
     return found
