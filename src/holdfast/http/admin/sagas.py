@@ -10,7 +10,7 @@ from pydantic import Field
 
 from holdfast.client import Holdfast
 from holdfast.core import saga as core
-from holdfast.errors import InvalidInput, NotFound
+from holdfast.errors import InvalidInput, NotFound, shown
 from holdfast.http.admin.models import (
     NAME,
     TEXT,
@@ -123,7 +123,8 @@ def list_sagas(
 ) -> Sagas:
     """Sagas, all or those with a status or of a definition; the next page is `after` the last id."""
     wanted = None if name is None else existing(name, "saga")
-    found = access.client.sagas(status, name=wanted, n=n, after=after)
+    last = None if after is None else _existing(after)
+    found = access.client.sagas(status, name=wanted, n=n, after=last)
     return Sagas(sagas=[Saga(**_glance(one)) for one in found])
 
 
@@ -174,11 +175,16 @@ def mark_saga_step_done(access: Operates, saga_id: SagaId, step: Name, what: Out
     return _decided(access.client.mark_saga_step_done(saga_id, place, what.data), "there is nothing to decide about it")
 
 
-def _find(hf: Holdfast, saga_id: str) -> core.SagaStatus:
+def _existing(saga_id: str) -> str:
+    """An id from a request. One that no saga can have is one that no saga has."""
     try:
-        found = hf.saga_status(saga_id)
-    except InvalidInput:  # None is called that.
-        found = None
+        return core.checked_saga_id(saga_id)
+    except InvalidInput:
+        raise NotFound(f"there is no saga {shown(saga_id)}") from None
+
+
+def _find(hf: Holdfast, saga_id: str) -> core.SagaStatus:
+    found = hf.saga_status(_existing(saga_id))
     if found is None:
         raise NotFound(f"there is no saga {saga_id!r}")
     return found
