@@ -149,14 +149,14 @@ class ChannelBook(forks.Guarded):
         """Says what this name is, if it is not that of a topic."""
         if isinstance(found, Topic):
             return NotFound(
-                f"{name!r} is no topic but a name below {found.name!r}, which has the groups: "
+                f"there is no topic {name!r}: it is a name below {found.name!r}, which has the groups; "
                 f"hf.subscribe({found.name!r}, …, patterns=[{name!r}]) gets what is published under it"
             )
         if found != name or self._store.channels.find(self._settings.tenant, name) is not None:
-            what = "is a queue" if found == name else f"belongs to the queue {found!r}"
+            what = "it is a queue" if found == name else f"it belongs to the queue {found!r}"
             return NotFound(
-                f"{name!r} {what}, and each message there goes to one consumer: hf.claim({found!r}) gets it; "
-                "a topic with groups needs another name"
+                f"there is no topic {name!r}: {what}, and each message there goes to one consumer "
+                f"(hf.claim({found!r}) gets it); a topic with groups needs another name"
             )
         return NotFound(f"there is no topic {name!r}: declare it with hf.topic({name!r})")
 

@@ -28,7 +28,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def shared(shared_hf: Holdfast) -> Iterator[Running]:
-    with running(shared_hf, hook(), hook("keyed", key=lambda e: e["payload"]["id"])) as found:
+    with running(shared_hf, hook(key=lambda _: None), hook("keyed", key=lambda e: e["payload"]["id"])) as found:
         yield found
 
 
