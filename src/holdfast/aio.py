@@ -332,9 +332,10 @@ class AsyncHoldfast(
         return await self._threads.finish(partial(call, conn=place), place.given_up.set)
 
     async def _settle(self, claims: list[Claim], settlements: list[Settlement]) -> None:
-        wanted = endings.open_ones(claims, settlements)
-        held = await self._settlements.call(wanted) if wanted else []
-        endings.refuse(endings.note(claims, settlements, endings.answers(claims, held)))
+        with endings.Attempt(claims, settlements) as attempt:
+            attempt.note(await self._settlements.call(attempt.asks) if attempt.asks else [])
+        if attempt.lost:
+            await self._threads.sleep(attempt.refuse, undo=lambda _: None)
 
 
 def awaited(hf: Holdfast) -> AsyncHoldfast:

@@ -24,6 +24,7 @@ class Claim(Grant):
 
     _client: Holdfast = cast("Holdfast", None)
     ended: Event | None = None
+    acks_underway: int = 0
 
     @property
     def queue(self) -> str:

@@ -44,6 +44,7 @@ from holdfast.settings import Settings
 from holdfast.store.api import Channel, ClaimRequest, Joined, Store
 from holdfast.store.opening import open_store
 from holdfast.store.saga_api import NewSaga
+from holdfast.store.shielding import shielded
 
 
 class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, Asking, Commanding):
@@ -351,7 +352,8 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         self._types.check(channel.name, new)
         return new
 
+    @shielded
     def _settle(self, claims: list[Claim], settlements: list[Settlement]) -> None:
-        wanted = endings.open_ones(claims, settlements)
-        held = self._settlements.call(wanted) if wanted else []
-        endings.refuse(endings.note(claims, settlements, endings.answers(claims, held)))
+        with endings.Attempt(claims, settlements) as attempt:
+            attempt.note(self._settlements.call(attempt.asks) if attempt.asks else [])
+        attempt.refuse()

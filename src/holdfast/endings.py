@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 import msgspec
@@ -15,6 +17,7 @@ from holdfast.core.lifecycle import Event, after_failure
 from holdfast.core.message import Failure, Lease, encode_json
 from holdfast.core.settlement import Settlement
 from holdfast.errors import LeaseLost
+from holdfast.store import forks
 
 
 def acked(claims: Sequence[Claim], result: Any = None) -> list[Settlement]:
@@ -73,15 +76,69 @@ def note(claims: Sequence[Claim], settlements: Sequence[Settlement], applied: Se
     return lost
 
 
-def open_ones(claims: Sequence[Claim], settlements: Sequence[Settlement]) -> list[Settlement]:
-    """Those that can still end a claim: of one that is known to have ended, the database need not be asked."""
-    return [settlement for claim, settlement in zip(claims, settlements, strict=True) if claim.ended is None]
+class Underway(forks.Guarded):
+    """Acks on their way to the database and back, counted claim by claim."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        forks.guard(self)
+
+    def add(self, claims: Sequence[Claim], count: int) -> None:
+        """So many more, or less, of each claim."""
+        with self._changed:
+            for claim in claims:
+                claim.acks_underway += count
+            if count < 0:
+                self._changed.notify_all()
+
+    def wait_for(self, claim: Claim) -> None:
+        """Until it is known whether one of them has ended the claim."""
+        with self._changed:
+            self._changed.wait_for(lambda: claim.ended is not None or claim.acks_underway <= 0, LONGEST_WAIT)
+
+    def after_fork_in_child(self) -> None:
+        """Whoever held it is in the parent."""
+        self._changed = threading.Condition()
 
 
-def answers(claims: Sequence[Claim], held: Sequence[bool]) -> list[bool]:
-    """What the database said about the open ones; the others have lost."""
-    said = iter(held)
-    return [claim.ended is None and next(said) for claim in claims]
+UNDERWAY = Underway()
+LONGEST_WAIT = 30.0
+"""Seconds; longer only if whoever was underway is gone, in a process that was forked."""
+
+
+class Attempt:
+    """One call that ends claims: of those that are known to have ended, the database need not be asked.
+
+    Two acks of one claim are one, also if they meet on their way. Who is told by the database that it was too late
+    waits until the other knows that it was not.
+    """
+
+    def __init__(self, claims: Sequence[Claim], settlements: Sequence[Settlement]) -> None:
+        self._claims, self._settlements = claims, settlements
+        self._open = [claim.ended is None for claim in claims]
+        self._acked = [claim for claim, one in zip(claims, settlements, strict=True) if one.event is Event.ACKED]
+        self.asks = list(compress(settlements, self._open))
+        self.lost: list[Claim] = []
+
+    def __enter__(self) -> Attempt:
+        UNDERWAY.add(self._acked, 1)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        UNDERWAY.add(self._acked, -1)
+
+    def note(self, held: Sequence[bool]) -> None:
+        """What the database said about those that it was asked for."""
+        said = iter(held)
+        self.lost = note(self._claims, self._settlements, [asked and next(said) for asked in self._open])
+
+    def refuse(self) -> None:
+        """Raises `LeaseLost` for those that nobody has acked meanwhile."""
+        if self.lost and self._acked:
+            for claim in self.lost:
+                UNDERWAY.wait_for(claim)
+            self.lost = [claim for claim in self.lost if claim.ended is not Event.ACKED]
+        refuse(self.lost)
 
 
 class Finished(msgspec.Struct):

@@ -128,6 +128,55 @@ def test_the_same_id_from_many_starters_is_one_saga(db: str) -> None:
         assert hf.stats("a").pending == 1
 
 
+def test_who_moves_a_saga_and_who_ends_a_step_in_an_ordered_queue_take_turns(postgres_url: str) -> None:
+    """Two who lock the same things in another order would stand still for a second, until the server ends one."""
+    with Holdfast(postgres_url) as hf, Holdfast(postgres_url) as other:
+        hf.queue("x", ordering="fifo")
+        hf.queue("y", ordering="fifo")
+        hf.saga("round", steps=[[Step("a", "x"), Step("c", "x"), Step("b", "z")]])
+        hf.saga("there", steps=[Step("a", "x"), Step("b", "y")])
+        hf.saga("back", steps=[Step("a", "y"), Step("b", "x")])
+        before = deadlocks(postgres_url)
+        for number in range(15):
+            turns_round(hf, other, f"round{number}")
+            there_and_back(hf, other, number)
+            withdrawn_behind_another(hf, other, number)
+    assert deadlocks(postgres_url) == before
+
+
+def turns_round(hf: Holdfast, other: Holdfast, saga_id: str) -> None:
+    """One step ends while the end of another withdraws what waits behind it."""
+    hf.start_saga("round", id=saga_id)
+    [first], [second] = hf.claim("x"), other.claim("z")
+    at_once(first.ack, lambda: other.dead_letter(second, "no"))
+    assert hf.claim("x") == []
+
+
+def there_and_back(hf: Holdfast, other: Holdfast, number: int) -> None:
+    """The next step of each goes to the queue that the other's step was in."""
+    hf.start_saga("there", id=f"there{number}")
+    hf.start_saga("back", id=f"back{number}")
+    at_once(hf.claim("x")[0].ack, other.claim("y")[0].ack)
+    hf.ack([*hf.claim("x"), *hf.claim("y")])
+
+
+def withdrawn_behind_another(hf: Holdfast, other: Holdfast, number: int) -> None:
+    """What waits is withdrawn at the moment in which it would be its turn."""
+    hf.start_saga("there", id=f"first{number}")
+    hf.start_saga("there", id=f"second{number}")
+    [claim] = hf.claim("x")
+    at_once(claim.ack, lambda: other.cancel_saga(f"second{number}"))
+    assert hf.claim("x") == []
+    hf.ack(hf.claim("y"))
+
+
+def deadlocks(url: str) -> int:
+    """How many the server has broken so far; it counts what a session has seen when that session ends."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        [(found,)] = connection.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+    return int(found)
+
+
 def test_a_signal_whose_answer_was_lost_counts_once(postgres_url: str) -> None:
     with Holdfast(postgres_url) as hf:
         hf.saga("s", steps=[Wait("a", signal="other"), Wait("b", signal="go")])

@@ -1,4 +1,4 @@
-"""Events of a worker: how the end of a claim is told."""
+"""Events of a worker: how the begin and the end of a claim are told."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from holdfast.core.lifecycle import Event
 from holdfast.events import Listeners, MessageEvent
 
 if TYPE_CHECKING:
+    from holdfast.runtime.calling import Call
     from holdfast.runtime.context import Context
     from holdfast.runtime.worker import Worker
 
@@ -36,6 +37,18 @@ def tell(listeners: Listeners, kind: type[MessageEvent], worker: Worker, context
                 **more,
             )
         )
+
+
+def told(listeners: Listeners, worker: Worker, call: Call) -> Call:
+    """The same call of a handler, told of when it begins, if anyone wants to hear."""
+    if not listeners.want(events.MessageStarted):
+        return call
+
+    def tell_and_call(context: Context) -> Any:
+        tell(listeners, events.MessageStarted, worker, context)
+        return call(context)
+
+    return tell_and_call
 
 
 def tell_end(listeners: Listeners, worker: Worker, context: Context) -> None:

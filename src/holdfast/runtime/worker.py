@@ -15,10 +15,10 @@ from holdfast import endings
 from holdfast.claiming import LONGEST_NAP
 from holdfast.core.settlement import Settlement
 from holdfast.errors import HoldfastError, UnknownGroup
-from holdfast.events import ConsumerStarted, ConsumerStopped, HandlerStopped, MessageStarted, RuntimeEvent
+from holdfast.events import ConsumerStarted, ConsumerStopped, HandlerStopped, RuntimeEvent
 from holdfast.runtime import telling, verdict
 from holdfast.runtime.attachments import Attachments
-from holdfast.runtime.calling import Call, how_to_call
+from holdfast.runtime.calling import how_to_call
 from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.context import Context
 from holdfast.runtime.fetching import Fetching
@@ -104,7 +104,7 @@ class Worker:
         self._troubles = 0
         self.failed = False
         self.ended = threading.Event()
-        self.call = self._how_to_call()
+        self.call = telling.told(self._listeners, self, how_to_call(hf, consumer))
         self.works_alone = make_hand is ThreadHand
 
     # --- for the runner -----------------------------------------------------------------------------------------------
@@ -385,16 +385,3 @@ class Worker:
     def _tell(self, kind: type[RuntimeEvent], **more: Any) -> None:
         if self._listeners.want(kind):
             self._listeners.tell(kind(consumer=self.consumer.name, worker=self.id, **more))
-
-    # --- calling the handler ------------------------------------------------------------------------------------------
-
-    def _how_to_call(self) -> Call:
-        call = how_to_call(self.hf, self.consumer)
-        if not self._listeners.want(MessageStarted):
-            return call
-
-        def told(context: Context) -> Any:
-            telling.tell(self._listeners, MessageStarted, self, context)
-            return call(context)
-
-        return told

@@ -29,7 +29,7 @@ def cancel(tx: Transaction, tenant: str, message_id: MessageId) -> bool:
     if row is not None:
         if tx.again and row[2] == State.CANCELED:
             return True  # By an earlier try, whose answer got lost.
-        is_canceled = _cancel_row(tx, row[0], row[7], message_id, row[8])
+        is_canceled = rows.end(tx, row[0], message_id, State.CANCELED, row[8])
     else:
         is_canceled = _cancel_in_lane(tx, found[0], found[1], message_id)
     tally.add(tx, found[0], ended=int(is_canceled))
@@ -72,19 +72,6 @@ def unblock(tx: Transaction, channel: Channel, order_key: str) -> bool:
         return False
     rows.promote(tx, [(channel.group, order_key)])
     tx.rings.add(channel.id)
-    return True
-
-
-def _cancel_row(
-    tx: Transaction, group: int, order_key: str, message_id: MessageId, replay_of: MessageId | None
-) -> bool:
-    ended = rows.end(tx, group, message_id, State.CANCELED, replay_of)
-    if ended is None:
-        return False
-    was_head = ended[0]
-    if was_head:
-        rows.hold_keys(tx, [(group, order_key)])
-        rows.promote(tx, [(group, order_key)])
     return True
 
 

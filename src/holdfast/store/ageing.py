@@ -25,14 +25,7 @@ def _expire_rows(tx: Transaction, channel: Channel, limit: int) -> int:
     over = tx.all("rows.outlived", group=channel.group, limit=limit)
     if channel.spec.max_age is not None:
         over += tx.all("rows.aged", group=channel.group, max_age=_micros(channel.spec.max_age), limit=limit)
-    keys = [(channel.group, order_key) for _, order_key, _ in over]
-    rows.hold_keys(tx, keys)
-    ended = sum(
-        rows.end(tx, channel.group, message_id, State.EXPIRED, replay_of) is not None
-        for message_id, _, replay_of in over
-    )
-    rows.promote(tx, keys)
-    return ended
+    return sum(rows.end(tx, channel.group, message_id, State.EXPIRED, replay_of) for message_id, replay_of in over)
 
 
 def _expire_lane(tx: Transaction, channel: Channel, lane: int, limit: int) -> int:

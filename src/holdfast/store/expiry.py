@@ -10,7 +10,7 @@ from holdfast.core import run
 from holdfast.core.deadletter import add_to_history
 from holdfast.core.lifecycle import Event, after_lapse
 from holdfast.core.message import Failure
-from holdfast.store import ageing, delivering, depth, history, rows, step_endings, tally
+from holdfast.store import ageing, delivering, depth, history, rows, sagas, step_endings, tally
 from holdfast.store.api import Channel
 from holdfast.store.burial import bury
 from holdfast.store.posting import Insert
@@ -101,7 +101,7 @@ def _take_back_rows(tx: Transaction, insert: Insert, channel: Channel, limit: in
     lapsed = [HeldRow.of(row) for row in tx.all("rows.lapsed", group=channel.group, limit=limit)]
     if not lapsed:
         return 0
-    rows.hold_keys(tx, [(channel.group, row.order_key) for row in lapsed])
+    sagas.hold(tx, [row.saga for row in lapsed if row.saga])
     now, back, ended = tx.clock(), [], []
     for row in lapsed:
         failure = _silence(row.attempts, row.worker)
@@ -115,7 +115,7 @@ def _take_back_rows(tx: Transaction, insert: Insert, channel: Channel, limit: in
     tx.each("rows.again", back)
     depth.grow(tx, channel.group, len(back))
     tally.add(tx, channel.group, lapsed=len(lapsed), ended=len(ended))
-    rows.promote(tx, ended)
+    tx.ended_keys.update(ended)
     return len(lapsed)
 
 

@@ -83,13 +83,18 @@ class NewRow(msgspec.Struct):
     saga: str | None = None
 
 
-def add(tx: Transaction, new: Sequence[NewRow]) -> list[bool]:
-    """Inserts rows; False where the id is already there."""
+def add(tx: Transaction, new: Sequence[NewRow]) -> None:
+    """Inserts rows, except where the id is already there."""
     hold_keys(tx, [(row.group, row.order_key) for row in new])
+    add_held(tx, new)
+
+
+def add_held(tx: Transaction, new: Sequence[NewRow]) -> None:
+    """The same for rows whose keys are held."""
     for row in new:
         if row.state in FINAL:
             tally.add(tx, row.group, kept=1)
-    return [inserted is not None for inserted in tx.each("rows.insert", [_columns(row) for row in new])]
+    tx.each("rows.insert", [_columns(row) for row in new])
 
 
 def end(
@@ -99,20 +104,31 @@ def end(
     state: State,
     replay_of: MessageId | None,
     attempts: int | None = None,
-) -> Row | None:
-    """Ends a row that has not ended: canceled or expired. Whether it was the head of its key; None if it is over."""
+) -> bool:
+    """Ends a row, canceled or expired, unless it has ended before. Behind the head of a key, the next one follows."""
     ended = tx.one("rows.end", group=group, id=message_id, state=state.value, attempts=attempts)
-    if ended is not None:
-        tally.add(tx, group, kept=1)
-        if replay_of:
-            tx.one("dead.end_replay", id=replay_of, state=state.value)
-        step_endings.failed(tx, ended[1], message_id, f"its message was {state}", final=state is State.CANCELED)
-    return ended
+    if ended is None:
+        return False
+    was_head, order_key, saga = ended
+    if was_head:
+        tx.ended_keys.add((group, order_key))
+    tally.add(tx, group, kept=1)
+    if replay_of:
+        tx.one("dead.end_replay", id=replay_of, state=state.value)
+    step_endings.failed(tx, saga, message_id, f"its message was {state}", final=state is State.CANCELED)
+    return True
 
 
 def hold_keys(tx: Transaction, keys: Iterable[tuple[int, str]]) -> None:
     """Arrivals and endings of one order key happen one after the other; always locked in the same order."""
     tx.each("rows.hold_key", [{"group": group, "order_key": key} for group, key in sorted(set(keys)) if key])
+
+
+def promote_ended(tx: Transaction) -> None:
+    """The next of every key whose head has ended in this transaction. Keys are held last, after rows and sagas."""
+    hold_keys(tx, tx.ended_keys)
+    promote(tx, tx.ended_keys)
+    tx.ended_keys.clear()
 
 
 def promote(tx: Transaction, keys: Iterable[tuple[int, str]]) -> None:

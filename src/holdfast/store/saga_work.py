@@ -57,6 +57,7 @@ class Work:
         self._now = tx.clock()
         self._targets: dict[tuple[str, str], Channel] = {}
         self._rows: list[NewRow] = []
+        self._withdrawn: list[Withdraw] = []
         self._moves: list[dict[str, object]] = []
         self._lines: list[dict[str, object]] = []
 
@@ -77,8 +78,16 @@ class Work:
         return accepted
 
     def write(self) -> None:
-        """Stores all of it."""
+        """Stores all of it. Every key is held before the first is used, so that nobody does it the other way round."""
+        tx, gone = self._tx, self._withdrawn
+        looks = [{"group": one.group, "id": id_bytes(one.id)} for one in gone]
+        waiting = [(one.group, found[0]) for one, found in zip(gone, tx.each("rows.key", looks), strict=True) if found]
+        rows.hold_keys(tx, [*tx.ended_keys, *((row.group, row.order_key) for row in self._rows), *waiting])
         self._send_all()
+        for one in gone:
+            _withdraw(tx, one)
+        rows.promote(tx, tx.ended_keys)
+        tx.ended_keys.clear()
         if not all(self._tx.each("sagas.move", self._moves)):
             raise StoreError("a saga was moved by someone else while it was held; nothing was done: try it again")
         self._tx.each("sagas.note", self._lines)
@@ -94,8 +103,7 @@ class Work:
                 except HoldfastError as problem:
                     return MessageEnded(effect.step, effect.undo, "", False, error=str(problem), final=True)
             case Withdraw():
-                self._send_all()
-                _withdraw(self._tx, effect)
+                self._withdrawn.append(effect)
             case Relieve():
                 escalation.answer_about(self._tx, held.tenant, "saga", held.id, effect.who)
             case Escalate():
@@ -131,9 +139,8 @@ class Work:
         return found
 
     def _send_all(self) -> None:
-        new, self._rows = self._rows, []
-        rows.add(self._tx, new)
-        for group, count in sorted(Counter(row.group for row in new).items()):
+        rows.add_held(self._tx, self._rows)
+        for group, count in sorted(Counter(row.group for row in self._rows).items()):
             depth.grow(self._tx, group, count)
             tally.add(self._tx, group, arrived=count)
 
@@ -172,8 +179,5 @@ def _withdraw(tx: Transaction, withdraw: Withdraw) -> None:
     found = tx.one("rows.unbegun", group=group, id=message_id)
     if found is None:
         return
-    order_key, replay_of = found
-    rows.hold_keys(tx, [(group, order_key)])
-    rows.end(tx, group, message_id, State.CANCELED, replay_of)
-    rows.promote(tx, [(group, order_key)])
+    rows.end(tx, group, message_id, State.CANCELED, replay_of=found[0])
     tally.add(tx, group, ended=1)

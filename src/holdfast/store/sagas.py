@@ -4,8 +4,8 @@ Nobody coordinates. Every transaction in which a message of a step ends moves it
 no moment in which the step is done and the saga does not know. `move_on` is called by the stores at the end of every
 transaction; without a message of a step, it looks at an empty list.
 
-Who settles a message locks its row and then its saga. So whoever holds a saga waits for no row: a message that someone
-else has locked is one that someone has begun, and is not withdrawn.
+Who settles a message locks its row, then its saga, then the keys of ordered queues. So whoever holds a saga waits for
+no row: a message that someone else has locked is one that someone has begun, and is not withdrawn.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from holdfast.core.saga_events import (
     Tick,
 )
 from holdfast.errors import HoldfastError, IdempotencyConflict, InvalidInput, NotFound
+from holdfast.store import rows
 from holdfast.store.crew import CREW
 from holdfast.store.saga_api import NewSaga
 from holdfast.store.saga_work import Held, Work, read_spec
@@ -129,7 +130,10 @@ def _digest_of(name: str, data: bytes) -> bytes:
 
 
 def move_on(tx: Transaction) -> None:
-    """The sagas of messages that have ended go on; always locked in the same order, and written together."""
+    """The sagas of messages that have ended go on; always locked in the same order, and written together.
+
+    Then those go on who waited behind these messages, if they had a key.
+    """
     while tx.endings:
         ended: dict[int, list[Event]] = defaultdict(list)
         for one in tx.endings:
@@ -142,6 +146,13 @@ def move_on(tx: Transaction) -> None:
             if found is not None:
                 work.carry_out(Held.of(found), ended[number])
         work.write()
+    if tx.ended_keys:
+        rows.promote_ended(tx)
+
+
+def hold(tx: Transaction, references: Sequence[str]) -> None:
+    """Sagas that will move on, for one who has to hold keys before: sagas come first."""
+    tx.each("sagas.lock", [{"id": number} for number in sorted({Reference.read(one).saga for one in references})])
 
 
 def tick(tx: Transaction, number: int) -> bool:

@@ -14,7 +14,7 @@ from holdfast.core.deadletter import add_to_history
 from holdfast.core.lifecycle import GIVES_ATTEMPT_BACK, Event, State, attempts_after
 from holdfast.core.message import Lease
 from holdfast.core.settlement import Settlement, each_acked
-from holdfast.store import arriving, commands, depth, rows, step_endings, tally
+from holdfast.store import arriving, commands, depth, rows, sagas, step_endings, tally
 from holdfast.store.burial import bury, end_replay
 from holdfast.store.limiting import MAKES_ROOM
 from holdfast.store.posting import Insert
@@ -64,6 +64,7 @@ def finish(tx: Transaction, insert: Insert, lease: Lease) -> list[int]:
 def follow(tx: Transaction, insert: Insert, held: Sequence[Settlement]) -> None:
     """What a consumer wanted to happen together with the end of its claim."""
     if new := [message for settlement in held for message in settlement.followed_by]:
+        rows.hold_keys(tx, [*tx.ended_keys, *((message.group, message.order_key) for message in new)])
         arriving.insert(tx, insert, new)
 
 
@@ -185,8 +186,9 @@ def _settle_rows(tx: Transaction, insert: Insert, settlements: list[Indexed]) ->
     locked = tx.each("rows.lock", [_claim_of(settlement) for _, settlement in ordered])
     found = zip(ordered, locked, strict=True)
     held = _first_of_each_row([(index, one, HeldRow.of(row)) for (index, one), row in found if row])
-    rows.hold_keys(tx, [(settlement.lease.group, row.order_key) for _, settlement, row in held])
-    ended, makes_room = [], set[int]()
+    if any(one.followed_by or one.event is Event.DIED for _, one, _ in held):
+        sagas.hold(tx, [row.saga for _, _, row in held if row.saga])
+    makes_room = set[int]()
     for event in Event:
         chosen = [(settlement, row) for _, settlement, row in held if settlement.event is event]
         if not chosen:
@@ -200,8 +202,7 @@ def _settle_rows(tx: Transaction, insert: Insert, settlements: list[Indexed]) ->
         else:
             _again(tx, chosen)
             continue
-        ended += [(settlement.lease.group, row.order_key) for settlement, row in chosen]
-    rows.promote(tx, ended)
+        tx.ended_keys.update((settlement.lease.group, row.order_key) for settlement, row in chosen)
     others = {one.lease.group for _, one, row in held if one.event is not Event.ACKED or row.order_key}
     _ring(tx, others | makes_room)
     return [index for index, _, _ in held]

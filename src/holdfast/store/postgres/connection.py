@@ -128,7 +128,18 @@ class PostgresTransaction:
     `rings_inside`: work of one statement, which may wake sleepers itself; `has_rung` if it did.
     """
 
-    __slots__ = ("_clock", "_cursor", "_prepare", "_rings_inside", "again", "endings", "has_rung", "rings", "tallies")
+    __slots__ = (
+        "_clock",
+        "_cursor",
+        "_prepare",
+        "_rings_inside",
+        "again",
+        "ended_keys",
+        "endings",
+        "has_rung",
+        "rings",
+        "tallies",
+    )
 
     def __init__(
         self,
@@ -147,6 +158,7 @@ class PostgresTransaction:
         self.rings: set[int] = set()
         self.tallies: dict[int, dict[str, int]] = {}
         self.endings: list[Happening] = []
+        self.ended_keys: set[tuple[int, str]] = set()
 
     def all(self, query: str, **parameters: Any) -> list[Row]:
         self._execute(query, parameters)

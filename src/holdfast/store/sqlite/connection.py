@@ -42,7 +42,7 @@ _OF_A_CONNECTION = (
 class SqliteTransaction:
     """Named queries on an open transaction, with the clock read once at its start."""
 
-    __slots__ = ("_connection", "_now", "endings", "rings", "tallies")
+    __slots__ = ("_connection", "_now", "ended_keys", "endings", "rings", "tallies")
 
     again = False  # A commit to a file has happened or has not; there is no answer to get lost.
 
@@ -52,6 +52,7 @@ class SqliteTransaction:
         self.rings: set[int] = set()
         self.tallies: dict[int, dict[str, int]] = {}
         self.endings: list[Happening] = []
+        self.ended_keys: set[tuple[int, str]] = set()
 
     def all(self, query: str, **parameters: Any) -> list[Row]:
         parameters["now"] = self._now

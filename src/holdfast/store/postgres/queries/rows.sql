@@ -90,7 +90,7 @@ RETURNING 1
 UPDATE holdfast_row
 SET state = :state, attempts = coalesce(:attempts::bigint, attempts), finished_at = (SELECT holdfast_now(:now::bigint)), token = NULL, until = NULL
 WHERE group_id = :group AND id = :id::uuid AND finished_at IS NULL
-RETURNING head, saga
+RETURNING head, order_key, saga
 
 -- name: remove
 DELETE FROM holdfast_row WHERE group_id = :group AND id = :id::uuid RETURNING 1
@@ -125,7 +125,7 @@ LIMIT :limit
 FOR UPDATE SKIP LOCKED
 
 -- name: outlived
-SELECT id, order_key, replay_of
+SELECT id, replay_of
 FROM holdfast_row
 WHERE group_id = :group AND token IS NULL AND finished_at IS NULL AND expires_at <= (SELECT holdfast_now(:now::bigint))
 ORDER BY expires_at, seq
@@ -133,7 +133,7 @@ LIMIT :limit
 FOR UPDATE SKIP LOCKED
 
 -- name: aged
-SELECT id, order_key, replay_of
+SELECT id, replay_of
 FROM holdfast_row
 WHERE group_id = :group AND token IS NULL AND finished_at IS NULL AND enqueued_at <= (SELECT holdfast_now(:now::bigint)) - :max_age
 ORDER BY enqueued_at, seq
@@ -245,9 +245,13 @@ ORDER BY r.finished_at
 LIMIT :limit
 FOR UPDATE OF r SKIP LOCKED
 
+-- name: key
+-- It never changes, so nobody need hold the row.
+SELECT order_key FROM holdfast_row WHERE group_id = :group AND id = :id::uuid
+
 -- name: unbegun
 -- A message that nobody has ever claimed. Whoever claims it at this moment has begun; and who settles one locks it, and then the saga
 -- that is locked here: nobody may wait.
-SELECT order_key, replay_of FROM holdfast_row
+SELECT replay_of FROM holdfast_row
 WHERE group_id = :group AND id = :id::uuid AND token IS NULL AND finished_at IS NULL AND attempts = 0
 FOR UPDATE SKIP LOCKED

@@ -63,7 +63,7 @@ RETURNING 1
 UPDATE holdfast_row
 SET state = :state, attempts = coalesce(:attempts, attempts), finished_at = :now, token = NULL, until = NULL
 WHERE group_id = :group AND id = :id AND finished_at IS NULL
-RETURNING head, saga
+RETURNING head, order_key, saga
 
 -- name: remove
 DELETE FROM holdfast_row WHERE group_id = :group AND id = :id RETURNING 1
@@ -91,14 +91,14 @@ ORDER BY until, seq
 LIMIT :limit
 
 -- name: outlived
-SELECT id, order_key, replay_of
+SELECT id, replay_of
 FROM holdfast_row
 WHERE group_id = :group AND token IS NULL AND finished_at IS NULL AND expires_at <= :now
 ORDER BY expires_at, seq
 LIMIT :limit
 
 -- name: aged
-SELECT id, order_key, replay_of
+SELECT id, replay_of
 FROM holdfast_row
 WHERE group_id = :group AND token IS NULL AND finished_at IS NULL AND enqueued_at <= :now - :max_age
 ORDER BY enqueued_at, seq
@@ -205,7 +205,11 @@ WHERE r.group_id = :group AND r.finished_at IS NOT NULL
 ORDER BY r.finished_at
 LIMIT :limit
 
+-- name: key
+-- It never changes, so nobody need hold the row.
+SELECT order_key FROM holdfast_row WHERE group_id = :group AND id = :id
+
 -- name: unbegun
 -- A message that nobody has ever claimed.
-SELECT order_key, replay_of FROM holdfast_row
+SELECT replay_of FROM holdfast_row
 WHERE group_id = :group AND id = :id AND token IS NULL AND finished_at IS NULL AND attempts = 0
