@@ -69,7 +69,7 @@ def test_one_settle_moves_on_every_saga_it_is_about(hf: Holdfast) -> None:
         assert saga is not None
         assert (saga.status, saga.data) == ("completed", {"n": number, **{step: {"by": step} for step in NAMES}})
         whats = [line.what for line in saga.timeline]
-        assert whats == ["started", "completed", "completed", "completed", "completed"]
+        assert whats == ["started", "sent", "completed", "sent", "completed", "sent", "completed", "completed"]
 
 
 def test_those_that_fail_turn_round_beside_those_that_go_on(hf: Holdfast) -> None:

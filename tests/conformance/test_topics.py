@@ -291,9 +291,9 @@ def test_a_topic_may_want_subscribers(hf: Holdfast, url: str) -> None:
     [
         ("nobody", r"there is no topic 'nobody': declare it with hf.topic\('nobody'\)"),
         ("t.x", r"a name below 't', .* hf.subscribe\('t', …, patterns=\['t.x'\]\)"),
-        ("j", r"'j' is a queue, .* hf.claim\('j'\)"),
-        ("j.x", r"'j.x' belongs to the queue 'j', .* hf.claim\('j'\)"),
-        ("q", r"'q' is a queue, .* hf.claim\('q'\)"),
+        ("j", r"no topic 'j': it is a queue, .*hf.claim\('j'\)"),
+        ("j.x", r"no topic 'j.x': it belongs to the queue 'j', .*hf.claim\('j'\)"),
+        ("q", r"no topic 'q': it is a queue, .*hf.claim\('q'\)"),
     ],
 )
 def test_what_is_no_topic_says_what_it_is(hf: Holdfast, name: str, advice: str) -> None:
