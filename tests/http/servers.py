@@ -34,7 +34,7 @@ class Running:
         self.ingress = ingress
         self.url = server.address
         self.port = int(server.address.rpartition(":")[2])
-        self.http = httpx.Client(base_url=server.address, timeout=20)
+        self.http = httpx.Client(base_url=server.address, timeout=60, limits=httpx.Limits(max_keepalive_connections=0))
 
     def post(self, name: str, content: bytes | str | None = None, **headers: str) -> httpx.Response:
         """A signed delivery; without a content, an object that was not sent before, or {} if it is signed already."""
