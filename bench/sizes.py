@@ -30,6 +30,7 @@ class Sizes:
     fan_out: int = 20_000
     groups: tuple[int, ...] = (1, 4, 16, 64)
     late_seconds: float = 1.0
+    pace_seconds: float = 4.0
     webhooks: int = 20_000
     sagas: int = 1_000
     saga_seconds: float = 4.0
@@ -63,6 +64,7 @@ QUICK = Sizes(
     fan_out=2_000,
     groups=(1, 4),
     late_seconds=0.2,
+    pace_seconds=0.1,
     webhooks=500,
     sagas=60,
     saga_seconds=0.5,

@@ -14,7 +14,7 @@ from bench.places import Place
 from bench.processes import Failed, Gate, alone, together
 from bench.queues import Target
 from bench.sizes import Sizes
-from bench.workloads import w6_late
+from bench.workloads import w6_late, w6_pace
 from holdfast import Holdfast
 from holdfast.limits import SWEEP_LIMIT
 from holdfast.store.api import Topic
@@ -44,6 +44,7 @@ def cases(sizes: Sizes) -> Iterator[Case]:
     yield Case("w6", meanwhile, partial(measure_meanwhile, count), meanwhile_rows, ONLY_HOLDFAST)
     removal = Row(f"removed when {READERS} groups are done", goals=(Goal("value", 30_000),))
     yield Case("w6", "removal", partial(measure_removal, sizes.bulk), [removal], ONLY_HOLDFAST)
+    yield from w6_pace.cases(sizes)
     yield from w6_late.cases(sizes)
 
 

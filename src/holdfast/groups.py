@@ -60,10 +60,8 @@ class Grouping:
 
     def _watch_groups(self) -> int:
         """A look at every group that can die; how many did."""
-        groups = [
-            one for one in self._book.readers() if isinstance(one.spec, GroupSpec) and one.spec.timeout is not None
-        ]
-        died = [channel for channel in groups if self.store.retention.watch(channel)]
+        groups = [one for one in self._book.readers() if isinstance(one.spec, GroupSpec)]
+        died = [channel for channel in self.store.retention.late(groups) if self.store.retention.watch(channel)]
         for channel in died:
             self._tell_of(GroupDied, channel.name)
         return len(died)

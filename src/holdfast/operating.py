@@ -222,7 +222,8 @@ class Operating(Budgeting, Scheduling, Grouping, Orchestrating):
         For queues that nobody claims from, and for those who like to do it by hand: `while hf.maintain(): pass`.
         """
         self._book.open()
-        swept = sum(self.store.messages.sweep(channel, limits.SWEEP_LIMIT) for channel in self._book.readers())
+        due = self.store.upkeep.due(self._book.readers())
+        swept = sum(self.store.messages.sweep(channel, limits.SWEEP_LIMIT) for channel in due)
         forgotten = self.store.crew.forget(self.settings.tenant, limits.SWEEP_LIMIT)
         forgotten += self.store.replies.forget(self.settings.tenant, limits.SWEEP_LIMIT)
         forgotten += self.store.commands.forget(self.settings.tenant, limits.SWEEP_LIMIT)

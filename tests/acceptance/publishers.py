@@ -10,6 +10,7 @@ import psycopg
 
 from holdfast import Holdfast
 from tests.acceptance.history import Log
+from tests.acceptance.working import Orders
 
 PLACES = ("eu", "us")
 KINDS = ("created", "paid", "gone")
@@ -18,11 +19,15 @@ LONGEST = {"postgresql": 0.03, "sqlite": 0.001}
 """Seconds between a publish and its commit; on SQLite everyone else waits for them."""
 
 
-def late_publisher(log: Log, url: str, topic: str, name: str, writers: int, count: int, seed: int) -> None:
-    """Values are `name|key|number`: of one key they are committed in this order, by one writer."""
+def late_publisher(log: Log, url: str, topic: str, name: str, writers: int, seed: int, count: int = 0) -> None:
+    """Values are `name|key|number`: of one key they are committed in this order, by one writer.
+
+    Each writer publishes until there are no more orders, or `count` messages if that is said.
+    """
+    orders = Orders()
     with Holdfast(url) as hf:
         threads = [
-            threading.Thread(target=write, args=(log, hf, url, topic, f"{name}{number}", count, seed + number))
+            threading.Thread(target=write, args=(log, hf, url, topic, f"{name}{number}", seed + number, count, orders))
             for number in range(writers)
         ]
         for thread in threads:
@@ -31,9 +36,9 @@ def late_publisher(log: Log, url: str, topic: str, name: str, writers: int, coun
             thread.join()
 
 
-def write(log: Log, hf: Holdfast, url: str, topic: str, key: str, count: int, seed: int) -> None:
-    chance, conn = random.Random(seed), connection(url)
-    for number in range(count):
+def write(log: Log, hf: Holdfast, url: str, topic: str, key: str, seed: int, count: int, orders: Orders) -> None:
+    chance, conn, number = random.Random(seed), connection(url), 0
+    while number < count if count else not orders.over:
         name = f"{topic}.{chance.choice(PLACES)}.{chance.choice(KINDS)}"
         value = f"{name}|{key}|{number}"
         log.write("send", "invoke", values=[value])
@@ -45,6 +50,7 @@ def write(log: Log, hf: Holdfast, url: str, topic: str, key: str, count: int, se
         else:
             conn.execute("COMMIT")
             log.sent([receipt], [value])
+        number += 1
     conn.close()
 
 

@@ -8,7 +8,7 @@ from holdfast import Holdfast
 from tests.acceptance.children import Child, Family
 from tests.acceptance.history import History, faults
 
-WRITERS, KEYS, ROUNDS, KILLS = 3, 4, 60, 6
+WRITERS, KEYS, ROUNDS, KILLS = 2, 4, 80, 4
 EMAIL = "orders/email"
 
 pytestmark = pytest.mark.parametrize("db", ["sqlite", "postgres"], indirect=True)
@@ -22,19 +22,17 @@ def ordered(hf: Holdfast) -> Holdfast:
     return hf
 
 
-def begin(family: Family, db: str) -> list[Child]:
+def begin(family: Family, db: str, **more: int) -> None:
     url = f"{db}?engine=stdlib" if db.startswith("sqlite") else db  # They publish in transactions of sqlite3.
-    more = {"writers": KEYS, "count": ROUNDS}
-    return [
-        family.start("late_publisher", url=url, topic="orders", name=f"w{number}.", seed=100 * number, **more)
-        for number in range(WRITERS)
-    ]
+    for number in range(WRITERS):
+        name, seed = f"w{number}.", 100 * number
+        family.start("late_publisher", url=url, topic="orders", name=name, seed=seed, writers=KEYS, **more)
 
 
 def test_members_that_feed_at_once_get_each_message_once_and_in_order(
     family: Family, db: str, ordered: Holdfast
 ) -> None:
-    begin(family, db)
+    begin(family, db, count=ROUNDS)
     for n in (1, 3, 50):
         family.start("member", url=db, group=EMAIL, n=n)
     family.finish()
@@ -48,11 +46,15 @@ def test_members_that_feed_at_once_get_each_message_once_and_in_order(
 
 
 def test_members_that_are_killed_lose_nothing_and_overtake_nobody(family: Family, db: str, ordered: Holdfast) -> None:
-    publishers = begin(family, db)
+    """Each is killed with messages in its hands, while others publish and work; these take them over."""
+    victims = [family.start("puppet", url=db, queue=EMAIL) for _ in range(KILLS)]
+    for victim in victims:
+        victim.ask("stats")
+    begin(family, db)
     family.start("member", url=db, group=EMAIL, n=20)
-    for _ in range(KILLS):
-        victim = family.start("member", url=db, group=EMAIL, n=20)
-        family.wait_for_events(8_000, "member", unless=lambda: not any(one.is_running for one in publishers))
+    for victim in victims:
+        family.wait_for_events(2_000, "member")
+        assert victim.ask("claim", n=20, wait=60), "nothing was left for it"
         victim.kill()
     family.finish()
 
@@ -60,7 +62,16 @@ def test_members_that_are_killed_lose_nothing_and_overtake_nobody(family: Family
     assert faults(history) == []
     assert history.acked | history.perhaps_acked >= history.sent.keys()
     assert overtaken(history) == {}
+    for victim in victims:
+        assert taken_over(history, victim), "whatever it held was granted to the member once more"
     assert len(ordered.claim("orders/audit", n=10_000)) == len(history.sent), "the other group is owed everything"
+
+
+def taken_over(history: History, victim: Child) -> bool:
+    """Whether someone else was granted all that it held."""
+    holders = [{grant.who for grant in grants} for grants in history.grants.values()]
+    left = [names for names in holders if victim.log.stem in names]
+    return bool(left) and all(len(names) > 1 for names in left)
 
 
 def overtaken(history: History) -> dict[str, list[int]]:

@@ -1,6 +1,7 @@
 """What time does to a queue, done by anyone who asks, in bounded turns, and for nothing when there is nothing to do."""
 
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -8,7 +9,6 @@ import pytest
 
 from holdfast import Claim, Holdfast, InvalidInput, State, endings
 from holdfast.core.settlement import Settlement
-from holdfast.runtime.maintenance import ageing, history, reaper, wakeups
 from holdfast.runtime.maintenance.keeper import DUTIES
 from holdfast.store.api import ClaimRequest
 from tests.clock import FakeClock
@@ -43,34 +43,70 @@ def test_one_call_does_every_duty_of_every_queue(hf: Holdfast, clock: FakeClock)
 def many(hf: Holdfast) -> Holdfast:
     """A topic with thirty groups, of which the last may die."""
     hf.topic("t")
-    for number in range(30):
-        hf.subscribe("t", f"g{number:02}", lease=5, timeout=60 if number == 29 else None)
+    subscribe(hf, range(30))
     return hf
 
 
-@pytest.mark.parametrize("duty", [reaper, ageing, history, wakeups])
-def test_a_turn_over_many_groups_takes_one_look_at_each(
-    many: Holdfast, monkeypatch: pytest.MonkeyPatch, duty: ModuleType
-) -> None:
-    seen: list[Callable[[Any], Any]] = []
+def subscribe(hf: Holdfast, numbers: range) -> None:
+    """Groups of all kinds: that want a part, in order, slowly, or may die."""
+    kinds: list[dict[str, Any]] = [{}, {"patterns": ["t.*"]}, {"ordering": "per_key"}, {"rate": "9/s"}]
+    for number in numbers:
+        more = {"timeout": 60} if number % 30 == 29 else kinds[number % 4]
+        hf.subscribe("t", f"g{number:02}", lease=5, **more)
+
+
+def test_idle_groups_cost_no_statements(many: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever their settings, and although they have worked before. (Now and then a client looks up a topic again.)"""
+    many.publish_many("t.a", range(3))
+    for number in range(30):
+        many.ack(many.claim("t", group=f"g{number:02}", n=3))
+    many.maintain()
+    clock.advance(300)
+    many.maintain()
+    seen: list[str] = []
+    note_statements(many.store.database, seen, monkeypatch)  # type: ignore[attr-defined]
+    for duty in (*DUTIES, None):
+        few = len(statements(many, duty, seen))
+        subscribe(many, range(30, 60))
+        more = statements(many, duty, seen)
+        assert len(more) < few + 30, f"{duty}: not one for each of 30 more groups, but {more}"
+        for number in range(30, 60):
+            many.unsubscribe("t", f"g{number:02}")
+
+
+def statements(hf: Holdfast, duty: ModuleType | None, seen: list[str]) -> list[str]:
+    """What is asked of the database in one turn that finds nothing to do."""
+    seen.clear()
+    assert (hf.maintain() if duty is None else duty.turn(hf)) == 0
+    return list(seen)
+
+
+def note_statements(database: Any, seen: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Adds the name of every query."""
     for name in ("read", "glance", "write"):
-        note_work(many.store.database, name, seen, monkeypatch)  # type: ignore[attr-defined]
-    assert [one.name for one in many._book.readers()] == [f"t/g{number:02}" for number in range(30)]
-    assert len(seen) == 1
-    assert duty.turn(many) == 0
-    assert len(seen) == 1 + 1 + 30, "who there is, and whether each has something to do"
+        monkeypatch.setattr(database, name, noting(getattr(database, name), seen))
 
 
-def note_work(database: Any, name: str, seen: list[Callable[[Any], Any]], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Adds the work of every transaction of this kind; a glance may be a read, with the same work."""
-    inner = getattr(database, name)
+def noting(inner: Callable[[Any], Any], seen: list[str]) -> Callable[[Any], Any]:
+    return lambda work: inner(lambda tx: work(tx if isinstance(tx, Noted) else Noted(tx, seen)))
 
-    def noted(work: Callable[[Any], Any]) -> Any:
-        if work not in seen:
-            seen.append(work)
-        return inner(work)
 
-    monkeypatch.setattr(database, name, noted)
+class Noted:
+    """A transaction that writes down what it is asked. (A glance may be a read.)"""
+
+    def __init__(self, tx: Any, seen: list[str]) -> None:
+        self.__dict__.update(tx=tx, seen=seen)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.tx, name)
+        return partial(self._ask, found) if name in ("all", "one", "run", "each") else found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.tx, name, value)
+
+    def _ask(self, verb: Callable[..., Any], query: str, *more: Any, **parameters: Any) -> Any:
+        self.seen.append(query)
+        return verb(query, *more, **parameters)
 
 
 def test_every_duty_is_done_for_the_last_of_many_groups(many: Holdfast, clock: FakeClock) -> None:

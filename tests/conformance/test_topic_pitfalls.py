@@ -55,6 +55,7 @@ ids of the failure catalogue. `tests/architecture/test_named_tests.py` checks th
 | O11 | … or sorts it | acceptance/test_query_plans.py::test_postgres_sorts_no_lane_to_find_its_front |
 | O12 | an end that no clean-up knows | conformance/test_topic_pitfalls.py::test_nothing_is_left_of_a_message_however_it_ended |
 | O13 | a clock that jumps removes everything at once, or in silence | conformance/test_topic_pitfalls.py::test_a_clock_that_jumps_ten_years_kills_nobody_at_once_and_tells_what_went |
+| O13 | nobody can stop it | conformance/test_topic_pitfalls.py::test_a_clock_that_jumps_ten_years_takes_little_at_a_time_and_tells_of_the_first |
 | O14 | dead letters are as old as their messages | conformance/test_topic_pitfalls.py::test_dead_letters_of_a_group_are_kept_from_their_death_on |
 | O15 | a replay happens twice, or reaches others | conformance/test_topic_pitfalls.py::test_a_dead_letter_is_replayed_once_and_for_its_group_alone |
 | O15 | … or waits for ever, for a group that has ended | conformance/test_topic_pitfalls.py::test_a_replay_comes_to_nothing_when_its_group_ends |
@@ -67,6 +68,8 @@ ids of the failure catalogue. `tests/architecture/test_named_tests.py` checks th
 import pytest
 
 from holdfast import AlreadyReplayed, Holdfast, LeaseLost
+from holdfast.runtime.maintenance import retention as keeping
+from holdfast.store import retention
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, counts
 from tests.conformance.topic_steps import read_all
@@ -205,6 +208,22 @@ def test_nothing_is_left_of_a_message_however_it_ended(hf: Holdfast, clock: Fake
     assert retain(hf) == 7
     assert (counts(hf, "t/a"), hf.dead_letters("t/a"), kept(hf)) == ((0, 0, 0, 0), [], [])
     assert [hf.status(message_id) for message_id in ids.values()] == [None] * 5
+
+
+def test_a_clock_that_jumps_ten_years_takes_little_at_a_time_and_tells_of_the_first(
+    hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is told can stop maintenance, or give the topic a longer retention."""
+    monkeypatch.setattr(retention, "MOST_MESSAGES", 2)
+    hf.topic("t")
+    hf.subscribe("t", "a")
+    hf.publish_many("t", range(5))
+    clock.advance(10 * YEAR)
+    assert keeping.turn(hf) == 2
+    assert ["2 messages" in error for error in troubles(hf, "out_of_range")] == [True]
+    hf.topic("t", retention=20 * YEAR)
+    assert keeping.turn(hf) == 0
+    assert bodies(hf.claim("t", group="a", n=9)) == [2, 3, 4]
 
 
 def test_a_clock_that_jumps_ten_years_kills_nobody_at_once_and_tells_what_went(hf: Holdfast, clock: FakeClock) -> None:

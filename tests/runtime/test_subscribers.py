@@ -34,6 +34,36 @@ def test_each_group_gets_what_it_wants(hf: Holdfast) -> None:
         assert sorted(everything.wait(3)) == [1, 2, 3]
 
 
+def test_middleware_is_around_the_handlers_of_its_group(hf: Holdfast) -> None:
+    hf.topic("orders")
+    calls = Calls()
+
+    @hf.around_execute
+    def all_of_them(context: Context, proceed: Callable[[], object]) -> object:
+        calls.note(("all", context.queue))
+        return proceed()
+
+    def own(context: Context, proceed: Callable[[], object]) -> object:
+        calls.note(("own", context.queue))
+        raise DeadLetter("not for us")
+
+    @hf.subscriber("orders.**", group="email", middleware=[own])
+    def email(message: Message) -> None:
+        calls.note(("handler", "email"))
+
+    @hf.subscriber("orders.**", group="audit")
+    def audit(message: Message) -> None:
+        calls.note(("handler", "audit"))
+
+    with hf.running():
+        hf.publish("orders.new", 1)
+        calls.wait(4)
+        [letter] = until(lambda: hf.dead_letters("orders/email"))
+    expected = [("all", "orders/email"), ("own", "orders/email"), ("all", "orders/audit"), ("handler", "audit")]
+    assert sorted(calls.seen) == sorted(expected)
+    assert letter.error == "not for us"
+
+
 def test_a_failure_is_a_matter_of_one_group(hf: Holdfast) -> None:
     hf.topic("orders")
     hf.subscribe("orders", "shaky", max_attempts=2, backoff=0)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import itemgetter
 
+from holdfast.core.message import encode_json
 from holdfast.store import commitments, efforts, limiting, tally
 from holdfast.store.api import Channel
 from holdfast.store.settling import drop
@@ -43,7 +45,9 @@ def _outdated(tx: Transaction, channel: Channel, limit: int) -> int:
 
 def _surplus(tx: Transaction, channel: Channel, limit: int) -> int:
     """More than the queue keeps: the oldest go, runs and rows as they ended."""
-    excess = surplus(tx, channel)
+    kept = tx.one("tally.kept", group=channel.group)
+    assert kept is not None, "a sum is always one row"
+    excess = kept[0] - channel.spec.history_limit
     if excess <= 0:
         return 0
     runs = tx.all("runs.oldest_finished", group=channel.group, limit=limit)
@@ -74,27 +78,32 @@ def _few(runs: list[Row]) -> list[Row]:
     return few
 
 
-def surplus(tx: Transaction, channel: Channel) -> int:
-    """How many finished messages are kept beyond the queue's limit."""
-    kept = tx.one("tally.kept", group=channel.group)
-    assert kept is not None, "a sum is always one row"
-    return kept[0] - channel.spec.history_limit  # type: ignore[no-any-return]
-
-
 def is_due(tx: Transaction, channel: Channel) -> bool:
     """Whether a sweep would find anything to do: one look instead of a dozen."""
+    return bool(due(tx, [channel]))
+
+
+def due(tx: Transaction, channels: Sequence[Channel]) -> list[Channel]:
+    """Those that a sweep would find anything to do for: one look for all, there may be a thousand."""
+    if not channels:
+        return []
+    asked = encode_json([_asked(channel) for channel in channels]).decode()
+    found = {group for (group,) in tx.all("channels.due", channels=asked)}
+    return [one for one in channels if one.group in found or one.spec.max_age is not None]
+
+
+def _asked(channel: Channel) -> dict[str, int | None]:
     spec = channel.spec
-    found = tx.one(
-        "channels.is_due",
-        group=channel.group,
-        channel=channel.id,
-        entry=channel.entry,
-        max_age=_micros(spec.max_age),
-        history=_micros(spec.history),
-        retention=_micros(spec.dead_retention),
-        window=limiting.window(spec),
-    )
-    return found is not None or spec.max_age is not None or surplus(tx, channel) > 0
+    return {
+        "group": channel.group,
+        "channel": channel.id,
+        "entry": channel.entry,
+        "max_age": _micros(spec.max_age),
+        "history": _micros(spec.history),
+        "history_limit": spec.history_limit,
+        "retention": _micros(spec.dead_retention),
+        "window": limiting.window(spec),
+    }
 
 
 def _micros(seconds: float | None) -> int | None:

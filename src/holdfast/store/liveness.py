@@ -6,7 +6,10 @@ back; if it has lost something meanwhile, it stays without claims until someone 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from holdfast.core.liveness import Heard, Pulse, looked_at
+from holdfast.core.message import encode_json
 from holdfast.core.topic import GroupSpec
 from holdfast.store import escalation, topics
 from holdfast.store.api import Channel
@@ -35,15 +38,16 @@ def beat(tx: Transaction, insert: Insert, channel: Channel) -> Heard:
     return Heard(missing, revived)
 
 
-def is_late(tx: Transaction, channel: Channel) -> bool:
-    """Whether a look at a group would change anything."""
-    return _look(tx, channel) is not None
+def late(tx: Transaction, channels: Sequence[Channel]) -> list[Channel]:
+    """The groups of which a look would change anything."""
+    found = _look(tx, channels)
+    return [channel for channel in channels if channel.group in found]
 
 
 def watch(tx: Transaction, insert: Insert, channel: Channel) -> bool:
     """One look at a group; whether it has just died. Its owner is told."""
     tx.one("liveness.hold", group=channel.group)
-    found = _look(tx, channel)
+    found = _look(tx, [channel]).get(channel.group)
     if found is None:
         return False
     before, after = found
@@ -61,16 +65,21 @@ def watch(tx: Transaction, insert: Insert, channel: Channel) -> bool:
     return True
 
 
-def _look(tx: Transaction, channel: Channel) -> tuple[Pulse, Pulse] | None:
-    """Before and after a look; None if there is nothing to note."""
-    timeout = _spec(channel).timeout
-    found = None if timeout is None else tx.one("liveness.pulse", group=channel.group)
-    if timeout is None or found is None:
-        return None
-    heard_at, beat_at, misses, missed_at = found
-    before = Pulse(heard_at, misses, missed_at)
-    after = looked_at(before, timeout, tx.clock())
-    return None if after == before and heard_at - beat_at < KNOWN_FOR else (before, after)
+def _look(tx: Transaction, channels: Sequence[Channel]) -> dict[int, tuple[Pulse, Pulse]]:
+    """Before and after a look, of each group about which there is something to note: one look for all."""
+    timeouts = {one.group: timeout for one in channels if (timeout := _spec(one).timeout) is not None}
+    found: dict[int, tuple[Pulse, Pulse]] = {}
+    if not timeouts:
+        return found
+    now = tx.clock()
+    for group, heard_at, beat_at, misses, missed_at in tx.all(
+        "liveness.pulses", groups=encode_json(list(timeouts)).decode()
+    ):
+        before = Pulse(heard_at, misses, missed_at)
+        after = looked_at(before, timeouts[group], now)
+        if after != before or heard_at - beat_at >= KNOWN_FOR:
+            found[group] = before, after
+    return found
 
 
 def _spec(channel: Channel) -> GroupSpec:

@@ -9,7 +9,7 @@ import msgspec
 from holdfast.core import priority, run
 from holdfast.core.deadletter import BlockedKey, read_history
 from holdfast.core.lifecycle import WAITING, State
-from holdfast.core.message import Message, MessageId, MessageStatus, id_text
+from holdfast.core.message import Message, MessageId, MessageStatus, encode_json, id_text
 from holdfast.core.queue import user_key
 from holdfast.core.scaling import Load
 from holdfast.core.search import Wanted
@@ -223,6 +223,16 @@ def next_due(tx: Transaction, channels: Sequence[Channel]) -> float | None:
         if channel.source is not None:
             moments += _goes_on(tx, channel)
     return min(moments) / 1_000_000 if moments else None
+
+
+def due(tx: Transaction, channels: Sequence[Channel]) -> list[Channel]:
+    """Those of which something can be claimed now without anyone's doing; one look finds out where to look closer."""
+    if not channels:
+        return []
+    asked = encode_json([{"group": channel.group, "lane": channel.lane(0)} for channel in channels]).decode()
+    astir = {group for (group,) in tx.all("channels.astir", channels=asked)}
+    moments = [(channel, next_due(tx, [channel])) for channel in channels if channel.group in astir]
+    return [channel for channel, moment in moments if moment is not None and moment <= 0]
 
 
 def _goes_on(tx: Transaction, channel: Channel) -> list[int]:

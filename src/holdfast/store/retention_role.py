@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from holdfast.core.liveness import Heard
 from holdfast.core.retention import Retained
 from holdfast.store import liveness, retention
@@ -25,9 +27,10 @@ class RetentionRole:
     def beat(self, channel: Channel) -> Heard:
         return self._database.write(lambda tx: liveness.beat(tx, self._insert, channel))
 
+    def late(self, channels: Sequence[Channel]) -> list[Channel]:
+        return self._database.glance(lambda tx: liveness.late(tx, channels))
+
     def watch(self, channel: Channel) -> bool:
-        if not self._database.glance(lambda tx: liveness.is_late(tx, channel)):
-            return False
         return self._database.write(lambda tx: liveness.watch(tx, self._insert, channel))
 
     def accept_loss(self, channel: Channel) -> int:

@@ -80,23 +80,23 @@ class ChannelsRole:
 
 
 class UpkeepRole:
-    """What time does to a queue. Nothing is written where one look finds nothing to do."""
+    """What time does to a queue. Nothing need be written where one look finds nothing to do."""
 
     def __init__(self, database: Database, insert: Insert) -> None:
         self._database = database
         self._insert = insert
 
+    def due(self, all_channels: Sequence[Channel]) -> list[Channel]:
+        return self._database.glance(lambda tx: history.due(tx, all_channels))
+
     def take_back(self, channel: Channel, limit: int) -> int:
-        return self._if_due(channel, lambda tx: expiry.take_back(tx, self._insert, channel, limit))
+        return self._database.write(lambda tx: expiry.take_back(tx, self._insert, channel, limit))
 
     def expire(self, channel: Channel, limit: int) -> int:
-        return self._if_due(channel, lambda tx: expiry.expire(tx, channel, limit))
+        return self._database.write(lambda tx: expiry.expire(tx, channel, limit))
 
     def prune(self, channel: Channel, limit: int) -> int:
-        return self._if_due(channel, lambda tx: history.prune(tx, channel, limit))
-
-    def _if_due(self, channel: Channel, work: Callable[[Any], int]) -> int:
-        return self._database.write(work) if self._database.glance(lambda tx: history.is_due(tx, channel)) else 0
+        return self._database.write(lambda tx: history.prune(tx, channel, limit))
 
 
 class ActsRole:
@@ -141,6 +141,9 @@ class ReadsRole:
 
     def next_due(self, all_channels: Sequence[Channel]) -> float | None:
         return self._database.glance(lambda tx: reading.next_due(tx, all_channels))
+
+    def due(self, all_channels: Sequence[Channel]) -> list[Channel]:
+        return self._database.glance(lambda tx: reading.due(tx, all_channels))
 
     def known(self, channel: Channel, key: str) -> Duplicate | None:
         return self._database.read(lambda tx: idempotency.find(tx, channel.id, key))

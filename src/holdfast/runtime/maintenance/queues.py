@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def each(hf: Holdfast, work: Callable[[Channel, int], int]) -> int:
-    """Does a piece of work for every queue and group of the tenant; how much there was, in all.
+    """Does a piece of work for every queue and group of the tenant that has anything to do; how much there was, in all.
 
     One that fails does not keep the others from their turn: what went wrong is raised when these are through.
     """
     done, problem = 0, None
-    for channel in hf._book.readers():
+    for channel in hf.store.upkeep.due(hf._book.readers()):
         try:
             done += work(channel, SWEEP_LIMIT)
         except Exception as raised:

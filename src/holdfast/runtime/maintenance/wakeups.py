@@ -12,8 +12,6 @@ EVERY = 5.0
 
 def turn(hf: Holdfast) -> int:
     """Rings for every queue with something due; never more to do than that."""
-    for channel in hf._book.readers():
-        due = hf.store.reads.next_due([channel])
-        if due is not None and due <= 0:
-            hf.store.wakeup.ring([channel.id])
+    if due := hf.store.reads.due(hf._book.readers()):
+        hf.store.wakeup.ring([channel.id for channel in due])
     return 0

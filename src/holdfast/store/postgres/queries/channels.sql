@@ -79,35 +79,71 @@ UPDATE holdfast_group SET paused = :paused, beat_at = (SELECT holdfast_now(:now:
 -- name: is_paused
 SELECT paused FROM holdfast_group WHERE id = :group
 
--- name: is_due
--- Whether a sweep of the queue would find anything to do. (What is too old in a lane is seen by a look at its front.)
+-- name: due
+-- The groups that a sweep would find anything to do for. (What is too old in a lane is seen by a look at its front.)
 -- Each part is ordered by its index, or the planner might read the table instead.
-(SELECT 1 FROM holdfast_run WHERE group_id = :group AND finished_at IS NULL AND until <= (SELECT holdfast_now(:now::bigint))
- ORDER BY until, token LIMIT 1)
-UNION ALL (SELECT 1 FROM holdfast_row WHERE group_id = :group AND state = 'processing' AND until <= (SELECT holdfast_now(:now::bigint))
- ORDER BY until, seq LIMIT 1)
-UNION ALL (SELECT 1 FROM holdfast_row WHERE group_id = :group AND state = 'sending' AND until <= (SELECT holdfast_now(:now::bigint))
- ORDER BY until, seq LIMIT 1)
-UNION ALL (SELECT 1 FROM holdfast_row WHERE group_id = :group AND token IS NULL AND finished_at IS NULL AND expires_at <= (SELECT holdfast_now(:now::bigint))
- ORDER BY expires_at, seq LIMIT 1)
-UNION ALL (SELECT 1 FROM holdfast_row WHERE group_id = :group AND token IS NULL AND finished_at IS NULL AND enqueued_at <= (SELECT holdfast_now(:now::bigint)) - :max_age::bigint
- ORDER BY enqueued_at, seq LIMIT 1)
-UNION ALL (SELECT 1 FROM holdfast_run WHERE group_id = :group AND finished_at <= (SELECT holdfast_now(:now::bigint)) - :history::bigint
- ORDER BY finished_at LIMIT 1)
-UNION ALL (SELECT 1 FROM holdfast_row WHERE group_id = :group AND finished_at <= (SELECT holdfast_now(:now::bigint)) - :history::bigint
- ORDER BY finished_at LIMIT 1)
-UNION ALL (SELECT 1 FROM holdfast_result WHERE group_id = :group AND expires_at <= (SELECT holdfast_now(:now::bigint))
- ORDER BY expires_at LIMIT 1)
-UNION ALL (SELECT 1 FROM holdfast_effort WHERE group_id = :group AND look_at <= (SELECT holdfast_now(:now::bigint))
- ORDER BY look_at LIMIT 1)
-UNION ALL (SELECT 1 FROM holdfast_commitment WHERE group_id = :group AND expires_at <= (SELECT holdfast_now(:now::bigint))
- ORDER BY expires_at LIMIT 1)
-UNION ALL (SELECT 1 FROM holdfast_idempotency WHERE channel_id = :entry AND expires_at <= (SELECT holdfast_now(:now::bigint))
- ORDER BY expires_at LIMIT 1)
-UNION ALL (SELECT 1 FROM holdfast_dead WHERE channel_id = :channel AND failed_at <= (SELECT holdfast_now(:now::bigint)) - :retention::bigint
- ORDER BY failed_at LIMIT 1)
-UNION ALL (SELECT 1 FROM holdfast_start WHERE group_id = :group AND at <= (SELECT holdfast_now(:now::bigint)) - :window::bigint
- ORDER BY at LIMIT 1)
-UNION ALL (SELECT 1 FROM holdfast_tally WHERE group_id = :group AND second > 0 AND second < (SELECT holdfast_now(:now::bigint)) / 1000000 - 120
- ORDER BY second LIMIT 1)
-LIMIT 1
+SELECT c.reader
+FROM (SELECT "group" AS reader, channel, entry, max_age, history, history_limit AS most, retention, "window" AS noted
+      FROM json_to_recordset(:channels::json)
+           AS asked ("group" bigint, channel bigint, entry bigint, max_age bigint, history bigint, history_limit bigint, retention bigint, "window" bigint)) AS c
+CROSS JOIN LATERAL (
+    (SELECT 1 FROM holdfast_run WHERE group_id = c.reader AND finished_at IS NULL AND until <= (SELECT holdfast_now(:now::bigint))
+     ORDER BY until, token LIMIT 1)
+    UNION ALL (SELECT 1 FROM holdfast_row WHERE group_id = c.reader AND state = 'processing' AND until <= (SELECT holdfast_now(:now::bigint))
+     ORDER BY until, seq LIMIT 1)
+    UNION ALL (SELECT 1 FROM holdfast_row WHERE group_id = c.reader AND state = 'sending' AND until <= (SELECT holdfast_now(:now::bigint))
+     ORDER BY until, seq LIMIT 1)
+    UNION ALL (SELECT 1 FROM holdfast_row WHERE group_id = c.reader AND token IS NULL AND finished_at IS NULL AND expires_at <= (SELECT holdfast_now(:now::bigint))
+     ORDER BY expires_at, seq LIMIT 1)
+    UNION ALL (SELECT 1 FROM holdfast_row WHERE group_id = c.reader AND token IS NULL AND finished_at IS NULL AND enqueued_at <= (SELECT holdfast_now(:now::bigint)) - c.max_age
+     ORDER BY enqueued_at, seq LIMIT 1)
+    UNION ALL (SELECT 1 FROM holdfast_run WHERE group_id = c.reader AND finished_at <= (SELECT holdfast_now(:now::bigint)) - c.history
+     ORDER BY finished_at LIMIT 1)
+    UNION ALL (SELECT 1 FROM holdfast_row WHERE group_id = c.reader AND finished_at <= (SELECT holdfast_now(:now::bigint)) - c.history
+     ORDER BY finished_at LIMIT 1)
+    UNION ALL (SELECT 1 FROM holdfast_result WHERE group_id = c.reader AND expires_at <= (SELECT holdfast_now(:now::bigint))
+     ORDER BY expires_at LIMIT 1)
+    UNION ALL (SELECT 1 FROM holdfast_effort WHERE group_id = c.reader AND look_at <= (SELECT holdfast_now(:now::bigint))
+     ORDER BY look_at LIMIT 1)
+    UNION ALL (SELECT 1 FROM holdfast_commitment WHERE group_id = c.reader AND expires_at <= (SELECT holdfast_now(:now::bigint))
+     ORDER BY expires_at LIMIT 1)
+    UNION ALL (SELECT 1 FROM holdfast_idempotency WHERE channel_id = c.entry AND expires_at <= (SELECT holdfast_now(:now::bigint))
+     ORDER BY expires_at LIMIT 1)
+    UNION ALL (SELECT 1 FROM holdfast_dead WHERE channel_id = c.channel AND failed_at <= (SELECT holdfast_now(:now::bigint)) - c.retention
+     ORDER BY failed_at LIMIT 1)
+    UNION ALL (SELECT 1 FROM holdfast_start WHERE group_id = c.reader AND at <= (SELECT holdfast_now(:now::bigint)) - c.noted
+     ORDER BY at LIMIT 1)
+    UNION ALL (SELECT 1 FROM holdfast_tally WHERE group_id = c.reader AND second > 0 AND second < (SELECT holdfast_now(:now::bigint)) / 1000000 - 120
+     ORDER BY second LIMIT 1)
+    UNION ALL SELECT 1 WHERE (SELECT coalesce(sum(kept), 0) FROM holdfast_tally WHERE group_id = c.reader) > c.most
+    LIMIT 1
+) AS found
+
+-- name: astir
+-- The groups of which something may be due to be claimed without anyone's doing: a delay or a lease has run out, there are limits and
+-- something that they hold back, or a claim has stopped in the middle of a lane.
+SELECT g.id
+FROM json_to_recordset(:channels::json) AS c ("group" bigint, lane bigint)
+JOIN holdfast_group g ON g.id = c."group"
+CROSS JOIN LATERAL (
+    (SELECT 1 FROM holdfast_run WHERE group_id = g.id AND finished_at IS NULL AND until <= (SELECT holdfast_now(:now::bigint))
+     ORDER BY until, token LIMIT 1)
+    UNION ALL (SELECT 1 FROM holdfast_row WHERE group_id = g.id AND state = 'processing' AND until <= (SELECT holdfast_now(:now::bigint))
+     ORDER BY until, seq LIMIT 1)
+    UNION ALL (SELECT 1 FROM holdfast_row WHERE group_id = g.id AND state = 'sending' AND until <= (SELECT holdfast_now(:now::bigint))
+     ORDER BY until, seq LIMIT 1)
+    UNION ALL SELECT 1 FROM generate_series(c.lane, c.lane + 3) AS one (lane)
+     CROSS JOIN LATERAL (SELECT 1 FROM holdfast_row r
+                         WHERE r.group_id = g.id AND r.lane = one.lane AND r.state = 'pending' AND r.head AND r.due_at <= (SELECT holdfast_now(:now::bigint))
+                         ORDER BY r.due_at, r.seq LIMIT 1) AS row
+    UNION ALL (SELECT 1 FROM holdfast_row WHERE g.limited <> 0 AND group_id = g.id AND state = 'pending' ORDER BY enqueued_at, seq LIMIT 1)
+    UNION ALL SELECT 1 FROM generate_series(c.lane, c.lane + 3) AS one (lane)
+     CROSS JOIN LATERAL (SELECT k.* FROM holdfast_cursor k
+                         WHERE k.group_id = g.id AND (g.fed IS NOT NULL OR g.wanted IS NOT NULL OR g.limited <> 0) AND k.lane = one.lane
+                         ORDER BY k.number DESC LIMIT 1) AS last
+     WHERE EXISTS (SELECT 1 FROM holdfast_read_window(last.lane, last.lo, last.hi, last.xid, last.seq, 1))
+        OR (SELECT 1 FROM holdfast_message m
+            WHERE m.lane = last.lane AND m.xid >= pg_snapshot_xmin(last.hi) AND NOT pg_visible_in_snapshot(m.xid, last.hi)
+            ORDER BY m.xid, m.seq LIMIT 1) IS NOT NULL
+    LIMIT 1
+) AS found

@@ -11,16 +11,16 @@ UPDATE holdfast_group SET dead_at = NULL, revivals = revivals + 1 WHERE id = :gr
 -- Keeps beats out until the transaction ends.
 SELECT 1 FROM holdfast_group WHERE id = :group FOR NO KEY UPDATE
 
--- name: pulse
--- Of a group that could die: when it was last heard of, by a beat, by who asked for work, or by who held a lease (which is renewed as
+-- name: pulses
+-- Of groups that could die: when each was last heard of, by a beat, by who asked for work, or by who held a lease (which is renewed as
 -- long as it is worked on). Who is paused is told to be silent.
-SELECT greatest(g.beat_at, coalesce((SELECT max(c.seen_at) FROM holdfast_consumer c WHERE c.group_id = g.id), 0),
+SELECT g.id, greatest(g.beat_at, coalesce((SELECT max(c.seen_at) FROM holdfast_consumer c WHERE c.group_id = g.id), 0),
        least((SELECT holdfast_now(:now::bigint)), greatest(
            coalesce((SELECT max(u.until) FROM holdfast_run u WHERE u.group_id = g.id AND u.finished_at IS NULL), 0),
            coalesce((SELECT max(r.until) FROM holdfast_row r WHERE r.group_id = g.id AND r.state = 'processing'), 0)))),
        g.beat_at, g.misses, g.missed_at
 FROM holdfast_group g
-WHERE g.id = :group AND g.dead_at IS NULL AND g.ended_at IS NULL AND NOT g.paused
+WHERE g.id IN (SELECT value::bigint FROM json_array_elements_text(:groups::json) AS value) AND g.dead_at IS NULL AND g.ended_at IS NULL AND NOT g.paused
 
 -- name: note
 UPDATE holdfast_group SET beat_at = :beat_at, misses = :misses, missed_at = :missed_at::bigint WHERE id = :group
