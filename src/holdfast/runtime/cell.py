@@ -22,7 +22,7 @@ from holdfast.core import priority as priorities
 from holdfast.core.deadletter import error_text
 from holdfast.core.duration import Duration, seconds
 from holdfast.core.message import Message, MessageId, clean_text, encode_json, plain_text
-from holdfast.core.saga import KEY_HEADER
+from holdfast.core.saga_messages import KEY_HEADER
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.outcomes import BudgetSpent, GaveUp
 from holdfast.receipts import Receipt
