@@ -27,7 +27,19 @@ MATTER_MOST = frozenset(
     {
         *(
             f"tests/conformance/test_{name}.py"
-            for name in ("cancel", "claim", "dead_letters", "expiry", "ordering", "pause", "settle")
+            for name in (
+                "ageing",
+                "cancel",
+                "claim",
+                "dead_letters",
+                "expiry",
+                "idempotency",
+                "max_depth",
+                "ordering",
+                "pause",
+                "sagas",
+                "settle",
+            )
         ),
         "tests/runtime/test_outcomes.py",
     }
