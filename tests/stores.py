@@ -27,7 +27,19 @@ MATTER_MOST = frozenset(
     {
         *(
             f"tests/conformance/test_{name}.py"
-            for name in ("cancel", "claim", "dead_letters", "expiry", "ordering", "pause", "settle")
+            for name in (
+                "ageing",
+                "cancel",
+                "claim",
+                "dead_letters",
+                "expiry",
+                "idempotency",
+                "max_depth",
+                "ordering",
+                "pause",
+                "sagas",
+                "settle",
+            )
         ),
         "tests/runtime/test_outcomes.py",
     }
@@ -85,6 +97,12 @@ NOT_THROUGH_SQS: dict[str, str] = {
         "ten thousand messages, by tens, through an emulator that takes 7 ms a call"
     ),
     "tests/runtime/test_outcomes.py::test_many_fast_messages_are_all_done_once": "three thousand, likewise",
+    "tests/conformance/test_enqueue.py::test_many_are_stored_in_their_order": (
+        "five hundred by one claim, which has twenty seconds for it: on a busy machine too few"
+    ),
+    "tests/conformance/test_hand_back.py::test_a_bulk_nack_judges_each_claim_by_its_own_queue": (
+        "a row on its last attempt is claimed alone, and the first attempt of one of its queues is the last"
+    ),
 }
 """Files and tests that say nothing about delivery through SQS, or cannot be said of it, and why."""
 

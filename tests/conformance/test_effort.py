@@ -256,11 +256,11 @@ def test_one_message_may_be_spent_on_by_many_threads(client: OpenClient) -> None
     assert hf.spent("q") == 80
 
 
-def test_asyncio_has_the_same(url: str, hf: Holdfast, claim: Claim) -> None:
+def test_asyncio_has_the_same(url: str, hf: Holdfast, clock: FakeClock, claim: Claim) -> None:
     effort.spend(hf, claim, 5)
 
     async def main() -> list[float]:
-        async with AsyncHoldfast(url) as awaited:
+        async with AsyncHoldfast(url, clock=clock) as awaited:
             await awaited.enqueue("q", "work", budget=7)
             return [await awaited.spent("q"), await awaited.reset_budget("q"), await awaited.spent("q")]
 

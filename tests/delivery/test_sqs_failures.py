@@ -22,11 +22,13 @@ import random
 import re
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from holdfast import Holdfast
+from holdfast.delivery.sqs import Received, SqsQueue
 from holdfast.errors import DeliveryFailed
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one
@@ -96,6 +98,28 @@ def test_q1_a_copy_that_comes_while_its_message_is_worked_on_is_left(
     assert bodies(rival.claim("q", n=10)) == [2]
     assert len(pointers(sqs)) == 4
     hf.ack(claim)
+
+
+def test_q1_a_claim_by_hand_takes_what_it_has_before_a_slow_sqs_shows_it_again(
+    hf: Holdfast, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receive = SqsQueue.receive
+
+    def receive_slowly(*given: Any) -> list[Received]:
+        found = receive(*given)
+        sqs.advance(12)
+        return found
+
+    monkeypatch.setattr(SqsQueue, "receive", receive_slowly)
+    monkeypatch.setattr("holdfast.delivery.messages.time", SimpleNamespace(monotonic=sqs.now))
+    hf.enqueue_many("q", list(range(60)))
+    found: list[Any] = []
+    for _ in range(3):
+        claims = hf.claim("q", n=60)
+        found += bodies(claims)
+        hf.ack(claims)
+    assert found == list(range(60))
+    assert seen(hf)["received"] == 60
 
 
 # --- Q2: a crash between the commit and the send ----------------------------------------------------------------------

@@ -23,6 +23,8 @@ from tests.delivery.fake_sqs import FakeSQS
 TASKS = int(os.environ.get("HOLDFAST_SQS_TASKS", "300"))
 PATIENCE = 180 + TASKS / 20
 
+pytestmark = pytest.mark.timeout(4 * PATIENCE)
+
 
 class Workers:
     """Processes of `tests.delivery.worker`."""

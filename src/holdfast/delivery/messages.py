@@ -25,7 +25,7 @@ from holdfast.delivery.beside import Beside
 from holdfast.delivery.counts import Counts
 from holdfast.delivery.pointers import Pointers
 from holdfast.delivery.sending import Sender, Sent
-from holdfast.delivery.sqs import LONGEST, SHORTEST, Received, Sqs, SqsQueue
+from holdfast.delivery.sqs import ANSWER_WITHIN, LONGEST, SHORTEST, Received, Sqs, SqsQueue
 from holdfast.delivery.trouble import Trouble, Troubles
 from holdfast.errors import DeliveryFailed
 from holdfast.events import Listeners
@@ -291,9 +291,10 @@ class DeliveredMessages(forks.Guarded):
     def _hand_over_and_claim(self, request: ClaimRequest, channel: Channel) -> list[Grant]:
         """Everything in one go, for who claims by hand: what is due is sent, received at once, and claimed in order."""
         grants, stale = list[Grant](), 0
-        while len(grants) < request.limit and stale < MOST_STALE:
+        deadline = time.monotonic() + hidden_for(channel) - ANSWER_WITHIN
+        while len(grants) < request.limit and stale < MOST_STALE and not (grants and time.monotonic() >= deadline):
             try:
-                received = self._receive(channel, min(request.limit - len(grants), MOST_IN_HAND))
+                received = self._receive(channel, min(request.limit - len(grants), MOST_IN_HAND), deadline)
             except DeliveryFailed:
                 if not grants:
                     raise
@@ -309,11 +310,12 @@ class DeliveredMessages(forks.Guarded):
                 break
         return grants
 
-    def _receive(self, channel: Channel, most: int) -> list[Received]:
-        """As many pointers as there are, up to so many."""
+    def _receive(self, channel: Channel, most: int, deadline: float) -> list[Received]:
+        """As many pointers as there are, up to so many. A slow SQS gives fewer: before it shows the first of them to
+        others, and to us again, they have to be claimed."""
         sent = self.hand_over(channel, most)
         wait, found = SOON if sent.count else 0.0, list[Received]()
-        while sent.is_out and len(found) < most:
+        while sent.is_out and len(found) < most and not (found and time.monotonic() >= deadline):
             try:
                 some = self.receive(channel, most - len(found), wait)
                 found += some
