@@ -78,13 +78,7 @@ class Story:
 
     def dead(self) -> set[str]:
         """Groups that no message is kept for."""
-
-        def has_no_pulse(group: str) -> bool:
-            reader = self.hf._book.channel(f"t/{group}").group
-            found = self.hf.store.database.glance(lambda tx: tx.one("liveness.pulse", group=reader))  # type: ignore[attr-defined]
-            return found is None
-
-        return {group for group in GROUPS if has_no_pulse(group)}
+        return {one.group for one in self.hf.groups("t") if one.state == "dead"}
 
     def finish(self) -> None:
         """Everyone gets all that is left for it."""

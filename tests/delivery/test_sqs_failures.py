@@ -29,7 +29,7 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.delivery.sqs import Received, SqsQueue
-from holdfast.errors import DeliveryFailed
+from holdfast.errors import DeliveryFailed, StoreFull
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one
 from tests.delivery.fake_queue import Entry
@@ -497,6 +497,26 @@ def test_q13_other_queues_are_claimed_from_all_the_same(hf: Holdfast, sqs: FakeS
         assert bodies(hf.claim("q", "db")) == [body]
     with pytest.raises(DeliveryFailed):
         hf.claim("q", "db")
+
+
+def test_q13_an_ack_counts_though_the_claim_that_it_came_with_fails(
+    hf: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through SQS these are two transactions: whoever is told that nothing happened would do it again."""
+    first = hf.enqueue("q", 1)
+    claims = claim_all(hf)
+    hf.enqueue("q", 2)
+
+    def fail(*_: Any) -> None:
+        raise StoreFull("no room")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(type(hf.store.deliveries), "claim", fail)
+        assert hf.claim("q", ack=claims) == []
+        assert hf.status(first.id).state == "succeeded"
+        hf.enqueue("q", 3)
+        with pytest.raises(StoreFull):
+            hf.claim("q")
 
 
 def test_q13_what_was_claimed_can_be_ended_during_an_outage(hf: Holdfast, client: OpenClient, sqs: FakeSQS) -> None:

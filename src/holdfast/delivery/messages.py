@@ -27,7 +27,7 @@ from holdfast.delivery.pointers import Pointers
 from holdfast.delivery.sending import Sender, Sent
 from holdfast.delivery.sqs import ANSWER_WITHIN, LONGEST, SHORTEST, Received, Sqs, SqsQueue
 from holdfast.delivery.trouble import Trouble, Troubles
-from holdfast.errors import DeliveryFailed
+from holdfast.errors import DeliveryFailed, HoldfastError
 from holdfast.events import Listeners
 from holdfast.settings import Settings
 from holdfast.store import forks
@@ -90,7 +90,7 @@ class DeliveredMessages(forks.Guarded):
             claimed = self._base.claim(replace(request, channels=[]))
             self.pointers.let_go(request.ack, claimed.acked)
         silent: list[Channel] = []
-        refusal: DeliveryFailed | None = None
+        refusal: HoldfastError | None = None
         for channel in request.channels:
             grants = claimed.grants
             part = replace(request, ack=(), done=(), limit=request.limit - len(grants))
@@ -100,6 +100,9 @@ class DeliveredMessages(forks.Guarded):
             except DeliveryFailed as problem:
                 refusal = refusal or problem  # Other queues may have something.
                 continue
+            except HoldfastError as problem:
+                refusal = problem
+                break
             grants += found.grants
             silent += found.silent
             if len(grants) >= request.limit or _is_alone(grants):
