@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from holdfast import Claim, CommitmentResult, Holdfast, NoAnswer, NotFound, Receipt, Step, Work, effort, endings
+from holdfast import Claim, CommitmentResult, Holdfast, NoAnswer, NotFound, Receipt, Step, Wait, Work, effort, endings
 from holdfast.core.command import CommandKey
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, beat, bodies, kill
@@ -98,7 +98,7 @@ def settle_in(hf: Holdfast, clock: FakeClock) -> Estate:
     hf.store.commitments.keep(endings.acked([held])[0], results)
     hf.command("A.B")(lambda: tenant)
     hf.run_command("A.B", {}, idempotency_key="old")
-    hf.saga("trip", steps=[Step("a", "steps", undo="undoing")])
+    hf.saga("trip", steps=[Step("a", "steps", undo="undoing"), Wait("b", signal="go")])
     hf.start_saga("trip", {"whose": tenant}, id="failed")
     hf.dead_letter(hf.claim("steps"), "boom")
     hf.start_saga("trip", {"whose": tenant}, id="t1")
