@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +27,9 @@ __all__ = ["STORES"]
 
 if use_memory():
     tempfile.tempdir = os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # A run in the background: processes of tests would be deaf too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("patient", deadline=None)  # A slow machine is not a failure.
 settings.load_profile("patient")

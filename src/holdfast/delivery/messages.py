@@ -296,16 +296,14 @@ class DeliveredMessages(forks.Guarded):
         grants, stale = list[Grant](), 0
         deadline = time.monotonic() + hidden_for(channel) - ANSWER_WITHIN
         while len(grants) < request.limit and stale < MOST_STALE and not (grants and time.monotonic() >= deadline):
+            part = replace(request, limit=request.limit - len(grants), alone=request.alone and not grants)
             try:
-                received = self._receive(channel, min(request.limit - len(grants), MOST_IN_HAND), deadline)
-            except DeliveryFailed:
+                received = self._receive(channel, min(part.limit, MOST_IN_HAND), deadline)
+                found, is_barred = self.use(part, channel, received) if received else ([], True)
+            except HoldfastError:
                 if not grants:
                     raise
-                break
-            if not received:
-                break
-            part = replace(request, limit=request.limit - len(grants), alone=request.alone and not grants)
-            found, is_barred = self.use(part, channel, received)
+                break  # What is claimed has to be told.
             grants += found
             stale += 0 if found else len(received)
             is_all = len(found) == len(received) and len(received) < MOST_IN_HAND
