@@ -23,7 +23,8 @@ def test_every_workload_runs_and_loses_nothing(store: str, tmp_path: Path) -> No
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads(numbers.read_text())["rows"]
     assert {row["workload"] for row in rows} == {"w1", "w2", "w3", "w3s", "w4", "w5", "w6", "wr", "ws"}
-    assert [row["row"] for row in rows if row["holdfast"] <= 0 and row["unit"] != "messages"] == [], "none left is fine"
+    nothing = [row["row"] for row in rows if row["holdfast"] <= 0]
+    assert [row for row in nothing if "removed" not in row] == [], "a short run may leave the keeper nothing to do"
 
 
 def test_a_lost_or_doubled_message_is_noticed() -> None:
