@@ -24,7 +24,8 @@ def test_every_workload_runs_and_loses_nothing(store: str, tmp_path: Path) -> No
     rows = json.loads(numbers.read_text())["rows"]
     assert {row["workload"] for row in rows} == {"w1", "w2", "w3", "w3s", "w4", "w5", "w6", "wr", "ws"}
     nothing = [row["row"] for row in rows if row["holdfast"] <= 0]
-    assert [row for row in nothing if "removed" not in row] == [], "a short run may leave the keeper nothing to do"
+    late = [row for row in nothing if "meanwhile" in row or "removed" in row]
+    assert nothing == late, "a run as short as this may be over before the others have begun"
 
 
 def test_a_lost_or_doubled_message_is_noticed() -> None:
