@@ -62,7 +62,7 @@ class Pair:
             self.world.succeed(letter, which)
         elif letter and choice == 5:
             self.hold(letter).dead_letter("no")
-            self.world.fail(letter)
+            self.world.fail(letter, attempt=1)
         elif letter and choice == 6:
             assert self.hf.cancel(self.id_of(letter))
             self.world.fail(letter, "its message was canceled", final=True)

@@ -106,9 +106,11 @@ class World:
         times = sum(step == letter.step for step, _ in self._undone)
         assert times <= self.ledger.count(("do", letter.step)) or "marked_done" in self.notes, "undone once each"
 
-    def fail(self, letter: Letter, error: str = "no", final: bool = False) -> None:
+    def fail(self, letter: Letter, error: str = "no", final: bool = False, attempt: int | None = None) -> None:
+        """Without an attempt if nobody had begun it."""
         del self.letters[letter.id]
-        self.apply(MessageEnded(letter.step, letter.undo, letter.id, False, error=error, final=final))
+        ended = MessageEnded(letter.step, letter.undo, letter.id, False, error=error, final=final, attempt=attempt)
+        self.apply(ended)
 
     def tick(self) -> None:
         """Goes to the next moment that matters."""
