@@ -24,8 +24,14 @@ def endpoint() -> str:
 
 
 def reset() -> None:
-    """No queue is left."""
-    urllib.request.urlopen(urllib.request.Request(f"{endpoint()}/moto-api/reset", method="POST"), timeout=30).close()
+    """No queue is left. Asked again where the server hangs up, as it seldom does on a busy machine."""
+    request = urllib.request.Request(f"{endpoint()}/moto-api/reset", method="POST")
+    for left in reversed(range(5)):
+        try:
+            return urllib.request.urlopen(request, timeout=30).close()
+        except OSError:
+            if not left:
+                raise
 
 
 def environment() -> dict[str, str]:
