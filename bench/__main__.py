@@ -8,8 +8,12 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench.sizes import FULL, QUICK, Sizes
+
+if TYPE_CHECKING:
+    from bench.cases import Case
 
 # Imports are in the functions: every measuring process imports this module too, and should carry nothing of the report.
 
@@ -49,12 +53,16 @@ def _measure(chosen: argparse.Namespace) -> int:
         folder = closing.enter_context(run_folder())
         places = [closing.enter_context(PLACES[store](folder)) for store in chosen.stores]
         facts = machine.describe(folder, next((place.version for place in places if place.store == "postgres"), None))
-        results = progress.run(console, [(place, cases) for place in places], chosen.rounds)
+        results = progress.run(console, [(place, _of(place.store, cases)) for place in places], chosen.rounds)
     found = report.lines(results)
     report.show(console, found, machine.line(facts))
     if chosen.json:
         report.write_json(chosen.json, results, found, facts)
     return 1 if any(line.failed for line in found) else 0
+
+
+def _of(store: str, cases: Sequence[Case]) -> list[Case]:
+    return [case for case in cases if store in case.stores]
 
 
 def _compare(chosen: argparse.Namespace) -> int:

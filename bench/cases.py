@@ -47,6 +47,7 @@ class Case:
     rows: Sequence[Row]
     contenders: tuple[Contender, ...] = BOTH
     most_rounds: int = 99
+    stores: tuple[str, ...] = ("sqlite", "postgres")
 
 
 def rate_case(

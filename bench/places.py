@@ -43,6 +43,9 @@ class Place(Protocol):
     def restart(self) -> None:
         """As after a crash of the database's server, if it has one."""
 
+    def cut(self) -> None:
+        """Ends every connection to a database of the bench, from the side of the server, if there is one."""
+
 
 class SqlitePlace:
     store = "sqlite"
@@ -66,6 +69,9 @@ class SqlitePlace:
 
     def restart(self) -> None:
         """Nothing: there is no server."""
+
+    def cut(self) -> None:
+        """Nothing: there are no connections."""
 
 
 class PostgresPlace:
@@ -92,6 +98,9 @@ class PostgresPlace:
 
     def restart(self) -> None:
         self._server.restart("immediate")
+
+    def cut(self) -> None:
+        self._administer("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE 'bench%'")
 
     def _administer(self, statement: str) -> None:
         with psycopg.connect(self._server.url(), autocommit=True) as connection:

@@ -38,7 +38,7 @@ class PeerGoal:
 ONE_PROCESS = "drain, 1 process"
 BULK = "in bulk, calls of 1,000"
 WAKE = "enqueue to handler, p50"
-EVERY_GROUP = f"consume, {w6.READERS} groups"
+EVERY_GROUP = f"consume, {w6.name_of(w6.READERS)}"
 
 GOALS = (
     PeerGoal(ONE_PROCESS, "huey", 20, ("sqlite",)),
@@ -102,9 +102,11 @@ def _backlog(sizes: Sizes, programs: Sequence[Program]) -> Iterator[Case]:
 
 
 def _fan_out(sizes: Sizes, programs: Sequence[Program]) -> Iterator[Case]:
-    own = partial(w6.measure, sizes.fan_out, w6.READERS)
-    rows = [Row(EVERY_GROUP.replace("consume", "publish"), "publish"), Row(EVERY_GROUP, "consume")]
-    yield _case("w6", rows, {"holdfast": own}, programs, sizes, workloads.fan_out)
+    for groups in sizes.groups:
+        own = partial(w6.measure, sizes.fan_out, groups)
+        name = w6.name_of(groups)
+        rows = [Row(f"publish, {name}", "publish"), Row(f"consume, {name}", "consume")]
+        yield _case("w6", rows, {"holdfast": own}, programs, sizes, partial(workloads.fan_out, groups))
 
 
 def _idle(sizes: Sizes, programs: Sequence[Program]) -> Iterator[Case]:

@@ -75,6 +75,13 @@ PEERS = {
             fan_out="no groups: send_batch_topic into a queue for each; reads and deletes 1,000 at a time",
         ),
         Peer(
+            "pgq",
+            "pgq.py",
+            ("postgres",),
+            POSTGRES_ON,
+            fan_out="COPY into its table, a tick per 1,000; batches between ticks; its PL/pgSQL form",
+        ),
+        Peer(
             "procrastinate",
             "procrastinate.py",
             ("postgres",),

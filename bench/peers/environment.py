@@ -25,14 +25,16 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True)
 class Pins:
-    """Packages with their exact versions, as pip or npm take them; the first is the peer itself."""
+    """Packages with their exact versions, as pip or npm take them; the first is the peer itself, unless that is one of
+    Debian's, which are only unpacked."""
 
     kind: str
     packages: tuple[str, ...]
+    debian: tuple[str, ...] = ()
 
     @property
     def version(self) -> str:
-        return re.split("==|@", self.packages[0])[-1]
+        return re.split("==?|@", [*self.debian, *self.packages][0])[-1]
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,11 @@ class Program:
 
 def read_pins(path: Path = VERSIONS) -> dict[str, Pins]:
     tables = tomllib.loads(path.read_text())
-    return {name: Pins(kind, tuple(table[kind])) for name, table in tables.items() for kind in table}
+    return {
+        name: Pins(kind, tuple(table[kind]), tuple(table.get("debian", ())))
+        for name, table in tables.items()
+        for kind in table.keys() & KINDS.keys()
+    }
 
 
 def prepare(peer: Peer, pins: Pins, tell: Callable[[str], None]) -> Program:
@@ -54,16 +60,24 @@ def prepare(peer: Peer, pins: Pins, tell: Callable[[str], None]) -> Program:
     version = _redis_version() if peer.own_server else pins.version
     install, command = KINDS[pins.kind]
     folder, stamp = FOLDER / peer.name, FOLDER / peer.name / "installed"
-    wanted = "\n".join([*pins.packages, sys.version])
+    wanted = "\n".join([*pins.debian, *pins.packages, sys.version])
     if not stamp.exists() or stamp.read_text() != wanted:
-        tell(f"{peer.name}: installing {', '.join(pins.packages)}")
+        tell(f"{peer.name}: installing {', '.join([*pins.debian, *pins.packages])}")
         FOLDER.mkdir(exist_ok=True)
         (FOLDER / ".gitignore").write_text("*\n")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
+        _unpack(folder, pins.debian)
         install(folder, pins.packages)
         stamp.write_text(wanted)
     return Program(peer, version, command(folder, peer.driver))
+
+
+def _unpack(folder: Path, packages: Sequence[str]) -> None:
+    for package in packages:
+        run(folder, _installed("apt-get"), "download", package)
+    for archive in folder.glob("*.deb"):
+        run(folder, _installed("dpkg"), "-x", archive, folder)
 
 
 def _install_python(folder: Path, packages: Sequence[str]) -> None:

@@ -25,8 +25,6 @@ SETTLE_SECONDS = 0.5
 """A worker has this long to get to its waiting before the first message is sent."""
 
 CALL = 1_000
-GROUPS = [f"group_{number}" for number in range(w6.READERS)]
-
 Measure = Callable[[Place, Target], Outcome]
 
 
@@ -87,17 +85,19 @@ def long_against_short(short: Measure, long: Measure, place: Place, target: Targ
     }
 
 
-def fan_out(program: Program, sizes: Sizes, place: Place, target: Target) -> Outcome:
+def fan_out(groups: int, program: Program, sizes: Sizes, place: Place, target: Target) -> Outcome:
     """Everything is published, then one process reads it for one group after the other, to the end."""
+    names = [f"group_{number}" for number in range(groups)]
+    readers = names[: w6.READERS]
     with _created(program, target) as url:
         with driver(program.command, url) as producer:
-            producer.ask("subscribe", groups=GROUPS)
+            producer.ask("subscribe", groups=names)
             published = producer.ask("publish_many", count=sizes.fan_out, call=CALL, seconds=sizes.load_seconds)
         count = published["count"]
         with driver(program.command, url) as consumer:
-            answer = consumer.ask("read_groups", groups=GROUPS, expected=count, **{**WAITING, "loaded": True})
+            answer = consumer.ask("read_groups", groups=readers, expected=count, **{**WAITING, "loaded": True})
         with driver(program.command, url) as fresh:
-            left = fresh.ask("left_for", groups=GROUPS)["left"]
+            left = fresh.ask("left_for", groups=readers)["left"]
     for numbers in answer["numbers"]:
         if problem := payload.fault(numbers, count, left):
             raise Failed(problem)

@@ -29,8 +29,8 @@ PATIENCE = 30.0
 def cases(sizes: Sizes) -> Iterator[Case]:
     count = sizes.fan_out
     for groups in sizes.groups:
-        name = _name(groups)
-        against = (f"publish, {_name(1)}", "one group") if groups > 1 else None
+        name = name_of(groups)
+        against = (f"publish, {name_of(1)}", "one group") if groups > 1 else None
         within = (Goal("against", 0.95),) if groups == max(sizes.groups) else ()
         rows = [Row(f"publish, {name}", "publish", against=against, goals=within), Row(f"consume, {name}", "consume")]
         yield Case("w6", name, partial(measure, count, groups), rows, ONLY_HOLDFAST)
@@ -157,5 +157,6 @@ def _check(numbers: Sequence[Sequence[int]], count: int) -> None:
             raise Failed(problem)
 
 
-def _name(groups: int) -> str:
+def name_of(groups: int) -> str:
+    """As rows say it."""
     return "1 group" if groups == 1 else f"{groups} groups"

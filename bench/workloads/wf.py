@@ -5,13 +5,14 @@ say. What a killed worker had in its hands comes back when its lease of 3 s is o
 message, because any of them may be what killed it: the second look comes when that should be over.
 
 Nobody helps: consumers find the restarted server themselves; whoever was killed is started again, as any process
-manager does. A SQLite file has no server, so there all consumers are killed at once instead.
+manager does. A SQLite file has no server, so there all consumers are killed at once instead, and nothing can be cut off.
 """
 
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from bench.cases import ONLY_HOLDFAST, Case, Goal, Outcome, Row
@@ -25,6 +26,7 @@ from holdfast import Holdfast
 
 WORKERS = 2
 KILLS = 10
+CUTS = 10
 LEASE = 3
 PATIENCE = 60.0
 
@@ -77,6 +79,8 @@ def cases(sizes: Sizes) -> Iterator[Case]:
     kills = f"{KILLS} kills of a worker"
     yield _case("a restart of the database", restart, sizes, sizes.find_back_seconds)
     yield _case(kills, kill_repeatedly, sizes, sizes.worked_off_seconds)
+    cuts = f"{CUTS} cuts of all connections"
+    yield replace(_case(cuts, cut_repeatedly, sizes, sizes.find_back_seconds), stores=("postgres",))
 
 
 def _case(name: str, harm: Harm, sizes: Sizes, find_back: float) -> Case:
@@ -101,6 +105,12 @@ def restart(place: Place, workers: Workers) -> None:
 def kill_repeatedly(place: Place, workers: Workers) -> None:
     for number in range(KILLS):
         workers.kill(number % WORKERS)
+        time.sleep(0.5)
+
+
+def cut_repeatedly(place: Place, workers: Workers) -> None:
+    for _ in range(CUTS):
+        place.cut()
         time.sleep(0.5)
 
 

@@ -196,5 +196,6 @@ def refuse(lost: Sequence[Claim]) -> None:
         names = ", ".join(claim.message.id for claim in lost[:3]) + (", …" if len(lost) > 3 else "")
         raise LeaseLost(
             f"{len(lost)} claim(s) no longer yours ({names}): the lease ran out and someone else has the message, "
-            "or it was settled or cancelled before; nothing was changed for them"
+            "or it was settled or cancelled before (on PostgreSQL perhaps by a first try of this call whose answer was "
+            "lost; hf.status tells what became of it). Nothing was changed for them now"
         )

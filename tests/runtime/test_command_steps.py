@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -144,6 +145,26 @@ def test_what_is_done_again_after_its_undo_is_undone_again(connect: Connect) -> 
         assert ended(hf, "o").status == "compensated"
     assert calls == ["refund 3 o/1/card/undo", "refund 3 o/1/card/undo/2"]
     assert ledger_of(hf) == ["refunded 3", "refunded 3"]
+
+
+def test_an_effect_that_two_tries_vouch_for_is_undone_once(connect: Connect, tmp_path: Path) -> None:
+    """The first try has charged, and its promise takes long to check. The second one finds the receipt and is faster:
+    the step is completed, undone, and then the first one is through as well."""
+    hf = connect(clock=(clock := FakeClock()))
+    calls = declare_shop(hf)
+    go_on = tmp_path / "go on"
+    patient = f"test $HOLDFAST_ATTEMPT = 2 || until test -e '{go_on}'; do sleep 0.02; done"
+    held = sent_twice(hf, clock, "Card.Charge")
+    hf.queue(command_queue("Card.Charge"), lease="1d", commitments=[{"name": "charged", "check": patient}])
+    with hf.running():
+        until(lambda: calls == ["charge 3"])
+        held.nack("it hung", delay=0)  # Its second attempt finds what the second message has done.
+        hf.claim("gone", wait=PATIENCE)[0].dead_letter("gone")
+        until(lambda: "refunded 3" in ledger_of(hf))
+        go_on.touch()
+        assert ended(hf, "o").status == "compensated"
+    assert ledger_of(hf) == ["charged 3", "refunded 3"]
+    assert [call.split()[0] for call in calls] == ["charge", "refund"]
 
 
 def test_an_id_that_is_used_again_is_another_saga(connect: Connect) -> None:

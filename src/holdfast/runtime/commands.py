@@ -155,9 +155,11 @@ class MessageRun(executing.Run):
             endings.refuse([self.context.claim])
 
     def settled(self) -> None:
-        """The ack that follows finds that it was done."""
+        """The ack that follows finds that it was done; if it is a real one, that there is a receipt."""
         self.context.following = ()
-        if not self._has_promises():
+        if self._has_promises():
+            self.context.repeated = True  # Another try may have acked on this receipt: there is one effect, not two.
+        else:
             self.context.claim.ended = Event.ACKED
 
     def keep(self, raw: bytes) -> None:
