@@ -5,7 +5,7 @@ say. What a killed worker had in its hands comes back when its lease of 3 s is o
 message, because any of them may be what killed it: the second look comes when that should be over.
 
 Nobody helps: consumers find the restarted server themselves; whoever was killed is started again, as any process
-manager does. A SQLite file has no server, so there all consumers are killed at once instead, and nothing can be cut off.
+manager does. A SQLite file has no server: there all consumers are killed at once instead, and nothing is cut off.
 """
 
 import subprocess

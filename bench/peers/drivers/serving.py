@@ -37,9 +37,11 @@ class Driver(Protocol):
     async def close(self) -> None: ...
 
 
-class FanOut(Driver, Protocol):
-    """A peer that can give every message to each of several groups."""
+class FanOut(Protocol):
+    """A peer that can give every message to each of several groups; it may be no queue."""
 
+    async def open(self, url: str) -> None: ...
+    async def create(self) -> None: ...
     async def subscribe(self, groups: list[str]) -> None:
         """Makes the groups, after `create`, before anything is published."""
 
@@ -50,6 +52,8 @@ class FanOut(Driver, Protocol):
 
     async def left_for(self, group: str) -> int:
         """How many messages the group has not got, or not acked."""
+
+    async def close(self) -> None: ...
 
 
 class Sagas(Protocol):
@@ -66,11 +70,11 @@ class Sagas(Protocol):
     async def close(self) -> None: ...
 
 
-def serve(driver: Driver | Sagas) -> None:
+def serve(driver: Driver | FanOut | Sagas) -> None:
     asyncio.run(_serve(driver))
 
 
-async def _serve(driver: Driver | Sagas) -> None:
+async def _serve(driver: Driver | FanOut | Sagas) -> None:
     # What a peer prints must not be taken for an answer.
     answers, sys.stdout = sys.stdout, sys.stderr
     await driver.open(sys.argv[-1])
