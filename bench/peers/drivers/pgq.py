@@ -4,6 +4,7 @@ Events are written as it wants many of them written, straight into the table of 
 two ticks: one follows each call, since that is more than the 500 events after which its ticker ticks.
 """
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +33,12 @@ class PgQ:
             self._ask("SELECT pgq.register_consumer(%s, %s)", QUEUE, group)
 
     async def publish_many(self, bodies: list[dict[str, Any]]) -> None:
+        now = datetime.now(UTC)
         with self.connection.transaction():
             table = self._ask("SELECT pgq.current_event_table(%s)", QUEUE)
-            with self.connection.cursor().copy(f"COPY {table} (ev_type, ev_data) FROM STDIN") as copy:
+            with self.connection.cursor().copy(f"COPY {table} (ev_time, ev_type, ev_data) FROM STDIN") as copy:
                 for body in bodies:
-                    copy.write_row(("thing", orjson.dumps(body).decode()))
+                    copy.write_row((now, "thing", orjson.dumps(body).decode()))
         self._ask("SELECT pgq.ticker(%s)", QUEUE)
 
     async def read(self, group: str, meter: Meter) -> None:
