@@ -174,6 +174,10 @@ def note_runs(runs: Sequence[Sequence[Claim]], lost: Sequence[Sequence[int]]) ->
     """The same as `note` for runs that were acked whole; `lost` are the places that were settled before."""
     gone = []
     for run, places in zip(runs, map(set, lost), strict=True):
+        if not places:
+            for claim in run:
+                claim.ended = Event.ACKED
+            continue
         for claim in run:
             if claim.member not in places:
                 claim.ended = Event.ACKED

@@ -11,7 +11,7 @@ from holdfast import Holdfast, Message, State
 from holdfast.runtime.context import Context
 from holdfast.runtime.hands import Hand
 from holdfast.runtime.worker import QUICK, Worker
-from tests.runtime.steps import PATIENCE, ended
+from tests.runtime.steps import PATIENCE, ended, until
 
 FEWEST, MOST = 2_000, 20_000
 
@@ -33,7 +33,7 @@ def test_what_is_given_up_has_not_ended_and_what_has_ended_is_not_given_up(hf: H
 
         other = threading.Thread(target=disturb)
         other.start()
-        hand.begin(context)
+        hand.begin(context, time.monotonic())
         together.wait()
         hand.let_go()
         ended = not hand.abandoned
@@ -101,3 +101,23 @@ def test_handlers_that_wait_get_a_thread_each(hf: Holdfast) -> None:
         assert ended(hf, quick[-1].id) is State.SUCCEEDED
         for receipt in hf.enqueue_many("q", ["wait"] * 4):
             assert ended(hf, receipt.id) is State.SUCCEEDED
+
+
+def test_one_hitch_does_not_make_threads_for_ever(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever was stopped for a moment by a busy machine runs its quick handlers in one thread again, soon after."""
+    monkeypatch.setattr("holdfast.runtime.apart.SHORTEST", 0.0)
+    threads = list[int]()
+
+    @hf.consumer("q")
+    def work(message: Message) -> None:
+        threads.append(threading.get_ident())
+        if message.body == "slow":
+            time.sleep(3 * QUICK)
+
+    with hf.running() as runner:
+        assert ended(hf, hf.enqueue("q", "slow").id) is State.SUCCEEDED
+        [worker] = runner.workers
+        until(lambda: ended(hf, hf.enqueue("q", "quick").id) is State.SUCCEEDED and worker.works_alone)
+        assert ended(hf, hf.enqueue("q", "last").id) is State.SUCCEEDED
+        assert threads[-1] != threads[0]
+        until(lambda: threads_named("holdfast-work") == ["holdfast-work-claims"])

@@ -233,11 +233,11 @@ def test_a_stop_just_before_the_begin_is_not_overheard(hf: Holdfast, monkeypatch
     hand = runner.workers[0].hands[0]
     now, begin_now = threading.Event(), hand.begin
 
-    def begin_late(context: Context) -> None:
+    def begin_late(context: Context, moment: float) -> None:
         if not now.is_set():
             context.halt(Stop.LEASE)
             now.set()
-        begin_now(context)
+        begin_now(context, moment)
 
     monkeypatch.setattr(hand, "begin", begin_late)
     sent = hf.enqueue("q", 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,11 @@ class Fetching:
         if self._solitary is not None and self._solitary in ended:
             self._solitary = None
             self._solitude.give_back()
+
+    @property
+    def takes(self) -> float:
+        """Seconds of a handler, as far as is known."""
+        return math.inf if self._pace.mean is None else self._pace.mean
 
     def note_slow(self, seconds: float) -> None:
         """One is not through after such a time."""
@@ -123,7 +129,8 @@ class Fetching:
         """A process holds at most one message on its last attempt, so that a crash ends at most one of them."""
         if not request.alone:
             return
-        self._solitary = next((context for context in contexts if _is_last(context)), None)
+        rows = [context for context in contexts if context.claim.member is None]
+        self._solitary = next((context for context in rows if _is_last(context)), None)
         if self._solitary is None:
             self._solitude.give_back()
 
@@ -145,4 +152,4 @@ class Fetching:
 
 def _is_last(context: Context) -> bool:
     """Whether it is a message in trouble, on its last attempt."""
-    return context.claim.member is None and context.attempt > 1 and context.attempt >= context.max_attempts
+    return context.attempt > 1 and context.attempt >= context.max_attempts

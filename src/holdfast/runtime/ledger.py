@@ -36,7 +36,7 @@ class Held:
             and self.contexts[0].claim.member is not None
             and len(self.contexts) == self.lease.size
             and len(self.ended) == self.lease.size
-            and all(context.settlement is None for context in self.ended)
+            and not [context for context in self.ended if context.settlement is not None]
         )
 
     @property
@@ -61,7 +61,7 @@ class Ledger:
         """New claims. `terms` is how long a lease of each group lasts."""
         for lease, mine in _by_lease(contexts):
             held = self._held[id(lease)] = Held(lease, terms[lease.group], claimed)
-            held.contexts = mine
+            held.contexts = list(mine)
             held.left = len(mine)
         self.unfinished += len(contexts)
 
@@ -96,7 +96,7 @@ class Ledger:
         held.contexts = []
         del self._held[id(held.lease)]
 
-    def settled(self, contexts: Iterable[Context]) -> None:
+    def settled(self, contexts: Sequence[Context]) -> None:
         """They are settled, or lost."""
         for lease, mine in _by_lease(contexts):
             self.ended -= len(mine)
@@ -117,8 +117,11 @@ class Ledger:
         return list(self._held.values())
 
 
-def _by_lease(contexts: Iterable[Context]) -> Iterable[tuple[Lease, list[Context]]]:
-    """In groups. Most share a lease with the one before."""
+def _by_lease(contexts: Sequence[Context]) -> Iterable[tuple[Lease, Sequence[Context]]]:
+    """In groups. Most often it is one."""
+    lease = contexts[0].claim.lease if contexts else None
+    if lease is not None and not [one for one in contexts if one.claim.lease is not lease]:
+        return [(lease, contexts)]
     found: dict[int, tuple[Lease, list[Context]]] = {}
     before: Lease | None = None
     for context in contexts:

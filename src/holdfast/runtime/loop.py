@@ -95,7 +95,7 @@ class LoopHand(Hand):
         problem: BaseException | None = None
         assert self._task is not None, "it is running"
         try:
-            self.begin(context)
+            self.begin(context, time.monotonic())
             result = await self.worker.call(context)
         except asyncio.CancelledError as cancelled:
             if context.stop is None and self._task.cancelling():

@@ -17,6 +17,7 @@ from holdfast.core.settlement import Settlement
 from holdfast.errors import HoldfastError, UnknownGroup
 from holdfast.events import ConsumerStarted, ConsumerStopped, HandlerStopped, RuntimeEvent
 from holdfast.runtime import telling, verdict
+from holdfast.runtime.apart import THREADS_HELP, Apart
 from holdfast.runtime.attachments import Attachments
 from holdfast.runtime.calling import how_to_call
 from holdfast.runtime.consumer import Consumer
@@ -49,9 +50,6 @@ HOARDED = 1.0
 
 QUICK = 0.05
 """Seconds that a handler may take in the thread that claims; then another one takes that over."""
-
-THREADS_HELP = 0.0005
-"""Seconds that a handler takes if it waits for something: then it is good to have several threads."""
 
 LONGEST_REST = 5.0
 """Seconds between two tries while the database is away."""
@@ -106,6 +104,7 @@ class Worker:
         self.ended = threading.Event()
         self.call = telling.told(self._listeners, self, how_to_call(hf, consumer))
         self.works_alone = make_hand is ThreadHand
+        self._apart = Apart()
 
     # --- for the runner -----------------------------------------------------------------------------------------------
 
@@ -144,7 +143,7 @@ class Worker:
         if context.callbacks:
             context.callbacks = ()  # They may know the context, and nobody would ever clean up such a circle.
         self._done.append(context)
-        if len(self.shelf.waiting) <= self._fetching.low and not self._wake.is_set():
+        if not self.works_alone and len(self.shelf.waiting) <= self._fetching.low and not self._wake.is_set():
             self.wake()
 
     def _judged(self, context: Context, result: Any, problem: BaseException | None) -> Settlement:
@@ -260,6 +259,11 @@ class Worker:
         if self.attachments.are_unknown:
             self.attachments.refresh()
         room = self._fetching.room()
+        if not self.works_alone and self._apart.is_over(self._fetching.takes):
+            room = self._fetching.low = 0
+            if not self.ledger.unfinished:
+                self._send_home()
+                return True
         if room == 0:
             self.outbox.settle(self.ledger.ready(time.monotonic(), everything=False))
             if not self._work_off():
@@ -298,23 +302,27 @@ class Worker:
             return False
         hand = self.hands[0]
         assert isinstance(hand, OwnHand), "who works alone has no other"
-        while waiting and not self._stopping:
-            context = waiting.popleft()
-            hand.handle(context)
-            if not hand.is_relieved and self.consumer.concurrency > 1 and context.took > THREADS_HELP:
-                hand.is_relieved = True
-                self._call_others()
-            if hand.is_relieved:
-                raise Relieved(hand)
-            if context.started > ends:
-                break
+        has_waited = hand.work_off(waiting, ends, THREADS_HELP if self.consumer.concurrency > 1 else math.inf)
+        if has_waited and not hand.is_relieved:
+            hand.is_relieved = True
+            self._call_others()
+        if hand.is_relieved:
+            raise Relieved(hand)
         return True
 
     def _call_others(self) -> None:
-        """From here on every hand is a thread, and so is the claiming."""
+        """From here on every hand is a thread, and so is the claiming, until handlers are quick again."""
         self.works_alone = False
+        self._apart.begin()
         self.hands = [*self.hands, *(self._make_hand(self) for _ in range(self.consumer.concurrency - 1))]
         self._claim_in_thread()
+
+    def _send_home(self) -> None:
+        """Nothing is under way: the threads go, and this one runs handlers itself."""
+        self.shelf.close()
+        self.shelf = Shelf()
+        self.works_alone = True
+        self.hands = [OwnHand(self)]
 
     def _wait_for_hands(self) -> None:
         due = self.ledger.due(time.monotonic())
