@@ -104,7 +104,7 @@ class CursorOutOfRange(HoldfastError):
 
 
 class LeaseLost(HoldfastError):
-    """The lease is over and the message belongs to someone else, or is finished; nothing was changed."""
+    """The lease is over and the message belongs to someone else, or is finished; this try has changed nothing."""
 
 
 class DeliveryFailed(HoldfastError):

@@ -169,6 +169,23 @@ def test_a_second_ending_of_a_claim_is_refused_also_if_an_answer_is_lost(
     assert lossy.losses == 1
 
 
+def test_a_settlement_that_may_have_counted_says_so(far: Holdfast, near: Holdfast, lossy: LossyProxy) -> None:
+    """P13: after the lease's end nobody can tell whose work it was that the message is done."""
+    receipt = near.enqueue("q", "a")
+    [claim] = far.claim("q", lease=0.1)
+    eventually(lambda: near.store.database.read(lambda tx: tx.clock()) > claim.lease.until, "the lease is over")
+    far.close()
+    lossy.lose(b"holdfast_close")
+
+    with pytest.raises(LeaseLost, match=r"perhaps by a first try of this call .* hf\.status tells"):
+        far.ack(claim)
+
+    assert lossy.losses == 1
+    status = near.status(receipt.id)
+    assert status is not None
+    assert status.state is State.SUCCEEDED
+
+
 def test_an_ack_with_a_claim_whose_answer_is_lost_counts_too(far: Holdfast, near: Holdfast, lossy: LossyProxy) -> None:
     """P13: what the lost claim took comes back when its lease ends, like that of a killed worker."""
     near.enqueue_many("q", ["a", "b", "c", "d"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-SHORTEST, LONGEST = 1.0, 60.0
+SHORTEST, LONGEST = 0.25, 60.0
 """Seconds, the first time and at the most: it may have been a hitch of the machine, or what these handlers are like."""
 
 THREADS_HELP = 0.0005
