@@ -10,6 +10,9 @@ from typing import Generic
 from holdfast.gather import Answer, Gather, Item
 from holdfast.threads import Threads
 
+_Call = tuple[Sequence[Item], Callable[[list[Answer] | BaseException], None]]
+_UnderWay = tuple[list[_Call[Item, Answer]], asyncio.Future[list[list[Answer] | BaseException]]]
+
 
 class AsyncGather(Generic[Item, Answer]):
     """Hands the calls that are awaited at the same time to a `Gather` together."""
@@ -17,7 +20,7 @@ class AsyncGather(Generic[Item, Answer]):
     def __init__(self, gather: Gather[Item, Answer], threads: Threads) -> None:
         self._gather = gather
         self._threads = threads
-        self._waiting: list[tuple[Sequence[Item], Callable[[list[Answer] | BaseException], None]]] = []
+        self._waiting: list[_Call[Item, Answer]] = []
         self._handing_over: asyncio.Task[None] | None = None
 
     def put(self, items: Sequence[Item], tell: Callable[[list[Answer] | BaseException], None]) -> None:
@@ -33,20 +36,39 @@ class AsyncGather(Generic[Item, Answer]):
         return await answer
 
     async def _hand_over(self) -> None:
+        """The next calls are under way before anyone is told of the last ones: telling takes time, too."""
         try:
-            while self._waiting:
-                calls, self._waiting = self._waiting, []
-                outcomes = await self._outcomes([items for items, _ in calls])
+            under_way = self._begin()
+            while under_way is not None:
+                calls, running = under_way
+                outcomes = await _outcomes(len(calls), running)
+                under_way = self._begin()
                 for (_, tell), outcome in zip(calls, outcomes, strict=True):
                     tell(outcome)
+                under_way = under_way or self._begin()
         finally:
             self._handing_over = None
 
-    async def _outcomes(self, calls: list[Sequence[Item]]) -> list[list[Answer] | BaseException]:
+    def _begin(self) -> _UnderWay[Item, Answer] | None:
+        """Hands over what waits, if anything does."""
+        if not self._waiting:
+            return None
+        calls, self._waiting = self._waiting, []
         try:
-            return await self._threads.work(partial(self._gather.call_each, calls))
-        except Exception as problem:
-            return [problem] * len(calls)
+            running = self._threads.begin(partial(self._gather.call_each, [items for items, _ in calls]))
+        except RuntimeError as problem:  # Python is about to end.
+            running = asyncio.get_running_loop().create_future()
+            running.set_exception(problem)
+        return calls, running
+
+
+async def _outcomes(
+    count: int, running: asyncio.Future[list[list[Answer] | BaseException]]
+) -> list[list[Answer] | BaseException]:
+    try:
+        return await running
+    except Exception as problem:
+        return [problem] * count
 
 
 def _tell(answer: asyncio.Future[list[Answer]], outcome: list[Answer] | BaseException) -> None:

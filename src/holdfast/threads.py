@@ -21,7 +21,11 @@ class Threads:
 
     async def work(self, call: Callable[[], Result]) -> Result:
         """Runs a call that keeps a thread busy."""
-        return await asyncio.wrap_future(self._submit(WORKERS, call))
+        return await self.begin(call)
+
+    def begin(self, call: Callable[[], Result]) -> asyncio.Future[Result]:
+        """The same, from this moment on; whoever asks may do something else meanwhile."""
+        return asyncio.wrap_future(self._submit(WORKERS, call))
 
     async def sleep(self, call: Callable[[], Result], undo: Callable[[Result], object]) -> Result:
         """Runs a call that may sleep; if nobody wants its result any more, it is undone."""
