@@ -327,6 +327,8 @@ def test_a_skipped_undo_is_never_called_compensated(stuck: Holdfast) -> None:
     assert hf.skip_saga_step("t1", "hotel", "we pay")
     undo(hf, "flight")
     assert (shown(hf, "t1").status, states(hf, "t1")) == ("failed", ["compensated", "skipped", "failed"])
+    [line] = [line for line in shown(hf, "t1").timeline if line.what == "skipped"]
+    assert (line.step, line.who, line.error) == ("hotel", hf.actor, "we pay")
     assert not hf.retry_saga("t1", "car")
 
 
