@@ -178,12 +178,15 @@ def test_cancel_undoes_and_says_who_and_why(hf: Holdfast) -> None:
         hf.cancel_saga("t2")
 
 
-def test_a_completed_saga_is_not_cancelled(hf: Holdfast) -> None:
+def test_a_completed_saga_is_not_cancelled(hf: Holdfast, clock: Any) -> None:
     hf.saga("trip", steps=trip("flight"))
     hf.start_saga("trip", id="t1")
     do(hf, "flight")
+    before = shown(hf, "t1")
+    clock.advance(60)
     assert not hf.cancel_saga("t1")
-    assert shown(hf, "t1").status == "completed"
+    assert not hf.signal("t1", "go")
+    assert shown(hf, "t1") == before
 
 
 def test_a_start_can_wait(hf: Holdfast, clock: Any) -> None:
@@ -208,6 +211,8 @@ def test_what_has_ended_is_kept_for_a_while(hf: Holdfast, clock: Any) -> None:
     assert hf.advance_sagas() == 1
     assert [saga.id for saga in hf.sagas()] == ["kept", "open"]
     assert hf.advance_sagas() == 0
+    with hf.store.lend() as conn:
+        assert conn.execute("SELECT DISTINCT saga FROM holdfast_saga_event ORDER BY saga").fetchall() == [(2,), (3,)]
     hf.start_saga("trip", id="trip")
     assert shown(hf, "trip").status == "in_progress"
 
@@ -271,6 +276,8 @@ def test_an_undo_that_cannot_succeed_is_told_and_waits(stuck: Holdfast) -> None:
         ("failed", False),
     ]
     assert waiting(hf) == []
+    last = next(line for line in saga.timeline if line.what == "undo_attempt_failed")
+    assert (last.step, last.who, last.attempt, last.error) == ("hotel", "anna", 1, "the hotel is gone")
     notice = next(one for one in hf.notices("mia") if one.kind == "saga")
     assert (notice.about, notice.error) == ("t1", saga.error)
     assert [one.id for one in hf.sagas("compensation_failed")] == ["t1"]
@@ -307,6 +314,8 @@ def test_a_saga_that_fails_without_a_dead_letter_is_told(hf: Holdfast, clock: An
 def test_an_operator_retries_an_undo(stuck: Holdfast) -> None:
     hf = stuck
     assert not hf.retry_saga("t1", "flight")
+    with pytest.raises(InvalidInput, match="has no step 'boat'; it has flight, hotel, car"):
+        hf.retry_saga("t1", "boat")
     assert hf.retry_saga("t1", "hotel")
     undo(hf, "hotel", "flight")
     assert shown(hf, "t1").status == "compensated"

@@ -1,5 +1,6 @@
 """Sagas: steps are messages, whoever settles one moves the saga on, and what was done is undone in reverse."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from holdfast import (
     InvalidInput,
     LeaseLost,
     NotFound,
+    QueueFull,
     Step,
     StoreError,
     UnknownQueue,
@@ -19,7 +21,7 @@ from holdfast import (
 from holdfast.core.saga import saga_spec
 from holdfast.store.saga_work import Held
 from tests.conformance.saga_steps import NAMES, die, do, lines, shown, states, take, trip, undo, waiting
-from tests.conformance.steps import OpenClient
+from tests.conformance.steps import OpenClient, sleepers
 from tests.conformance.test_conn import commit, of_the_driver, roll_back
 
 
@@ -171,6 +173,45 @@ def test_a_message_that_expires_is_a_failure(hf: Holdfast, clock: Any) -> None:
     assert shown(hf, "t1").error == "flight: its message was expired"
 
 
+def test_what_expires_is_sent_again_and_what_was_cancelled_is_not(hf: Holdfast, clock: Any) -> None:
+    hf.queue("flight.book", max_age=60)
+    hf.saga("trip", steps=trip("flight", retry=2))
+    hf.start_saga("trip", id="t1")
+    clock.advance(61)
+    hf.claim("flight.book")
+    [step] = shown(hf, "t1").steps
+    assert (step.status, step.tries) == ("running", 2)
+    assert hf.cancel(step.messages[0])
+    assert shown(hf, "t1").error == "flight: its message was canceled"
+
+
+def test_a_step_counts_in_its_queue_and_wakes_who_waits_there(
+    client: OpenClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3600.0)  # Only a ring wakes it.
+    hf = client(clock=None)
+    hf.queue("hotel.book", max_depth=1)
+    hf.saga("trip", steps=trip())
+    asleep = sleepers(hf)
+    with ThreadPoolExecutor() as pool:
+        found = pool.submit(hf.claim, "hotel.book", wait=60)
+        assert asleep.acquire(timeout=20)
+        hf.start_saga("trip", id="t1")
+        do(hf, "flight")
+        assert len(found.result(timeout=50)) == 1
+    hf.start_saga("trip", id="t2")
+    do(hf, "flight")
+    with pytest.raises(QueueFull):
+        hf.enqueue("hotel.book", 1)
+
+
+def test_a_long_error_is_cut_where_it_begins(started: Holdfast) -> None:
+    hf = started
+    die(hf, "flight.book", "x" * 5000 + "the end")
+    line = next(line for line in shown(hf, "t1").timeline if line.what == "failed")
+    assert (len(str(line.error)), str(line.error)[-8:]) == (4000, "xthe end")
+
+
 def test_a_step_without_undo_is_recorded_as_such(hf: Holdfast) -> None:
     hf.saga("trip", steps=[*trip("flight"), Step("mail", "mail.book"), *trip("car")])
     hf.start_saga("trip", id="t1")
@@ -189,6 +230,9 @@ def test_the_same_id_is_started_once(started: Holdfast, rival: Holdfast) -> None
         assert rival.start_saga("trip", data, id="t2") == "t2"
     with pytest.raises(IdempotencyConflict, match="other data"):
         rival.start_saga("trip", {"city": "Paris"}, id="t1")
+    rival.saga("cruise", steps=trip())
+    with pytest.raises(IdempotencyConflict, match="another name"):
+        rival.start_saga("cruise", {"city": "Rome"}, id="t1")
     assert [saga.id for saga in rival.sagas()] == ["t1", "t2"]
 
 

@@ -65,6 +65,7 @@ class World:
             first = first or came_of
             self.notes += [note.what for note in came_of.notes]
             for effect in came_of.effects:
+                assert came_of is first or not isinstance(effect, Send), "keys are held once, for all that is sent"
                 events += self._do(effect)
         self._check()
         assert first is not None
