@@ -28,13 +28,16 @@ def test_a_step_that_nobody_begins_in_time_has_failed(hf: Holdfast, clock: Any) 
 def test_whoever_claims_looks_after_the_time_of_sagas(hf: Holdfast, clock: Any) -> None:
     """Nobody calls anything but claim: no consumers, no maintenance."""
     hf.saga("trip", steps=[Wait("a while", delay="1h"), *trip("flight")])
-    hf.saga("short", steps=trip("car"), keep="1h")
+    hf.saga("short", steps=trip("car"), keep="2h")
     hf.start_saga("trip", id="t1")
     hf.start_saga("short", id="t2")
     do(hf, "car")
     clock.advance("1h")
     assert hf.claim("other") == []
-    assert (waiting(hf), hf.saga_status("t2")) == (["flight.book"], None)
+    assert (waiting(hf), shown(hf, "t2").status) == (["flight.book"], "completed")
+    clock.advance("1h")
+    assert hf.claim("other") == []
+    assert hf.saga_status("t2") is None
 
 
 def test_whoever_waits_for_a_claim_looks_after_them_too(
@@ -94,11 +97,13 @@ def test_an_undo_that_is_tried_again_keeps_its_key(stuck: Holdfast) -> None:
     assert take(hf, "hotel.cancel").message.headers["holdfast-step-key"] == "t1/1/hotel/undo"
 
 
-@pytest.mark.parametrize("how", ["nack", "silence"])
+@pytest.mark.parametrize("how", ["nack before", "nack", "silence"])
 def test_what_someone_has_begun_goes_on_to_its_end(hf: Holdfast, clock: Any, how: str) -> None:
     hf.saga("trip", steps=[Step("card", "card.book", undo="card.cancel", timeout=20)])
     hf.start_saga("trip", id="t1")
     slow = take(hf, "card.book")
+    if how == "nack before":
+        slow.nack("not yet", delay=0)
     clock.advance(21)
     hf.advance_sagas()
     if how == "nack":
@@ -215,6 +220,24 @@ def test_what_has_ended_is_kept_for_a_while(hf: Holdfast, clock: Any) -> None:
         assert conn.execute("SELECT DISTINCT saga FROM holdfast_saga_event ORDER BY saga").fetchall() == [(2,), (3,)]
     hf.start_saga("trip", id="trip")
     assert shown(hf, "trip").status == "in_progress"
+
+
+def test_what_has_not_ended_is_kept(hf: Holdfast, clock: Any) -> None:
+    """Nobody works for any of them: one waits for a signal, one to begin, and two for someone who decides."""
+    hf.saga("trip", steps=[*trip("flight"), Wait("paid", signal="payment")], keep="1m")
+    hf.saga("stops", steps=trip("hotel"), on_failure="stop", keep="1m")
+    hf.start_saga("trip", id="waits")
+    do(hf, "flight")
+    hf.start_saga("trip", id="later", delay="1d")
+    hf.start_saga("trip", id="stuck")
+    do(hf, "flight")
+    hf.cancel_saga("stuck")
+    die(hf, "flight.cancel")
+    hf.start_saga("stops", id="stopped")
+    die(hf, "hotel.book")
+    clock.advance("1h")
+    assert hf.advance_sagas() == 0
+    assert [saga.status for saga in hf.sagas()] == ["in_progress", "pending", "compensation_failed", "failed"]
 
 
 def test_what_waits_for_someone_is_kept(hf: Holdfast, clock: Any) -> None:
@@ -497,6 +520,7 @@ def test_waiting_for_a_time(hf: Holdfast, clock: Any) -> None:
     hf.start_saga("trip", id="t1")
     clock.advance("59m")
     assert hf.advance_sagas() == 0
+    assert not hf.store.sagas._tick(1)  # Someone else was faster.
     clock.advance("1m")
     assert hf.advance_sagas() == 1
     assert waiting(hf) == ["flight.book"]

@@ -19,7 +19,7 @@ from holdfast import (
     endings,
 )
 from holdfast.core.saga import saga_spec
-from holdfast.store.saga_work import Held
+from holdfast.store.saga_work import Held, Work
 from tests.conformance.saga_steps import NAMES, die, do, lines, shown, states, take, trip, undo, waiting
 from tests.conformance.steps import OpenClient, sleepers
 from tests.conformance.test_conn import commit, of_the_driver, roll_back
@@ -190,7 +190,7 @@ def test_a_step_counts_in_its_queue_and_wakes_who_waits_there(
 ) -> None:
     monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3600.0)  # Only a ring wakes it.
     hf = client(clock=None)
-    hf.queue("hotel.book", max_depth=1)
+    hf.queue("car.book", max_depth=2)
     hf.saga("trip", steps=trip())
     asleep = sleepers(hf)
     with ThreadPoolExecutor() as pool:
@@ -198,11 +198,11 @@ def test_a_step_counts_in_its_queue_and_wakes_who_waits_there(
         assert asleep.acquire(timeout=20)
         hf.start_saga("trip", id="t1")
         do(hf, "flight")
-        assert len(found.result(timeout=50)) == 1
-    hf.start_saga("trip", id="t2")
-    do(hf, "flight")
+        [claim] = found.result(timeout=50)
+    hf.enqueue("car.book", 1)
+    claim.ack()
     with pytest.raises(QueueFull):
-        hf.enqueue("hotel.book", 1)
+        hf.enqueue("car.book", 2)
 
 
 def test_a_long_error_is_cut_where_it_begins(started: Holdfast) -> None:
@@ -311,6 +311,26 @@ def test_it_is_part_of_a_callers_transaction(started: Holdfast, url: str) -> Non
     assert states(hf, "t2")[0] == "running"
 
 
+def test_a_start_that_fails_leaves_the_callers_transaction_as_it_was(
+    started: Holdfast, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hf = started
+
+    def fail(work: Work) -> None:
+        raise StoreError("the disk is full")
+
+    with of_the_driver(url) as conn:
+        with pytest.raises(IdempotencyConflict):
+            hf.start_saga("trip", id="t1", conn=conn)
+        with monkeypatch.context() as broken:
+            broken.setattr(Work, "write", fail)
+            with pytest.raises(StoreError):
+                hf.start_saga("trip", id="t2", conn=conn)
+        hf.start_saga("trip", id="t3", conn=conn)
+        commit(conn)
+    assert [saga.id for saga in hf.sagas()] == ["t1", "t3"]
+
+
 def test_sagas_are_listed_by_status_and_page_by_page(started: Holdfast) -> None:
     hf = started
     for number in range(2, 6):
@@ -321,23 +341,29 @@ def test_sagas_are_listed_by_status_and_page_by_page(started: Holdfast) -> None:
     assert [saga.id for saga in hf.sagas("in_progress", n=2)] == ["t2", "t3"]
     assert [saga.id for saga in hf.sagas("in_progress", after="t3")] == ["t4", "t5"]
     assert [saga.id for saga in hf.sagas(name="trip", n=3, after="t2")] == ["t3", "t4", "t5"]
-    assert hf.sagas(name="other") == []
+    assert hf.sagas(name="other") == hf.sagas("in_progress", name="other") == []
     with pytest.raises(NotFound, match="no saga 't9'"):
         hf.sagas(after="t9")
 
 
-def test_a_saga_that_someone_else_has_moved_is_not_moved(started: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("others", [0, 2])
+def test_a_saga_that_someone_else_has_moved_is_not_moved(
+    started: Holdfast, others: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What cannot happen, since it is locked; if it did, nothing of the transaction may stay."""
     hf, read = started, Held.of
-    claim = take(hf, "flight.book")
-    monkeypatch.setattr(Held, "of", lambda row: replace(read(row), version=77))
+    for number in range(others):
+        hf.start_saga("trip", id=f"other{number}")
+    claims = hf.claim("flight.book", n=10)
+    monkeypatch.setattr(Held, "of", lambda row: replace(read(row), version=77) if row[2] == "t1" else read(row))
     with pytest.raises(StoreError, match="moved by someone else"):
-        claim.ack()
+        hf.ack(claims)
     monkeypatch.undo()
-    assert states(hf, "t1") == ["running", "pending", "pending"]
-    claim.ack()
-    do(hf, "hotel", "car")
-    assert shown(hf, "t1").status == "completed"
+    assert [states(hf, saga.id) for saga in hf.sagas()] == [["running", "pending", "pending"]] * (others + 1)
+    hf.ack(claims)
+    for queue in ("hotel.book", "car.book"):
+        hf.ack(hf.claim(queue, n=10))
+    assert {saga.status for saga in hf.sagas()} == {"completed"}
 
 
 def test_a_lost_claim_moves_nothing(started: Holdfast, clock: Any) -> None:
