@@ -1,8 +1,12 @@
 """Sagas over HTTP: looking, turning one round, deciding about a step that is stuck."""
 
+from typing import get_args
+
 import pytest
 
 from holdfast import Holdfast, Step, Wait
+from holdfast.core import saga as core
+from holdfast.http.admin import sagas
 from tests.http.admin.conftest import Ask
 
 TRIP = "/admin/sagas/trip-1"
@@ -82,3 +86,7 @@ def test_someone_decides_about_a_step_that_is_stuck(hf: Holdfast, trip: str, ask
     assert saga["status"] == "canceled"
     assert [line["output"] for line in saga["timeline"] if line["what"] == "marked_done"] == [{"by hand": True}]
     ask("POST", TRIP + "/steps/flight/skip", 409, json={"reason": "too late"})
+
+
+def test_every_status_can_be_asked_for_and_shown() -> None:
+    assert set(get_args(sagas.Status)) == set(core.Status)
