@@ -206,12 +206,32 @@ def test_sagas_are_listed_shown_and_decided_about(run: Any, db: str) -> None:
         assert shown[0] == "rome: trip, version 1, compensation_failed"
         assert any("undo failed" in line for line in shown)
         assert any("completed" in line and "12A" in line for line in shown)
+        assert any("attempt_failed" in line and "full" in line for line in shown)
+        [as_json] = values(run("sagas", "show", "rome", "--json"))
+        assert (as_json["id"], as_json["timeline"][0]["what"]) == ("rome", "started")
         assert run("sagas", "retry", "rome", "flight") == ["flight of rome is tried again."]
         assert run("sagas", "retry", "rome", "flight") == ["There is nothing to decide about it."]
         assert run("sagas", "skip", "rome", "flight", "--reason", "we pay") == ["rome goes on without flight."]
         assert run("sagas", "done", "oslo", "hotel") == ["hotel of oslo is done."]
         assert run("sagas", "cancel", "oslo") == ["oslo had turned round, or ended, before."]
         assert [saga.status for saga in hf.sagas()] == ["failed", "completed"]
+        rome = hf.saga_status("rome")
+        assert rome is not None
+        assert [line.error for line in rome.timeline if line.what == "skipped"] == ["we pay"]
+
+
+def test_sagas_are_listed_by_name_and_page_by_page_and_cancelled(run: Any, db: str, tmp_path: Path) -> None:
+    with Holdfast(db) as hf:
+        hf.saga("trip", steps=[Step("flight", "flights")])
+        for saga_id in ("rome", "oslo", "bonn"):
+            hf.start_saga("trip", id=saga_id)
+        assert run("sagas", "list", "--name", "cruise") == ["No sagas."]
+        assert [saga["id"] for saga in values(run("sagas", "list", "--after", "rome", "-n", "1", "--json"))] == ["oslo"]
+        assert run("sagas", "cancel", "oslo", "--reason", "ill") == ["oslo is canceled."]
+        assert [(saga.id, saga.error) for saga in hf.sagas("canceled")] == [("oslo", "ill")]
+    for refused in (["show", "lima"], ["list", "--after", "lima"], ["skip", "rome", "flight"]):
+        answer = holdfast("sagas", *refused, folder=tmp_path, HOLDFAST_DB=db)
+        assert (answer.returncode != 0, answer.stdout) == (True, "")
 
 
 def test_schedules_are_listed_stopped_run_and_removed(run: Any, db: str, tmp_path: Path) -> None:

@@ -28,13 +28,16 @@ def test_a_step_that_nobody_begins_in_time_has_failed(hf: Holdfast, clock: Any) 
 def test_whoever_claims_looks_after_the_time_of_sagas(hf: Holdfast, clock: Any) -> None:
     """Nobody calls anything but claim: no consumers, no maintenance."""
     hf.saga("trip", steps=[Wait("a while", delay="1h"), *trip("flight")])
-    hf.saga("short", steps=trip("car"), keep="1h")
+    hf.saga("short", steps=trip("car"), keep="2h")
     hf.start_saga("trip", id="t1")
     hf.start_saga("short", id="t2")
     do(hf, "car")
     clock.advance("1h")
     assert hf.claim("other") == []
-    assert (waiting(hf), hf.saga_status("t2")) == (["flight.book"], None)
+    assert (waiting(hf), shown(hf, "t2").status) == (["flight.book"], "completed")
+    clock.advance("1h")
+    assert hf.claim("other") == []
+    assert hf.saga_status("t2") is None
 
 
 def test_whoever_waits_for_a_claim_looks_after_them_too(
@@ -94,11 +97,13 @@ def test_an_undo_that_is_tried_again_keeps_its_key(stuck: Holdfast) -> None:
     assert take(hf, "hotel.cancel").message.headers["holdfast-step-key"] == "t1/1/hotel/undo"
 
 
-@pytest.mark.parametrize("how", ["nack", "silence"])
+@pytest.mark.parametrize("how", ["nack before", "nack", "silence"])
 def test_what_someone_has_begun_goes_on_to_its_end(hf: Holdfast, clock: Any, how: str) -> None:
     hf.saga("trip", steps=[Step("card", "card.book", undo="card.cancel", timeout=20)])
     hf.start_saga("trip", id="t1")
     slow = take(hf, "card.book")
+    if how == "nack before":
+        slow.nack("not yet", delay=0)
     clock.advance(21)
     hf.advance_sagas()
     if how == "nack":
@@ -178,12 +183,15 @@ def test_cancel_undoes_and_says_who_and_why(hf: Holdfast) -> None:
         hf.cancel_saga("t2")
 
 
-def test_a_completed_saga_is_not_cancelled(hf: Holdfast) -> None:
+def test_a_completed_saga_is_not_cancelled(hf: Holdfast, clock: Any) -> None:
     hf.saga("trip", steps=trip("flight"))
     hf.start_saga("trip", id="t1")
     do(hf, "flight")
+    before = shown(hf, "t1")
+    clock.advance(60)
     assert not hf.cancel_saga("t1")
-    assert shown(hf, "t1").status == "completed"
+    assert not hf.signal("t1", "go")
+    assert shown(hf, "t1") == before
 
 
 def test_a_start_can_wait(hf: Holdfast, clock: Any) -> None:
@@ -208,8 +216,30 @@ def test_what_has_ended_is_kept_for_a_while(hf: Holdfast, clock: Any) -> None:
     assert hf.advance_sagas() == 1
     assert [saga.id for saga in hf.sagas()] == ["kept", "open"]
     assert hf.advance_sagas() == 0
+    with hf.store.lend() as conn:
+        assert conn.execute("SELECT DISTINCT saga FROM holdfast_saga_event ORDER BY saga").fetchall() == [(2,), (3,)]
     hf.start_saga("trip", id="trip")
     assert shown(hf, "trip").status == "in_progress"
+
+
+def test_what_has_not_ended_is_kept(hf: Holdfast, clock: Any) -> None:
+    """Nobody works for any of them: two wait for a signal, one to begin, and two for someone who decides."""
+    hf.saga("trip", steps=[*trip("flight"), Wait("paid", signal="payment")], keep="1m")
+    hf.saga("stops", steps=trip("hotel"), on_failure="stop", keep="1m")
+    for saga_id in ("waits", "waits too"):
+        hf.start_saga("trip", id=saga_id)
+    hf.ack(hf.claim("flight.book", n=2))
+    hf.start_saga("trip", id="later", delay="1d")
+    hf.start_saga("trip", id="stuck")
+    do(hf, "flight")
+    hf.cancel_saga("stuck")
+    die(hf, "flight.cancel")
+    hf.start_saga("stops", id="stopped")
+    die(hf, "hotel.book")
+    clock.advance("1h")
+    assert hf.advance_sagas() == 0
+    there = [saga.status for saga in hf.sagas()]
+    assert there == ["in_progress", "in_progress", "pending", "compensation_failed", "failed"]
 
 
 def test_what_waits_for_someone_is_kept(hf: Holdfast, clock: Any) -> None:
@@ -271,6 +301,8 @@ def test_an_undo_that_cannot_succeed_is_told_and_waits(stuck: Holdfast) -> None:
         ("failed", False),
     ]
     assert waiting(hf) == []
+    last = next(line for line in saga.timeline if line.what == "undo_attempt_failed")
+    assert (last.step, last.who, last.attempt, last.error) == ("hotel", "anna", 1, "the hotel is gone")
     notice = next(one for one in hf.notices("mia") if one.kind == "saga")
     assert (notice.about, notice.error) == ("t1", saga.error)
     assert [one.id for one in hf.sagas("compensation_failed")] == ["t1"]
@@ -307,6 +339,8 @@ def test_a_saga_that_fails_without_a_dead_letter_is_told(hf: Holdfast, clock: An
 def test_an_operator_retries_an_undo(stuck: Holdfast) -> None:
     hf = stuck
     assert not hf.retry_saga("t1", "flight")
+    with pytest.raises(InvalidInput, match="has no step 'boat'; it has flight, hotel, car"):
+        hf.retry_saga("t1", "boat")
     assert hf.retry_saga("t1", "hotel")
     undo(hf, "hotel", "flight")
     assert shown(hf, "t1").status == "compensated"
@@ -327,6 +361,8 @@ def test_a_skipped_undo_is_never_called_compensated(stuck: Holdfast) -> None:
     assert hf.skip_saga_step("t1", "hotel", "we pay")
     undo(hf, "flight")
     assert (shown(hf, "t1").status, states(hf, "t1")) == ("failed", ["compensated", "skipped", "failed"])
+    [line] = [line for line in shown(hf, "t1").timeline if line.what == "skipped"]
+    assert (line.step, line.who, line.error) == ("hotel", hf.actor, "we pay")
     assert not hf.retry_saga("t1", "car")
 
 
@@ -486,6 +522,7 @@ def test_waiting_for_a_time(hf: Holdfast, clock: Any) -> None:
     hf.start_saga("trip", id="t1")
     clock.advance("59m")
     assert hf.advance_sagas() == 0
+    assert not hf.store.sagas._tick(1)  # Someone else was faster.
     clock.advance("1m")
     assert hf.advance_sagas() == 1
     assert waiting(hf) == ["flight.book"]

@@ -1,5 +1,6 @@
 """Sagas: steps are messages, whoever settles one moves the saga on, and what was done is undone in reverse."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,15 +12,16 @@ from holdfast import (
     InvalidInput,
     LeaseLost,
     NotFound,
+    QueueFull,
     Step,
     StoreError,
     UnknownQueue,
     endings,
 )
 from holdfast.core.saga import saga_spec
-from holdfast.store.saga_work import Held
+from holdfast.store.saga_work import Held, Work
 from tests.conformance.saga_steps import NAMES, die, do, lines, shown, states, take, trip, undo, waiting
-from tests.conformance.steps import OpenClient
+from tests.conformance.steps import OpenClient, sleepers
 from tests.conformance.test_conn import commit, of_the_driver, roll_back
 
 
@@ -171,6 +173,48 @@ def test_a_message_that_expires_is_a_failure(hf: Holdfast, clock: Any) -> None:
     assert shown(hf, "t1").error == "flight: its message was expired"
 
 
+def test_what_expires_is_sent_again_and_what_was_cancelled_is_not(hf: Holdfast, clock: Any) -> None:
+    hf.queue("flight.book", max_age=60)
+    hf.saga("trip", steps=trip("flight", retry=2))
+    hf.start_saga("trip", id="t1")
+    clock.advance(61)
+    hf.claim("flight.book")
+    [step] = shown(hf, "t1").steps
+    assert (step.status, step.tries) == ("running", 2)
+    assert hf.cancel(step.messages[0])
+    assert shown(hf, "t1").error == "flight: its message was canceled"
+
+
+def test_a_step_counts_in_its_queue(hf: Holdfast, clock: Any) -> None:
+    hf.queue("flight.book", max_depth=2)
+    hf.saga("trip", steps=trip())
+    clock.advance(3)  # All clients know the limit.
+    hf.enqueue("flight.book", 1)
+    hf.start_saga("trip", id="t1")
+    with pytest.raises(QueueFull):
+        hf.enqueue("flight.book", 2)
+
+
+def test_a_step_wakes_who_waits_in_its_queue(client: OpenClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3600.0)  # Only a ring wakes it.
+    hf = client(clock=None)
+    hf.saga("trip", steps=trip())
+    asleep = sleepers(hf)
+    with ThreadPoolExecutor() as pool:
+        found = pool.submit(hf.claim, "hotel.book", wait=60)
+        assert asleep.acquire(timeout=20)
+        hf.start_saga("trip", id="t1")
+        do(hf, "flight")
+        assert len(found.result(timeout=50)) == 1
+
+
+def test_a_long_error_is_cut_where_it_begins(started: Holdfast) -> None:
+    hf = started
+    die(hf, "flight.book", "x" * 5000 + "the end")
+    line = next(line for line in shown(hf, "t1").timeline if line.what == "failed")
+    assert (len(str(line.error)), str(line.error)[-8:]) == (4000, "xthe end")
+
+
 def test_a_step_without_undo_is_recorded_as_such(hf: Holdfast) -> None:
     hf.saga("trip", steps=[*trip("flight"), Step("mail", "mail.book"), *trip("car")])
     hf.start_saga("trip", id="t1")
@@ -189,6 +233,9 @@ def test_the_same_id_is_started_once(started: Holdfast, rival: Holdfast) -> None
         assert rival.start_saga("trip", data, id="t2") == "t2"
     with pytest.raises(IdempotencyConflict, match="other data"):
         rival.start_saga("trip", {"city": "Paris"}, id="t1")
+    rival.saga("cruise", steps=trip())
+    with pytest.raises(IdempotencyConflict, match="another name"):
+        rival.start_saga("cruise", {"city": "Rome"}, id="t1")
     assert [saga.id for saga in rival.sagas()] == ["t1", "t2"]
 
 
@@ -267,6 +314,26 @@ def test_it_is_part_of_a_callers_transaction(started: Holdfast, url: str) -> Non
     assert states(hf, "t2")[0] == "running"
 
 
+def test_a_start_that_fails_leaves_the_callers_transaction_as_it_was(
+    started: Holdfast, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hf = started
+
+    def fail(work: Work) -> None:
+        raise StoreError("the disk is full")
+
+    with of_the_driver(url) as conn:
+        with pytest.raises(IdempotencyConflict):
+            hf.start_saga("trip", id="t1", conn=conn)
+        with monkeypatch.context() as broken:
+            broken.setattr(Work, "write", fail)
+            with pytest.raises(StoreError):
+                hf.start_saga("trip", id="t2", conn=conn)
+        hf.start_saga("trip", id="t3", conn=conn)
+        commit(conn)
+    assert [saga.id for saga in hf.sagas()] == ["t1", "t3"]
+
+
 def test_sagas_are_listed_by_status_and_page_by_page(started: Holdfast) -> None:
     hf = started
     for number in range(2, 6):
@@ -277,23 +344,29 @@ def test_sagas_are_listed_by_status_and_page_by_page(started: Holdfast) -> None:
     assert [saga.id for saga in hf.sagas("in_progress", n=2)] == ["t2", "t3"]
     assert [saga.id for saga in hf.sagas("in_progress", after="t3")] == ["t4", "t5"]
     assert [saga.id for saga in hf.sagas(name="trip", n=3, after="t2")] == ["t3", "t4", "t5"]
-    assert hf.sagas(name="other") == []
+    assert hf.sagas(name="other") == hf.sagas("in_progress", name="other") == []
     with pytest.raises(NotFound, match="no saga 't9'"):
         hf.sagas(after="t9")
 
 
-def test_a_saga_that_someone_else_has_moved_is_not_moved(started: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("others", [0, 2])
+def test_a_saga_that_someone_else_has_moved_is_not_moved(
+    started: Holdfast, others: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What cannot happen, since it is locked; if it did, nothing of the transaction may stay."""
     hf, read = started, Held.of
-    claim = take(hf, "flight.book")
-    monkeypatch.setattr(Held, "of", lambda row: replace(read(row), version=77))
+    for number in range(others):
+        hf.start_saga("trip", id=f"other{number}")
+    claims = hf.claim("flight.book", n=10)
+    monkeypatch.setattr(Held, "of", lambda row: replace(read(row), version=77) if row[2] == "t1" else read(row))
     with pytest.raises(StoreError, match="moved by someone else"):
-        claim.ack()
+        hf.ack(claims)
     monkeypatch.undo()
-    assert states(hf, "t1") == ["running", "pending", "pending"]
-    claim.ack()
-    do(hf, "hotel", "car")
-    assert shown(hf, "t1").status == "completed"
+    assert [states(hf, saga.id) for saga in hf.sagas()] == [["running", "pending", "pending"]] * (others + 1)
+    hf.ack(claims)
+    for queue in ("hotel.book", "car.book"):
+        hf.ack(hf.claim(queue, n=10))
+    assert {saga.status for saga in hf.sagas()} == {"completed"}
 
 
 def test_a_lost_claim_moves_nothing(started: Holdfast, clock: Any) -> None:

@@ -371,6 +371,11 @@ def test_a_saga_that_was_done() -> None:
     assert saga("completed", ["completed", "pending"], [("completed", "a")]) == {"saga": 1}
     assert saga("in_progress", ["completed", "pending"], [("completed", "a")]) == {"saga": 1}
     assert Tale().start_saga("s").faults() == {"saga": 1}
+    nobodys = Tale()
+    nobodys.sagas = [SagaEnd("s", "completed", [("a", "completed", True)], [("completed", "a")])]
+    assert nobodys.faults() == {"saga": 1}
+    assert saga("completed", ["completed"], [("completed", "a")] * 2) == {"saga": 1}
+    assert saga("completed", ["completed"], [("completed", "a"), ("compensated", "a")]) == {"saga": 1}
 
 
 def test_a_saga_that_was_undone() -> None:

@@ -33,6 +33,7 @@ class Letter(msgspec.Struct):
     undo: bool
     held: bool = False
     undo_round: int = 1
+    delay: int = 0
 
 
 class World:
@@ -64,6 +65,7 @@ class World:
             first = first or came_of
             self.notes += [note.what for note in came_of.notes]
             for effect in came_of.effects:
+                assert came_of is first or not isinstance(effect, Send), "keys are held once, for all that is sent"
                 events += self._do(effect)
         self._check()
         assert first is not None
@@ -74,7 +76,7 @@ class World:
             case Send():
                 self._check_send(effect)
                 undo_round = self.saga.steps[effect.step].undo_round
-                letter = Letter(f"m{next(self._ids)}", effect.step, effect.undo, undo_round=undo_round)
+                letter = Letter(f"m{next(self._ids)}", effect.step, effect.undo, False, undo_round, effect.delay)
                 self.letters[letter.id] = letter
                 sent(self.saga, effect, letter.id, 1)
                 self.notes.append(sent_note(effect).what)

@@ -89,6 +89,8 @@ def test_sagas_are_counted_by_status(app: FastAPI, busy: Holdfast) -> None:
     found = scraped(app, busy)
     told = {dict(labels)["status"]: value for (name, labels), value in found.items() if name == "holdfast_sagas"}
     assert told == {"pending": 0, "in_progress": 2, "compensating": 0, "failed": 0, "compensation_failed": 1}
+    alerting = re.findall(r'holdfast_sagas\{status="(\w+)"\} > 0', shipped()["alerts.yml"])
+    assert alerting == ["compensation_failed"]
 
 
 def test_a_scrape_is_of_one_tenant(app: FastAPI, busy: Holdfast) -> None:

@@ -1,8 +1,12 @@
 """Sagas over HTTP: looking, turning one round, deciding about a step that is stuck."""
 
+from typing import get_args
+
 import pytest
 
 from holdfast import Holdfast, Step, Wait
+from holdfast.core import saga as core
+from holdfast.http.admin import sagas
 from tests.http.admin.conftest import Ask
 
 TRIP = "/admin/sagas/trip-1"
@@ -27,6 +31,9 @@ def test_a_saga_shows_its_steps_and_its_timeline(hf: Holdfast, trip: str, ask: A
     assert (saga["id"], saga["name"], saga["status"]) == ("trip-1", "trip", "in_progress")
     assert ask("GET", "/admin/sagas?status=completed") == {"sagas": []}
     assert ask("GET", "/admin/sagas?after=trip-1") == {"sagas": []}
+    assert ask("GET", "/admin/sagas?name=cruise") == {"sagas": []}
+    hf.start_saga("trip", id="trip-2")
+    assert [saga["id"] for saga in ask("GET", "/admin/sagas?n=1")["sagas"]] == ["trip-1"]
     detail = ask("GET", TRIP)
     assert (detail["steps"][0]["name"], detail["steps"][0]["status"]) == ("flight", "completed")
     assert detail["data"]["flight"] == {"seat": "1A"}
@@ -51,7 +58,17 @@ def test_it_is_turned_round_once(hf: Holdfast, trip: str, ask: Ask) -> None:
     ask("POST", TRIP + "/cancel", json={"reason": "it rains"})
     ask("POST", TRIP + "/cancel", 409, json={})
     hf.ack(hf.claim("flights.undo"))
-    assert ask("GET", TRIP)["status"] == "canceled"
+    saga = ask("GET", TRIP)
+    assert (saga["status"], saga["error"]) == ("canceled", "it rains")
+
+
+def test_who_goes_on_without_a_step_says_why(trip: str, ask: Ask) -> None:
+    ask("POST", TRIP + "/steps/flight/skip", json={"reason": "by train"})
+    saga = ask("GET", TRIP)
+    assert [(line["step"], line["error"]) for line in saga["timeline"] if line["what"] == "skipped"] == [
+        ("flight", "by train")
+    ]
+    assert [step["status"] for step in saga["steps"]] == ["skipped", "running", "pending"]
 
 
 def test_someone_decides_about_a_step_that_is_stuck(hf: Holdfast, trip: str, ask: Ask) -> None:
@@ -65,5 +82,11 @@ def test_someone_decides_about_a_step_that_is_stuck(hf: Holdfast, trip: str, ask
     ask("POST", TRIP + "/steps/flight/retry", 409)
     hf.dead_letter(hf.claim("flights.undo"), "closed")
     ask("POST", TRIP + "/steps/flight/done", json={"data": {"by hand": True}})
-    assert ask("GET", TRIP)["status"] == "canceled"
+    saga = ask("GET", TRIP)
+    assert saga["status"] == "canceled"
+    assert [line["output"] for line in saga["timeline"] if line["what"] == "marked_done"] == [{"by hand": True}]
     ask("POST", TRIP + "/steps/flight/skip", 409, json={"reason": "too late"})
+
+
+def test_every_status_can_be_asked_for_and_shown() -> None:
+    assert set(get_args(sagas.Status)) == set(core.Status)
