@@ -39,8 +39,10 @@ def test_o1_no_attempt_begins_after_one_of_a_later_message_of_its_key(
     starts: dict[int, list[int]] = defaultdict(list)
     started = threading.Lock()
 
-    def work(number: int) -> None:
-        chance, worker = random.Random(f"{seed}/{number}"), client()
+    consumers = [(random.Random(f"{seed}/{number}"), client()) for number in range(WORKERS)]
+
+    def work(consumer: tuple[random.Random, Holdfast]) -> None:
+        chance, worker = consumer
         while claims := worker.claim("q", n=chance.randint(1, 5)):
             with started:
                 for claim in claims:
@@ -52,7 +54,7 @@ def test_o1_no_attempt_begins_after_one_of_a_later_message_of_its_key(
     rounds = 0
     while is_unfinished(hf):
         with ThreadPoolExecutor(WORKERS) as workers:
-            list(workers.map(work, range(WORKERS)))
+            list(workers.map(work, consumers))
         clock.advance(60)
         rounds += 1
         assert rounds < 100 + LENGTH, "nothing moves any more"
