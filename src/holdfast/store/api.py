@@ -95,6 +95,7 @@ class ClaimRequest(msgspec.Struct):
 
     `alone_first` begins with a row that must be held alone, if there is one: asked for now and then, it keeps such
     rows from being passed by for ever. `alone` says whether there may be any: not for one who holds such a row.
+    `strict` looks past a channel only when nothing is to be had there.
     """
 
     channels: Sequence[Channel]
@@ -107,6 +108,7 @@ class ClaimRequest(msgspec.Struct):
     alone: bool = True
     kind: type[Grant] = Grant
     courier: Courier | None = None
+    strict: bool = False
 
     def term(self, channel: Channel) -> int:
         """How long a lease lasts, in microseconds."""
@@ -116,12 +118,14 @@ class ClaimRequest(msgspec.Struct):
 class Claimed(msgspec.Struct):
     """What came of a request: the grants, for each of its acks whether the lease still held, and for each run that was
     done the places of messages that were not its own any more. Groups that are `silent` claim nothing before a beat.
+    There may be `more` at once where this came from: SQS gives a few at a time, and may owe an answer.
     """
 
     grants: list[Grant]
     acked: list[bool]
     lost: list[list[int]]
     silent: Sequence[Channel] = ()
+    more: bool = False
 
 
 class Channels(Protocol):
