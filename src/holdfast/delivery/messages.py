@@ -357,13 +357,13 @@ class DeliveredMessages(forks.Guarded):
         """As many pointers as there are, up to so many. A slow SQS gives fewer: before it shows the first of them to
         others, and to us again, they have to be claimed."""
         sent = self.hand_over(channel, most)
-        wait, found = SOON if sent.count else 0.0, list[Received]()
+        wait, found = SOON if sent.count or sent.is_coming else 0.0, list[Received]()
         while sent.is_out and len(found) < most and not (found and time.monotonic() >= deadline):
             try:
                 some = self.receive(channel, most - len(found), wait)
                 found += some
-                wait = 0.0
-                if some:
+                if some or wait:  # A busy SQS may say once that there is nothing, of what it has just been sent.
+                    wait = 0.0
                     continue
                 if not sent.more and (found or not self.aftercare.look(channel, [LOST])):
                     break
