@@ -97,7 +97,7 @@ class DeliveredMessages(forks.Guarded):
         for channel in request.channels:
             grants = claimed.grants
             part = replace(request, ack=(), done=(), limit=request.limit - len(grants))
-            part.alone = request.alone and not grants
+            part.alone, part.asked = request.alone and not grants, time.monotonic()
             try:
                 found = self._claim_from(part, channel)
             except DeliveryFailed as problem:
@@ -106,6 +106,8 @@ class DeliveredMessages(forks.Guarded):
             except HoldfastError as problem:
                 refusal = problem
                 break
+            if found.grants and not grants:
+                request.asked = part.asked
             grants += found.grants
             silent += found.silent
             if len(grants) >= request.limit or _is_alone(grants) or (request.strict and found.more):
@@ -219,6 +221,8 @@ class DeliveredMessages(forks.Guarded):
         while True:
             part = replace(request, limit=request.limit - len(grants), alone=request.alone and not grants)
             try:
+                if not grants:
+                    request.asked = time.monotonic()
                 taken = self._store.deliveries.claim(part, channel, [pointer for _, pointer in known], part.limit)
             except HoldfastError:
                 if not grants:

@@ -73,6 +73,7 @@ class Fetching:
             if request.alone:
                 self._solitude.give_back()
             raise
+        started = request.asked or started
         self._outbox.settled(ready, lost)
         for held in done:
             self._outbox.closed(held, lost)

@@ -95,7 +95,8 @@ class ClaimRequest(msgspec.Struct):
 
     `alone_first` begins with a row that must be held alone, if there is one: asked for now and then, it keeps such
     rows from being passed by for ever. `alone` says whether there may be any: not for one who holds such a row.
-    `strict` looks past a channel only when nothing is to be had there.
+    `strict` looks past a channel only when nothing is to be had there. Where SQS was waited for, `asked` is when the
+    database was, by the monotonic clock: leases begin then.
     """
 
     channels: Sequence[Channel]
@@ -109,6 +110,7 @@ class ClaimRequest(msgspec.Struct):
     kind: type[Grant] = Grant
     courier: Courier | None = None
     strict: bool = False
+    asked: float | None = None
 
     def term(self, channel: Channel) -> int:
         """How long a lease lasts, in microseconds."""
