@@ -21,7 +21,7 @@ from tests.poolers import Pooler
 from tests.ready import MEMORY, PostgresDatabase, make_ready_file, use_memory
 from tests.servers import PostgresAddress, PostgresDesk, PostgresServer, ask_desk
 from tests.spreading import spread
-from tests.stores import STORES, further_stores
+from tests.stores import CHILDREN_THROUGH_SQS, DELIVERED_BY_SQS, STORES, further_stores
 
 __all__ = ["STORES"]
 
@@ -118,14 +118,16 @@ def pooled_url(pooler: Pooler, postgres_url: str) -> str:
 
 @pytest.fixture
 def delivered_by_moto(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every client of this process delivers through an SQS that is empty when the test begins, unless it says how."""
+    """Every client of this process delivers through an SQS that is empty when the test begins, unless it says how; and
+    so do those of `tests.acceptance.workers`."""
     from tests.delivery import emulator
 
     emulator.reset()
     for name, value in emulator.environment().items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setenv(CHILDREN_THROUGH_SQS, "yes")
     for client in (Holdfast, AsyncHoldfast):
-        for name, default in {"delivery": "sqs", "sqs_create": True}.items():
+        for name, default in DELIVERED_BY_SQS.items():
             monkeypatch.setitem(client.__init__.__kwdefaults__, name, default)
 
 

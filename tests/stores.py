@@ -23,6 +23,12 @@ POOLED = frozenset(
 THROUGH_SQS = ["sqlite-sqs", "postgres-sqs"]
 """The queue and runtime suites, unchanged, with every queue delivered through moto's SQS."""
 
+DELIVERED_BY_SQS = {"delivery": "sqs", "sqs_create": True}
+"""The defaults of all clients meanwhile."""
+
+CHILDREN_THROUGH_SQS = "HOLDFAST_TEST_THROUGH_SQS"
+"""In the environment of processes that such a test starts: their clients have the same defaults."""
+
 MATTER_MOST = frozenset(
     {
         *(
@@ -87,16 +93,27 @@ NOT_THROUGH_SQS: dict[str, str] = {
             "test_expiry.py::test_a_long_run_comes_back_in_turns",
             "test_expiry.py::test_sweeping_twice_is_sweeping_once",
             "test_limits.py::test_runs_and_rows_share_the_slots",
+            "test_limits_of_keys.py::test_a_run_ends_before_the_first_message_that_has_a_key",
+            "test_purge_peek_stats.py::test_peek_shows_what_the_next_claims_will_get",
+            "test_purge_peek_stats.py::test_peek_shows_no_more_than_it_is_asked_for",
+            "test_purge_peek_stats.py::test_purge_leaves_claims_in_progress",
         )
     },
     "tests/conformance/test_claim.py::test_clients_that_claim_at_the_same_time_share_the_work": (
         "a claim that does not wait may find nothing while all pointers are in the hands of others, who give some back"
+    ),
+    "tests/conformance/test_limits_of_keys.py::test_messages_from_before_the_limit_keep_it_too": (
+        "one without a key in a lane is claimed beside rows of full keys; if it is a row too, with the next claim"
     ),
     "tests/conformance/test_enqueue.py::"
     "test_many_can_be_more_than_a_statement_has_room_for_and_nobody_sees_a_part_of_them": (
         "ten thousand messages, by tens, through an emulator that takes 7 ms a call"
     ),
     "tests/runtime/test_outcomes.py::test_many_fast_messages_are_all_done_once": "three thousand, likewise",
+    **{
+        f"tests/runtime/test_pace.py::{name}": "is about the size of runs: what SQS delivers has a lease each, by tens"
+        for name in ("test_quick_handlers_get_runs_of_hundreds", "test_a_slow_one_beside_quick_ones_keeps_nothing_back")
+    },
     "tests/conformance/test_enqueue.py::test_many_are_stored_in_their_order": (
         "five hundred by one claim, which has twenty seconds for it: on a busy machine too few"
     ),

@@ -327,7 +327,7 @@ def test_tenants_forget_their_own(client: OpenClient, clock: FakeClock) -> None:
 def test_tasks_ask_and_each_gets_its_own(url: str, clock: FakeClock, rival: Holdfast) -> None:
     async def main() -> list[Any]:
         async with AsyncHoldfast(url, clock=clock) as hf:
-            return await asyncio.gather(*(hf.ask("q", number) for number in range(200)))
+            return await asyncio.gather(*(hf.ask("q", number, timeout=600) for number in range(200)))
 
     with Background() as meanwhile:
         meanwhile(serve, rival, 200, lambda body: -body)

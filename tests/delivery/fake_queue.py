@@ -1,10 +1,12 @@
 """One queue of the misbehaving SQS: what is in it, who has it in flight, and what it does wrong when told to."""
 
 import hashlib
+import heapq
 import itertools
+import math
 import random
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -74,9 +76,67 @@ class Stored:
     first_received: float = 0.0
     last_received: float = 0.0
     handle: str | None = None
+    number: int = 0
 
     def in_flight(self, now: float) -> bool:
         return self.handle is not None and self.visible > now
+
+
+class Stock:
+    """What is in a queue: those that can be received apart from the others, so that ten thousands cost no more than a
+    few. Numbers keep the order in which they came."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, Stored] = {}
+        self._hidden: dict[int, Stored] = {}
+        self._by_handle: dict[str, int] = {}
+        self._numbers = itertools.count()
+
+    def __iter__(self) -> Iterator[Stored]:
+        both = self._waiting | self._hidden
+        return iter([both[number] for number in sorted(both)])
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._hidden)
+
+    def add(self, messages: Iterable[Stored]) -> None:
+        for message in messages:
+            message.number = next(self._numbers)
+            self._hidden[message.number] = message
+
+    def waiting(self, now: float) -> dict[int, Stored]:
+        """By number, in any order."""
+        for number in [number for number, one in self._hidden.items() if one.visible <= now]:
+            self._waiting[number] = self._hidden.pop(number)
+        return self._waiting
+
+    def hidden(self, now: float) -> Collection[Stored]:
+        self.waiting(now)
+        return self._hidden.values()
+
+    def hide(self, message: Stored, until: float) -> None:
+        message.visible = until
+        self._waiting.pop(message.number, None)
+        self._hidden[message.number] = message
+
+    def hand_out(self, message: Stored, handle: str) -> None:
+        self._by_handle.pop(message.handle or "", None)
+        message.handle = handle
+        self._by_handle[handle] = message.number
+
+    def of(self, handle: str) -> Stored | None:
+        """The message whose newest handle this is."""
+        number = self._by_handle.get(handle, -1)
+        return self._waiting.get(number) or self._hidden.get(number)
+
+    def remove(self, messages: Iterable[Stored]) -> None:
+        for message in messages:
+            self._waiting.pop(message.number, None)
+            self._hidden.pop(message.number, None)
+            self._by_handle.pop(message.handle or "", None)
+
+    def clear(self) -> None:
+        self.remove(list(self))
 
 
 @dataclass
@@ -87,11 +147,12 @@ class FakeQueue:
     url: str
     faults: Faults
     attributes: dict[str, str] = field(default_factory=dict)
-    messages: list[Stored] = field(default_factory=list)
+    messages: Stock = field(default_factory=Stock)
     deleted: list[Stored] = field(default_factory=list)
     accepted: int = 0
     _deduplicated: dict[str, tuple[float, Stored]] = field(default_factory=dict)
     _places: Iterable[int] = field(default_factory=itertools.count)
+    _oldest: float = math.inf
 
     @property
     def fifo(self) -> bool:
@@ -102,14 +163,15 @@ class FakeQueue:
 
     def described(self, now: float) -> dict[str, str]:
         self._forget(now)
-        waiting = [m for m in self.messages if not m.in_flight(now)]
+        hidden = self.messages.hidden(now)
+        flying = sum(m.in_flight(now) for m in hidden)
         known = {
             **DEFAULTS,
             **self.attributes,
             "QueueArn": f"arn:aws:sqs:us-east-1:000000000000:{self.name}",
-            "ApproximateNumberOfMessages": str(sum(m.visible <= now for m in waiting)),
-            "ApproximateNumberOfMessagesDelayed": str(sum(m.visible > now for m in waiting)),
-            "ApproximateNumberOfMessagesNotVisible": str(len(self.messages) - len(waiting)),
+            "ApproximateNumberOfMessages": str(len(self.messages) - len(hidden)),
+            "ApproximateNumberOfMessagesDelayed": str(len(hidden) - flying),
+            "ApproximateNumberOfMessagesNotVisible": str(flying),
         }
         return {**known, "FifoQueue": "true"} if self.fifo else known
 
@@ -141,29 +203,30 @@ class FakeQueue:
             self._deduplicated[dedup] = (now, message)
         if not self.faults.lost(body):
             copies = 1 if self.fifo else self.faults.copies
-            self.messages += [message, *(copied(message) for _ in range(copies - 1))]
+            self._put([message, *(copied(message) for _ in range(copies - 1))])
         return answer(message, self.fifo)
 
     def receive(self, most: int, visibility: float | None, now: float) -> list[Stored]:
         """The next ones that nobody has in flight; of a FIFO group only what follows no other in flight."""
         self._forget(now)
-        flying = sum(m.in_flight(now) for m in self.messages)
+        flying = sum(m.in_flight(now) for m in self.messages.hidden(now))
         room = self.faults.in_flight_limit - flying
         if room <= 0 and not self.fifo:
             raise Refusal("OverLimit", "too many messages in flight", code="OverLimit", status=403)
-        taken = list(itertools.islice(self._available(now), max(0, min(most, room))))
+        taken = self._available(now, max(0, min(most, room)))
         for message in taken:
             message.received += 1
             message.first_received = message.first_received or now
             message.last_received = now
-            message.visible = now + (self.setting("VisibilityTimeout") if visibility is None else visibility)
-            message.handle = f"{message.id}#{uuid.uuid4()}"
+            hidden_for = self.setting("VisibilityTimeout") if visibility is None else visibility
+            self.messages.hide(message, now + hidden_for)
+            self.messages.hand_out(message, f"{message.id}#{uuid.uuid4()}")
         return taken
 
     def delete(self, handle: str, now: float) -> None:
         message = self._held(handle, now)
         if message is not None:
-            self.messages.remove(message)
+            self.messages.remove([message])
             self.deleted.append(message)
 
     def change_visibility(self, handle: str, seconds: float, now: float) -> None:
@@ -176,10 +239,10 @@ class FakeQueue:
             raise Refusal("MessageNotInflight", code="AWS.SimpleQueueService.MessageNotInflight")
         if now + seconds > message.last_received + MOST_VISIBILITY:
             raise Refusal("InvalidParameterValue", "Total VisibilityTimeout for the message is beyond the limit.")
-        message.visible = now + seconds
+        self.messages.hide(message, now + seconds)
 
     def purge(self) -> None:
-        self.deleted += self.messages
+        self.deleted += list(self.messages)
         self.messages.clear()
 
     def resurrect(self, now: float) -> None:
@@ -187,17 +250,17 @@ class FakeQueue:
         back, self.deleted = self.deleted, []
         for message in back:
             message.visible, message.handle, message.sent = now, None, now
-        self.messages += back
+        self._put(back)
 
     def expire_handles(self) -> None:
         """Nobody's handle is any good from now on; the messages stay where they are."""
         for message in self.messages:
             if message.handle is not None:
-                message.handle += "?"
+                self.messages.hand_out(message, message.handle + "?")
 
     def _held(self, handle: str, now: float) -> Stored | None:
         """The message of a handle; None for one that is of no use, if this queue says nothing about that."""
-        message = next((m for m in self.messages if m.handle == handle), None)
+        message = self.messages.of(handle)
         expired = message is None or (self.fifo and not message.in_flight(now))
         if "#" not in handle:
             raise Refusal("ReceiptHandleIsInvalid", "The input receipt handle is invalid.")
@@ -208,17 +271,22 @@ class FakeQueue:
             raise Refusal("InvalidParameterValue", "The receipt handle has expired.")
         return None
 
-    def _available(self, now: float) -> Iterable[Stored]:
-        if not self.fifo:
-            waiting = [m for m in self.messages if m.visible <= now]
-            if self.faults.shuffled is not None:
-                self.faults.shuffled.shuffle(waiting)
-            return waiting
-        return self._in_turn(now)
+    def _put(self, messages: list[Stored]) -> None:
+        self.messages.add(messages)
+        self._oldest = min([self._oldest, *(one.sent for one in messages)])
+
+    def _available(self, now: float, most: int) -> list[Stored]:
+        waiting = self.messages.waiting(now)
+        if self.fifo:
+            return list(itertools.islice(self._in_turn(now), most))
+        if self.faults.shuffled is None:
+            return [waiting[number] for number in heapq.nsmallest(most, waiting)]
+        return self.faults.shuffled.sample(list(waiting.values()), min(most, len(waiting)))
 
     def _in_turn(self, now: float) -> Iterable[Stored]:
-        blocked = {m.group for m in self.messages if m.in_flight(now)}
-        return [m for m in sorted(self.messages, key=lambda m: m.place) if m.group not in blocked and m.visible <= now]
+        blocked = {m.group for m in self.messages.hidden(now) if m.in_flight(now)}
+        waiting = self.messages.waiting(now).values()
+        return [m for m in sorted(waiting, key=lambda m: m.place) if m.group not in blocked]
 
     def _check_fifo(self, entry: Entry, body: str) -> str:
         if not entry.get("MessageGroupId"):
@@ -232,7 +300,9 @@ class FakeQueue:
 
     def _forget(self, now: float) -> None:
         oldest = now - self.setting("MessageRetentionPeriod")
-        self.messages = [m for m in self.messages if m.sent > oldest]
+        if self._oldest <= oldest:
+            self.messages.remove([m for m in self.messages if m.sent <= oldest])
+            self._oldest = min((m.sent for m in self.messages), default=math.inf)
 
 
 def copied(message: Stored) -> Stored:

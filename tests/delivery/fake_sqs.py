@@ -317,6 +317,7 @@ def check_batch(entries: list[Entry]) -> None:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     server: "Listening"
 
     def do_POST(self) -> None:

@@ -12,8 +12,10 @@ import pytest
 from holdfast import Holdfast
 from holdfast.delivery.beside import Beside
 from holdfast.delivery.courier import Round
-from holdfast.delivery.sqs import Sqs
+from holdfast.delivery.sqs import Received, Sqs, SqsQueue
 from holdfast.delivery.trouble import Troubles
+from holdfast.runtime.context import Context
+from holdfast.runtime.ledger import Ledger
 from tests.delivery.fake_sqs import FakeSQS
 from tests.delivery.steps import Seen, hand_over, pointers, wait_until
 
@@ -106,6 +108,48 @@ def test_what_comes_does_not_make_good_what_cannot_be_sent(
             hf.enqueue_many("q", [0, 1, 2])
             seen.wait(3)
         assert sorted(seen.bodies) == [0, 1, 2]
+
+
+def test_who_claims_by_hand_waits_for_what_another_is_sending(
+    hf: Holdfast, rival: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hf.enqueue("q", 1)
+    handed = rival.store.deliveries.hand_over(rival._book.channel("q"), 10, 60_000_000)
+    receive = SqsQueue.receive
+
+    def sent_meanwhile(queue: SqsQueue, most: int, wait: float, hidden: int) -> list[Received]:
+        if wait:
+            queue.send([one.text() for one in handed.pointers])
+        return receive(queue, most, wait, hidden)
+
+    monkeypatch.setattr(SqsQueue, "receive", sent_meanwhile)
+    assert [claim.message.body for claim in hf.claim("q")] == [1]
+
+
+def test_the_time_that_sqs_takes_is_not_the_leases(url: str, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short one would be over before its message is begun."""
+    monkeypatch.setattr("holdfast.delivery.courier.ANSWERED", NEVER)
+    receive, opened, came, begun = SqsQueue.receive, Ledger.open, list[float](), list[float]()
+
+    def slow(queue: SqsQueue, most: int, wait: float, hidden: int) -> list[Received]:
+        found = receive(queue, most, wait, hidden)
+        if found:
+            came.append(time.monotonic())
+        return found
+
+    def noticed(ledger: Ledger, contexts: list[Context], terms: dict[int, float], started: float) -> None:
+        begun.extend(started for _ in contexts)
+        opened(ledger, contexts, terms, started)
+
+    monkeypatch.setattr(SqsQueue, "receive", slow)
+    monkeypatch.setattr(Ledger, "open", noticed)
+    with Holdfast(url, delivery="sqs", sqs_create=True) as hf:
+        hf.enqueue("q", 1)
+        seen = Seen()
+        hf.consumer("q")(seen.note)
+        with hf.running():
+            seen.wait(1)
+    assert begun[0] >= came[0]
 
 
 def test_an_enqueue_rings_the_sender(url: str, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch) -> None:

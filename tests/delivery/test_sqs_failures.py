@@ -435,6 +435,22 @@ def test_q12_the_documentation_says_what_was_not_run() -> None:
         assert "not run against AWS" in (docs / page).read_text(), page
 
 
+def test_q12_an_sqs_that_denies_once_what_it_has_been_sent(
+    hf: Holdfast, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """moto does so, if it is held up for as long as it was to wait."""
+    receive, asked = SqsQueue.receive, list[float]()
+
+    def lie(queue: SqsQueue, most: int, wait: float, hidden: int) -> list[Received]:
+        asked.append(wait)
+        return receive(queue, most, wait, hidden) if len(asked) > 1 else []
+
+    monkeypatch.setattr(SqsQueue, "receive", lie)
+    hf.enqueue("q", 1)
+    assert bodies(hf.claim("q")) == [1]
+    assert asked[:2] == [1.0, 0.0]
+
+
 # --- Q13: outage, throttling, wrong credentials -----------------------------------------------------------------------
 
 

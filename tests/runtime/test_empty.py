@@ -81,6 +81,7 @@ def test_who_hibernates_asks_the_database_nothing(hf: Holdfast, url: str, monkey
     """Not the consumer, not its beats, not maintenance, which knows when the clock will have something to do; and it is
     there when someone rings."""
     monkeypatch.setattr("holdfast.runtime.beats.BEAT_EVERY", 0.2)
+    monkeypatch.setattr("holdfast.delivery.courier.LONGEST_NAP", 0.2)  # It notices soon that everybody sleeps.
     hf.schedule("later", queue="q", every=3600)
     hf.saga("later", steps=[Wait("an hour", delay=3600)])
     hf.start_saga("later")

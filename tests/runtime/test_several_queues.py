@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Holdfast, InvalidInput, Message
 from holdfast.runtime.context import Context
-from tests.runtime.steps import Calls, until
+from tests.runtime.steps import PATIENCE, Calls, until
 
 Connect = Callable[..., Holdfast]
 
@@ -35,8 +35,10 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A turn is one message: shares can be counted exactly."""
+    """A turn is one message, and none is passed by because SQS is slow: shares can be counted exactly."""
     monkeypatch.setattr("holdfast.core.pace.MOST_AHEAD", 0)
+    monkeypatch.setattr("holdfast.delivery.courier.ANSWERED", PATIENCE)
+    monkeypatch.setattr("holdfast.delivery.messages.SOON", 20.0)
 
 
 @pytest.mark.usefixtures("one_by_one")

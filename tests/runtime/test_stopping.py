@@ -15,6 +15,9 @@ from holdfast.runtime.signals import Signals
 from tests.acceptance.children import Family
 from tests.runtime.steps import PATIENCE, Calls, ended, until
 
+WAITING = (State.PENDING, State.ENQUEUED)
+"""What is handed back; SQS may have it already."""
+
 
 class Gate:
     """A handler that waits at the message "stop"; others pass."""
@@ -51,7 +54,7 @@ def test_what_was_claimed_and_not_begun_is_handed_back_unspent(hf: Holdfast, mon
     runner.ask_to_stop(PATIENCE)
     until(lambda: hf.stats("q").pending == 49, "they are handed back")
     assert {status_of(hf, receipt.id).attempts for receipt in receipts[1:]} == {0}
-    assert {claim.attempt for claim in hf.claim("q", n=49)} == {1}
+    assert {claim.attempt for claim in hf.claim("q", n=49, wait=PATIENCE)} == {1}
     gate.open.set()
     assert runner.stop()
     assert status_of(hf, receipts[0].id).state is State.SUCCEEDED
@@ -124,7 +127,8 @@ def test_after_the_grace_a_handler_is_interrupted_and_its_attempt_has_failed(hf:
     assert runner.stop(grace=0.2)
     for receipt in sent:
         status = status_of(hf, receipt.id)
-        assert (status.state, status.attempts) == (State.PENDING, 1)
+        assert status.state in WAITING
+        assert status.attempts == 1
         assert "had to stop" in status.history[0].error
         assert status.due_at < time.time() * 1_000_000 + 60_000_000, "another worker may begin at once"
 
@@ -190,7 +194,8 @@ def test_a_second_signal_means_now(family: Family, hf: Holdfast, url: str) -> No
     child.send(signal.SIGINT)  # Another one: two of a kind that come together are one, for the kernel.
     assert child.process.wait(PATIENCE) == 0
     status = status_of(hf, sent.id)
-    assert (status.state, status.attempts) == (State.PENDING, 1)
+    assert status.state in WAITING
+    assert status.attempts == 1
     assert "had to stop" in status.history[0].error
 
 

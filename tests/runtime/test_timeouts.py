@@ -318,8 +318,9 @@ def test_who_spends_more_than_the_queue_may_pauses_it_and_its_owner_is_told_once
         notices = until(lambda: hf.notices("anna"))
     states = [status_of(hf, one.id).state for one in receipts]
     assert states.count(State.SUCCEEDED) == 2
-    assert states.count(State.PENDING) == 4, "what was over the budget is back"
-    assert {status_of(hf, one.id).attempts for one in receipts if status_of(hf, one.id).state is State.PENDING} == {0}
+    waiting = [one for one in receipts if status_of(hf, one.id).state in (State.PENDING, State.ENQUEUED)]
+    assert len(waiting) == 4, "what was over the budget is back; SQS may have it already"
+    assert {status_of(hf, one.id).attempts for one in waiting} == {0}
     assert [notice.kind for notice in notices] == ["budget"]
 
 

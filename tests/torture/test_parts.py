@@ -1,6 +1,7 @@
 """The parts of a run: histories that survive, a recorded client, addresses, the proxy, the chart."""
 
 import copy
+import itertools
 import os
 import resource
 import socket
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +21,8 @@ from holdfast.torture.chart import draw
 from holdfast.torture.checks import check
 from holdfast.torture.history import CLAIM, INVOKE, OK, SEND, Event, Item, Log, Memory, read_folder
 from holdfast.torture.nemesis import FAULTS, OF_POSTGRES, OF_SQLITE, OF_SQS, ProxyProcess, possible
-from holdfast.torture.plan import Plan
+from holdfast.torture.plan import TICKS, Plan
+from holdfast.torture.producing import send_late
 from holdfast.torture.recording import introduce, outcome_of, recorded
 from holdfast.torture.soak import Gauge, Reading
 from tests.torture.histories import Tale, life
@@ -42,6 +45,25 @@ def test_a_history_survives_its_process(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", WRITER, str(tmp_path / "a.log")])
     assert done.returncode == -9
     assert [event.items[0].id for event in read_folder(tmp_path)] == [str(number) for number in range(1000)]
+
+
+def test_a_late_transaction_is_sent_from_when_it_began(sqlite_path: Path) -> None:
+    """On PostgreSQL its messages have their place since then, before what others publish while it is open."""
+    events, ticks = list[Event](), itertools.count()
+    with Holdfast(f"sqlite:///{sqlite_path}") as hf:
+        hf.topic(TICKS)
+        enqueue, began = hf.enqueue, list[int]()
+
+        def noticed(*given: Any, **named: Any) -> Any:
+            began.append(next(ticks))
+            return enqueue(*given, **named)
+
+        hf.enqueue = noticed  # type: ignore[method-assign]
+        send_late(hf, Memory("keeper", events, lambda: next(ticks)), ("one", "two"), lambda _: None, 0.0)
+    assert [(event.op, event.phase, event.at < began[0]) for event in events] == [
+        (SEND, INVOKE, True),
+        (SEND, OK, False),
+    ]
 
 
 def test_a_history_goes_on_in_another_file_when_one_may_not_grow(tmp_path: Path) -> None:

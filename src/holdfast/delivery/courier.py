@@ -73,6 +73,7 @@ class Round:
         self._fetched = 0.0
         self._rest_until = 0.0
         self._unanswered: set[threading.Event] = set()
+        self._was_empty = False
         self._over = False
 
     def start(self) -> None:
@@ -100,8 +101,10 @@ class Round:
             return taken
 
     def fetch(self, channel: Channel, most: int, fetch: Fetch) -> list[Received]:
-        """What SQS answers within a moment. As long as it owes an answer, nobody else waits for one."""
-        if self._unanswered:
+        """What SQS answers within a moment. As long as it owes an answer, nobody else waits for one; and if that was
+        that there is nothing, nobody has heard of it yet."""
+        if self._unanswered or self._was_empty:
+            self._was_empty = False
             return []
         answered, wanted = threading.Event(), min(max(most, self.appetite), AT_ONCE)
         threading.Thread(
@@ -123,6 +126,7 @@ class Round:
                 answered.set()
                 is_late = answered in self._unanswered
                 self._unanswered.discard(answered)
+                self._was_empty = is_late and not self._came
             if is_late:
                 self.stir()
 
@@ -136,6 +140,16 @@ class Round:
                 self._came.extend(received)
                 return
         self._give_back(list(received))
+
+    @property
+    def owes(self) -> bool:
+        """Whether SQS owes an answer that somebody has waited for."""
+        return bool(self._unanswered)
+
+    def wait(self, seconds: float) -> None:
+        """Until the poll brings something, for so long at most."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._came or self._over, seconds)
 
     def want(self, most: int, poke: Poke) -> None:
         """There is nothing: whoever wants it is poked when something comes."""
@@ -187,6 +201,7 @@ class Round:
             self.rest(began + SHORTEST_POLL - time.monotonic())
         with self._changed:
             self._came.extend(found)
+            self._changed.notify_all()
             self._wanted = max(0, self._wanted - len(found)) if found else self._wanted
             is_over = self._over
         if is_over:
@@ -225,6 +240,14 @@ class Desk:
     def is_quiet(self, channel: Channel) -> bool:
         """Whether it is not worth asking SQS."""
         return self._courier.round(channel).is_quiet
+
+    def owes(self, channel: Channel) -> bool:
+        """Whether something may come at any moment that was asked for."""
+        return self._courier.round(channel).owes
+
+    def wait(self, channel: Channel, seconds: float) -> None:
+        """Until something comes, for so long at most."""
+        self._courier.round(channel).wait(seconds)
 
     def want(self, channel: Channel, most: int) -> None:
         """Nothing was there: poke when something is."""

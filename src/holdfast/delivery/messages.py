@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from holdfast.core.lifecycle import Event
 from holdfast.core.message import Duplicate, NewMessage
-from holdfast.core.pointer import read_pointer
+from holdfast.core.pointer import Pointer, read_pointer
 from holdfast.core.settlement import Settlement
 from holdfast.core.sqs_names import made_name
 from holdfast.delivery.aftercare import DEATHS, LOST, Aftercare, concerns
@@ -42,6 +42,9 @@ MOST_IN_HAND = 1_000
 
 MOST_STALE = 1_000
 """After so many pointers that lead to nothing, a claim by hand finds nothing."""
+
+HELD_FOR, HELD_PAUSE = 0.5, 0.01
+"""Seconds that a claim waits for whoever holds what it came for, and between two looks."""
 
 SOON = 1.0
 """Seconds that a claim waits for what it has just handed over itself."""
@@ -94,7 +97,7 @@ class DeliveredMessages(forks.Guarded):
         for channel in request.channels:
             grants = claimed.grants
             part = replace(request, ack=(), done=(), limit=request.limit - len(grants))
-            part.alone = request.alone and not grants
+            part.alone, part.asked = request.alone and not grants, time.monotonic()
             try:
                 found = self._claim_from(part, channel)
             except DeliveryFailed as problem:
@@ -103,9 +106,11 @@ class DeliveredMessages(forks.Guarded):
             except HoldfastError as problem:
                 refusal = problem
                 break
+            if found.grants and not grants:
+                request.asked = part.asked
             grants += found.grants
             silent += found.silent
-            if len(grants) >= request.limit or _is_alone(grants):
+            if len(grants) >= request.limit or _is_alone(grants) or (request.strict and found.more):
                 break
         if refusal is not None and not (claimed.grants or silent or request.ack or request.done):
             raise refusal  # What is claimed, or settled, has to be told.
@@ -195,21 +200,46 @@ class DeliveredMessages(forks.Guarded):
             log.warning("%d message(s) in %s are no pointers; they are deleted", len(unreadable), queue.name)
             self.counts.add(channel.name, "unreadable", len(unreadable))
         known = [(one, pointer) for one, pointer in read if pointer is not None]
-        taken = self._store.deliveries.claim(request, channel, [pointer for _, pointer in known], request.limit)
-        fates = [(one, pointer, fate) for (one, pointer), fate in zip(known, taken.fates, strict=True)]
-        for one, pointer, fate in fates:
-            if fate == Fate.TAKEN:
-                self.pointers.keep(place, taken.grants[0].lease.token, pointer, one)
-        over = [one for one, _, fate in fates if fate == Fate.OVER]
-        back = [one for one, _, fate in fates if fate == Fate.BACK]
-        self.counts.add(channel.name, "claimed", len(taken.grants))
+        grants, fates = self._take(request, channel, known)
+        over = [one for one, fate in fates if fate == Fate.OVER]
+        back = [one for one, fate in fates if fate in (Fate.BACK, Fate.HELD)]
+        self.counts.add(channel.name, "claimed", len(grants))
         self.counts.add(channel.name, "over", len(over))
-        left = sum(fate == Fate.LATER for *_, fate in fates)
+        left = sum(fate == Fate.LATER for _, fate in fates)
         self.counts.add(channel.name, "left", left)
         self.counts.add(channel.name, "given_back", len(back))
         self.pointers.delete(place, [*unreadable, *over])
         self.pointers.hide(place, back, 0 if request.alone or request.courier is None else 1)
-        return taken.grants, bool(left or back)
+        return grants, bool(left or back)
+
+    def _take(
+        self, request: ClaimRequest, channel: Channel, known: Sequence[tuple[Received, Pointer]]
+    ) -> tuple[list[Grant], list[tuple[Received, str]]]:
+        """Claims, and says what becomes of each pointer. Who holds a row for a moment is waited for."""
+        place, deadline = (channel.name, self.queue(channel)), time.monotonic() + HELD_FOR
+        grants, fates = list[Grant](), list[tuple[Received, str]]()
+        while True:
+            part = replace(request, limit=request.limit - len(grants), alone=request.alone and not grants)
+            try:
+                if not grants:
+                    request.asked = time.monotonic()
+                taken = self._store.deliveries.claim(part, channel, [pointer for _, pointer in known], part.limit)
+            except HoldfastError:
+                if not grants:
+                    raise
+                break  # What is claimed has to be told.
+            for (one, pointer), fate in zip(known, taken.fates, strict=True):
+                if fate == Fate.TAKEN:
+                    self.pointers.keep(place, taken.grants[0].lease.token, pointer, one)
+                elif fate != Fate.HELD:
+                    fates.append((one, fate))
+            grants += taken.grants
+            known = [one for one, fate in zip(known, taken.fates, strict=True) if fate == Fate.HELD]
+            is_enough = len(grants) >= request.limit or _is_alone(grants)
+            if not known or is_enough or time.monotonic() >= deadline:
+                break
+            time.sleep(HELD_PAUSE)
+        return grants, [*fates, *((one, Fate.HELD) for one, _ in known)]
 
     def give_back(self, channel: Channel, received: Sequence[Received]) -> None:
         """Pointers that nobody here wants: whoever asks next may have them."""
@@ -268,18 +298,24 @@ class DeliveredMessages(forks.Guarded):
     def _claim_what_came(self, request: ClaimRequest, channel: Channel, courier: Courier) -> Claimed:
         """What the courier has, or what is there; otherwise the courier says when there is something."""
         received = courier.take(channel, request.limit)
-        if not received and not courier.is_quiet(channel) and not self.trouble(channel).left():
-            received = courier.fetch(channel, request.limit, lambda most: self._fetch(request, channel, most))
+        if not received and not self.trouble(channel).left():
+            if not courier.is_quiet(channel):
+                received = courier.fetch(channel, request.limit, lambda most: self._fetch(request, channel, most))
+            elif request.strict:
+                received = courier.fetch(channel, request.limit, lambda _: self._await(request, channel, courier))
         if not received:
             courier.want(channel, request.limit)
-            return Claimed([], [], [])
+            received = courier.take(channel, request.limit)  # It may have come at this moment, and poked nobody.
+        if not received:
+            is_slow = courier.owes(channel) and not self.trouble(channel).lasts()
+            return Claimed([], [], [], more=is_slow)
         grants, is_barred = self.use(request, channel, received)
         if not grants and is_barred:
             courier.rest(channel)
             courier.want(channel, request.limit)
         elif not grants:
             courier.again(channel)
-        return Claimed(grants, [], [])
+        return Claimed(grants, [], [], more=bool(grants) or not is_barred)
 
     def _fetch(self, request: ClaimRequest, channel: Channel, most: int) -> list[Received]:
         """Pointers that wait in SQS; if there are none, perhaps there is something to hand over."""
@@ -290,6 +326,16 @@ class DeliveredMessages(forks.Guarded):
         except DeliveryFailed:
             return []
         return received
+
+    def _await(self, request: ClaimRequest, channel: Channel, courier: Courier) -> list[Received]:
+        """SQS had nothing, and is being polled: only what is due since then, or just being sent, can come."""
+        try:
+            sent = self.hand_over(channel, request.limit)
+        except DeliveryFailed:
+            return []
+        if sent.count or sent.is_coming:
+            courier.wait(channel, SOON)
+        return []
 
     def _hand_over_and_claim(self, request: ClaimRequest, channel: Channel) -> list[Grant]:
         """Everything in one go, for who claims by hand: what is due is sent, received at once, and claimed in order."""
@@ -315,13 +361,13 @@ class DeliveredMessages(forks.Guarded):
         """As many pointers as there are, up to so many. A slow SQS gives fewer: before it shows the first of them to
         others, and to us again, they have to be claimed."""
         sent = self.hand_over(channel, most)
-        wait, found = SOON if sent.count else 0.0, list[Received]()
+        wait, found = SOON if sent.count or sent.is_coming else 0.0, list[Received]()
         while sent.is_out and len(found) < most and not (found and time.monotonic() >= deadline):
             try:
                 some = self.receive(channel, most - len(found), wait)
                 found += some
-                wait = 0.0
-                if some:
+                if some or wait:  # A busy SQS may say once that there is nothing, of what it has just been sent.
+                    wait = 0.0
                     continue
                 if not sent.more and (found or not self.aftercare.look(channel, [LOST])):
                     break

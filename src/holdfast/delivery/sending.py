@@ -21,12 +21,14 @@ BATCH = 100
 
 
 class Sent(msgspec.Struct):
-    """How many pointers SQS has got, whether there may be more to send, and whether SQS has any of this queue."""
+    """How many pointers SQS has got, whether it has any of this queue, and whether there may be more to send; somebody
+    else may be sending some now (`is_coming`)."""
 
     count: int
     is_out: bool
     more: bool
     is_current: bool = True
+    is_coming: bool = False
 
 
 class Sender:
@@ -40,7 +42,7 @@ class Sender:
         """One batch: marked in the database, sent, and confirmed as far as SQS says so."""
         handed = self._store.deliveries.hand_over(channel, min(limit, BATCH), round(HOLD * 1_000_000))
         if not handed.pointers:
-            return Sent(0, handed.is_out, more=False, is_current=handed.is_current)
+            return Sent(0, handed.is_out, False, handed.is_current, handed.is_coming)
         problem, confirmed = self._send(queue, handed.pointers)
         unsent = [one for one in handed.pointers if one not in confirmed]
         self._store.deliveries.confirm(channel, list(confirmed), unsent, round(PATIENCE * 1_000_000))

@@ -61,7 +61,8 @@ class Fetching:
         """For so many, from the queues in the order of this turn."""
         channels = self._worker.attachments.channels()
         lease = None if self._consumer.lease is None else round(self._consumer.lease * 1_000_000)
-        return ClaimRequest(channels, room, self._worker.id, lease, courier=self._worker.desk)
+        strict = self._consumer.policy == "strict"
+        return ClaimRequest(channels, room, self._worker.id, lease, courier=self._worker.desk, strict=strict)
 
     def fetch(self, request: ClaimRequest) -> list[Context]:
         """Settles what is ready and claims, in one transaction where that is possible."""
@@ -78,6 +79,7 @@ class Fetching:
             if request.alone:
                 self._solitude.give_back()
             raise
+        started = request.asked or started
         self._outbox.settled(ready, lost)
         for held in done:
             self._outbox.closed(held, lost)

@@ -90,12 +90,10 @@ class Grant(msgspec.Struct, eq=False, gc=False):
 
 class ClaimRequest(msgspec.Struct):
     """Who wants what. `ack` is settled on the way, in the same transaction where that is possible; `done` are leases
-    of runs whose every message is acked. `kind` is what the grants are made as. With a
-    `courier`, what SQS delivers is not waited for here.
-
-    `alone_first` begins with a row that must be held alone, if there is one: asked for now and then, it keeps such
-    rows from being passed by for ever. `alone` says whether there may be any: not for one who holds such a row.
-    """
+    of runs whose every message is acked. `kind` is what the grants are made as. With a `courier`, what SQS delivers is
+    not waited for here; `asked` is when the database was, by the monotonic clock: leases begin then.
+    `alone_first` begins with a row that must be held alone: asked for now and then, it keeps them from being passed by
+    for ever. `alone` says whether there may be any. `strict` looks past a channel if nothing is to be had there."""
 
     channels: Sequence[Channel]
     limit: int
@@ -107,6 +105,8 @@ class ClaimRequest(msgspec.Struct):
     alone: bool = True
     kind: type[Grant] = Grant
     courier: Courier | None = None
+    strict: bool = False
+    asked: float | None = None
 
     def term(self, channel: Channel) -> int:
         """How long a lease lasts, in microseconds."""
@@ -114,14 +114,15 @@ class ClaimRequest(msgspec.Struct):
 
 
 class Claimed(msgspec.Struct):
-    """What came of a request: the grants, for each of its acks whether the lease still held, and for each run that was
-    done the places of messages that were not its own any more. Groups that are `silent` claim nothing before a beat.
-    """
+    """What came of a request: the grants, for each ack whether the lease still held, for each run that was done the
+    places of messages that were not its own any more, `silent` groups, which claim nothing before a beat, and whether
+    there may be `more` at once: SQS gives a few at a time, and may owe an answer."""
 
     grants: list[Grant]
     acked: list[bool]
     lost: list[list[int]]
     silent: Sequence[Channel] = ()
+    more: bool = False
 
 
 class Channels(Protocol):

@@ -45,7 +45,9 @@ class Fate(StrEnum):
     LATER = "later"
     """Its message is unfinished, and cannot be claimed now: it is left, and comes again."""
     BACK = "back"
-    """Its message can be claimed, but not by this claim, or not at this moment: it is given back."""
+    """Its message can be claimed, but not by this claim: it is given back."""
+    HELD = "held"
+    """Somebody else holds the row at this moment, who confirms it, say: it is worth another try at once."""
 
 
 def hand_over(tx: Transaction, channel: Channel, limit: int, hold: int) -> HandOver:
@@ -69,7 +71,10 @@ def hand_over(tx: Transaction, channel: Channel, limit: int, hold: int) -> HandO
         chosen = _due(tx, channel, lane, wanted, room)
         found = tx.each("delivery.mark", [{"seq": seq, "hold": hold} for seq in chosen])
         marked += [row for row in found if row is not None]
-    return HandOver([Pointer(*row) for row in marked], bool(marked) or is_out(tx, channel))
+    if marked:
+        return HandOver([Pointer(*row) for row in marked], is_out=True, is_coming=True)
+    # What is due and was not found is being marked by somebody else, whose transaction has not ended.
+    return nothing_due(tx, channel, is_coming=room is None and is_due(tx, channel))
 
 
 def _goes_there(channel: Channel, entered: Row) -> bool:
@@ -83,9 +88,10 @@ def is_due(tx: Transaction, channel: Channel) -> bool:
     return any(tx.all("rows.peek", **place) or tx.all("lanes.peek", **place) for place in places)
 
 
-def is_out(tx: Transaction, channel: Channel) -> bool:
-    """Whether SQS has anything of this queue, or will have."""
-    return tx.one("delivery.is_out", group=channel.group) is not None
+def nothing_due(tx: Transaction, channel: Channel, *, is_coming: bool = False) -> HandOver:
+    """Whether SQS has anything of this queue all the same, or will have."""
+    is_coming = is_coming or tx.one("delivery.is_coming", group=channel.group) is not None
+    return HandOver([], is_coming or tx.one("delivery.is_out", group=channel.group) is not None, is_coming)
 
 
 def confirm(
@@ -338,7 +344,7 @@ def _standing(
     for one, row in zip(pointers, found, strict=True):
         is_live = one in elsewhere if row is None else row[1] == one.generation and row[0] in _UNFINISHED
         is_held = is_live and row is not None and row[0] in _CLAIMABLE and one not in barred
-        fates[one] = Fate.BACK if is_held else Fate.LATER if is_live else Fate.OVER
+        fates[one] = Fate.HELD if is_held else Fate.LATER if is_live else Fate.OVER
     return fates
 
 

@@ -23,7 +23,7 @@ class DeliveriesRole:
     def hand_over(self, channel: Channel, limit: int, hold: int) -> HandOver:
         """Most of those who ask find nothing: they hold up nobody."""
         if not self._database.glance(lambda tx: delivering.is_due(tx, channel)):
-            return HandOver([], self._database.glance(lambda tx: delivering.is_out(tx, channel)))
+            return self._database.glance(lambda tx: delivering.nothing_due(tx, channel))
         return self._database.write(lambda tx: delivering.hand_over(tx, channel, limit, hold))
 
     def confirm(self, channel: Channel, sent: Sequence[Pointer], unsent: Sequence[Pointer], patience: int) -> int:

@@ -94,11 +94,24 @@ class Sink(ABC):
         """A number for the next call."""
         return next(self._calls)
 
+    def now(self) -> int:
+        """What its clock says."""
+        return self._clock()
+
     def note(
-        self, op: str, phase: str, items: Sequence[Item] = (), *, call: int = 0, note: str = "", unheard: int = 0
+        self,
+        op: str,
+        phase: str,
+        items: Sequence[Item] = (),
+        *,
+        call: int = 0,
+        note: str = "",
+        unheard: int = 0,
+        at: int | None = None,
     ) -> None:
-        """This happens now."""
-        self.keep(Event(self._clock(), self.who, op, phase, call, list(items), note, unheard))
+        """This happens now, or it happened then."""
+        when = self._clock() if at is None else at
+        self.keep(Event(when, self.who, op, phase, call, list(items), note, unheard))
 
 
 class Log(Sink):

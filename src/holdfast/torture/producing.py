@@ -126,15 +126,16 @@ class Producer:
 def send_late(hf: Holdfast, sink: Sink, values: tuple[str, str], wait: Callable[[float], object], span: float) -> None:
     """Two messages in a transaction that stays open for a while: others overtake them, and none may be passed by.
 
-    Their ids are known once they are in the transaction, and nobody sees them before its commit.
+    Their ids are known once they are in the transaction, and nobody sees them before its commit. By then they have
+    their place, before what others publish meanwhile: they count as sent since the transaction began.
     """
     items: list[Item] = []
-    call = sink.call()
+    call, began = sink.call(), sink.now()
     try:
         with hf.store.lend() as connection:
             items.append(Item(hf.enqueue(PLAIN, values[0], conn=connection).id, PLAIN, values[0]))
             items.append(Item(hf.publish(TICKS, values[1], conn=connection).id, TICKS, values[1]))
-            sink.note(SEND, INVOKE, items, call=call)
+            sink.note(SEND, INVOKE, items, call=call, at=began)
             wait(span)
     except HoldfastError as problem:
         if len(items) == len(values):

@@ -30,6 +30,9 @@ UNION ALL
 SELECT 1 FROM (SELECT until FROM holdfast_row WHERE group_id = :group AND state = 'sending' ORDER BY until, seq LIMIT 1) AS sending
 LIMIT 1
 
+-- name: is_coming
+SELECT 1 FROM (SELECT until FROM holdfast_row WHERE group_id = :group AND state = 'sending' ORDER BY until, seq LIMIT 1) AS sending
+
 -- name: enqueued
 SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'enqueued'
 

@@ -1,0 +1,106 @@
+"""A consumer whose policy is `strict`: as long as the first queue has something to be had, nothing else is taken."""
+
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast
+from tests.delivery.fake_sqs import FakeSQS
+from tests.delivery.steps import Seen, hand_over, wait_until
+
+NEVER = 3600.0
+FEW = 25
+IN_ORDER = ["first"] * FEW + ["second"] * FEW
+
+
+def declare(hf: Holdfast) -> Seen:
+    seen = Seen()
+    hf.consumer("first", "second", policy="strict")(seen.note)
+    return seen
+
+
+def fill(hf: Holdfast) -> None:
+    for queue in ("second", "first"):
+        hf.enqueue_many(queue, [queue] * FEW)
+
+
+@pytest.fixture
+def hf(url: str, sqs: FakeSQS) -> Any:
+    with Holdfast(url, delivery="sqs", sqs_create=True) as hf:
+        hf.queue("first")
+        hf.queue("second")
+        yield hf
+
+
+def test_what_is_left_of_a_claim_is_not_filled_from_the_second(hf: Holdfast) -> None:
+    """SQS gives ten at a time, and who is quick wants more."""
+    seen = declare(hf)
+    fill(hf)
+    with hf.running():
+        seen.wait(2 * FEW)
+    assert seen.bodies == IN_ORDER
+
+
+def test_stale_pointers_are_not_taken_for_an_empty_queue(hf: Holdfast) -> None:
+    hf.enqueue_many("first", ["stale"] * 30)
+    hand_over(hf, "first")
+    hf.purge("first")
+    seen = declare(hf)
+    fill(hf)
+    with hf.running():
+        seen.wait(2 * FEW)
+    assert seen.bodies == IN_ORDER
+
+
+def test_a_slow_answer_is_not_taken_for_an_empty_queue(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for one here: every answer comes later than that."""
+    monkeypatch.setattr("holdfast.delivery.courier.ANSWERED", 0.0)
+    seen = declare(hf)
+    fill(hf)
+    with hf.running():
+        seen.wait(2 * FEW)
+    assert seen.bodies == IN_ORDER
+
+
+def test_what_is_due_since_sqs_was_asked_comes_first(
+    hf: Holdfast, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pointer of the second queue is there already, and none of the first was sent yet."""
+    monkeypatch.setattr("holdfast.delivery.courier.ProcessCourier._send", lambda *_: NEVER)
+    seen = declare(hf)
+    with hf.running() as runner:
+        rounds = [runner.courier.round(hf._book.channel(name)) for name in ("first", "second")]
+        wait_until(lambda: all(one.is_quiet for one in rounds))
+        wait_until(lambda: runner.workers[0].state == "idle")
+        hf.enqueue("first", "first")
+        hf.enqueue("second", "second")
+        hand_over(hf, "second")
+        seen.wait(2)
+    assert seen.bodies == ["first", "second"]
+
+
+def test_a_queue_that_nothing_can_be_had_from_holds_up_nobody(hf: Holdfast) -> None:
+    """Paused, with messages in the database and with SQS."""
+    hf.enqueue_many("first", ["first"] * 3)
+    hand_over(hf, "first")
+    hf.enqueue("first", "first")
+    hf.pause("first")
+    hf.enqueue_many("second", ["second"] * 3)
+    seen = declare(hf)
+    with hf.running():
+        seen.wait(3)
+    assert seen.bodies == ["second"] * 3
+
+
+def test_an_sqs_that_does_not_answer_holds_up_nobody_for_long(
+    hf: Holdfast, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.delivery.sqs.ANSWER_WITHIN", 1)
+    hf.queue("second", delivery="database")
+    sqs.faults.hanging = frozenset({"*"})
+    seen = declare(hf)
+    fill(hf)
+    with hf.running():
+        seen.wait(FEW)
+        sqs.faults.hanging = frozenset()
+    assert seen.bodies[:FEW] == ["second"] * FEW
