@@ -3,13 +3,15 @@
 import threading
 import time
 from collections import Counter
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from holdfast import Holdfast, Message, State
 from holdfast.runtime.context import Context
-from holdfast.runtime.hands import Hand
+from holdfast.runtime.hands import Hand, ThreadHand
+from holdfast.runtime.shelf import Shelf
 from holdfast.runtime.worker import QUICK, Worker
 from tests.runtime.steps import PATIENCE, ended, until
 
@@ -121,3 +123,21 @@ def test_one_hitch_does_not_make_threads_for_ever(hf: Holdfast, monkeypatch: pyt
         assert ended(hf, hf.enqueue("q", "last").id) is State.SUCCEEDED
         assert threads[-1] != threads[0]
         until(lambda: threads_named("holdfast-work") == ["holdfast-work-claims"])
+
+
+class LateHand(ThreadHand):
+    """It was made, and has not begun to serve."""
+
+    def _begin_thread(self) -> threading.Thread:
+        return threading.current_thread()
+
+
+def test_a_hand_that_is_late_does_not_take_from_the_shelf_of_the_one_who_works_alone_again(hf: Holdfast) -> None:
+    hf.enqueue("q", 1)
+    worker = SimpleNamespace(shelf=Shelf())
+    hand, [claim] = LateHand(cast(Worker, worker)), hf.claim("q")
+    worker.shelf.close()
+    worker.shelf = Shelf()
+    worker.shelf.put([Context(cast(Worker, worker), claim, 0.0)])
+    hand.serve()
+    assert len(worker.shelf) == 1

@@ -70,6 +70,7 @@ class ThreadHand(Hand):
 
     def __init__(self, worker: Worker) -> None:
         super().__init__(worker)
+        self._shelf = worker.shelf  # Of this time: a worker that runs handlers itself again has a new one.
         self._interrupted = False
         self._shield = Shield()
         self._thread = self._begin_thread()
@@ -99,7 +100,7 @@ class ThreadHand(Hand):
     def serve(self) -> None:
         """Takes from the shelf until it is closed."""
         self._shield.wear()
-        take = self.worker.shelf.take
+        take = self._shelf.take
         while not self.abandoned and (context := take()) is not None:
             self.handle(context)
 
