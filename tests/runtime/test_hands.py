@@ -125,6 +125,27 @@ def test_one_hitch_does_not_make_threads_for_ever(hf: Holdfast, monkeypatch: pyt
         until(lambda: threads_named("holdfast-work") == ["holdfast-work-claims"])
 
 
+def test_nobody_waits_for_a_slow_handler_to_work_alone_again(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.runtime.apart.SHORTEST", 0.0)
+    go_on, slow = threading.Event(), threading.Event()
+
+    @hf.consumer("q", concurrency=2)
+    def work(message: Message) -> None:
+        if message.body == "slow":
+            slow.set()
+            assert go_on.wait(PATIENCE)
+
+    with hf.running() as runner:
+        first = hf.enqueue("q", "slow").id
+        assert slow.wait(PATIENCE)
+        for number in range(20):
+            assert ended(hf, hf.enqueue("q", number).id) is State.SUCCEEDED
+        go_on.set()
+        assert ended(hf, first) is State.SUCCEEDED
+        [worker] = runner.workers
+        until(lambda: ended(hf, hf.enqueue("q", "quick").id) is State.SUCCEEDED and worker.works_alone)
+
+
 class LateHand(ThreadHand):
     """It was made, and has not begun to serve."""
 

@@ -259,15 +259,19 @@ class Worker:
         if self.attachments.are_unknown:
             self.attachments.refresh()
         room = self._fetching.room()
+        patience = HOARDED
         if not self.works_alone and self._apart.is_over(self._fetching.takes):
-            room = self._fetching.low = 0
             if not self.ledger.unfinished:
                 self._send_home()
                 return True
+            if any(time.monotonic() > context.started + QUICK for context in self.running()):
+                self._apart.begin()  # Nobody should wait for such a handler.
+            else:
+                room, self._fetching.low, patience = 0, 0, QUICK
         if room == 0:
             self.outbox.settle(self.ledger.ready(time.monotonic(), everything=False))
             if not self._work_off():
-                self._wait_for_hands()
+                self._wait_for_hands(patience)
             return True
         request = self._fetching.request(room)
         claimed = self._claim(request)
@@ -324,9 +328,9 @@ class Worker:
         self.works_alone = True
         self.hands = [OwnHand(self)]
 
-    def _wait_for_hands(self) -> None:
+    def _wait_for_hands(self, patience: float) -> None:
         due = self.ledger.due(time.monotonic())
-        self._wake.wait(HOARDED if due is None else min(due, HOARDED))
+        self._wake.wait(patience if due is None else min(due, patience))
         self._share()
 
     def _share(self) -> None:
