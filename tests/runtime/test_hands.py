@@ -127,13 +127,13 @@ def test_one_hitch_does_not_make_threads_for_ever(hf: Holdfast, monkeypatch: pyt
 
 def test_nobody_waits_for_a_slow_handler_to_work_alone_again(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.runtime.apart.SHORTEST", 0.0)
-    go_on, slow = threading.Event(), threading.Event()
+    go_on, slow, patient = threading.Event(), threading.Event(), list[bool]()
 
     @hf.consumer("q", concurrency=2)
     def work(message: Message) -> None:
         if message.body == "slow":
             slow.set()
-            assert go_on.wait(PATIENCE)
+            patient.append(go_on.wait(PATIENCE))
 
     with hf.running() as runner:
         first = hf.enqueue("q", "slow").id
@@ -142,6 +142,7 @@ def test_nobody_waits_for_a_slow_handler_to_work_alone_again(hf: Holdfast, monke
             assert ended(hf, hf.enqueue("q", number).id) is State.SUCCEEDED
         go_on.set()
         assert ended(hf, first) is State.SUCCEEDED
+        assert patient == [True]
         [worker] = runner.workers
         until(lambda: ended(hf, hf.enqueue("q", "quick").id) is State.SUCCEEDED and worker.works_alone)
 
