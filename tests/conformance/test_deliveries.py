@@ -93,15 +93,15 @@ def test_a_pointer_may_be_quicker_than_its_confirmation(hf: Holdfast) -> None:
     assert hf.stats("q").queue_depth == 0
 
 
-def test_a_pointer_whose_row_somebody_holds_is_given_back(postgres_url: str) -> None:
-    """On PostgreSQL: its confirmation is being written, say. Nobody waits for that, and nothing stays hidden."""
+def test_a_pointer_whose_row_somebody_holds_is_called_held(postgres_url: str) -> None:
+    """On PostgreSQL: its confirmation is being written, say. The store does not wait for that, and says what it is."""
     with Holdfast(postgres_url) as hf, psycopg.connect(postgres_url) as somebody:
         queue = through_sqs(hf)
         hf.enqueue_many("q", [1, 2])
         found = hand_over(hf, queue)
         somebody.execute("SELECT 1 FROM holdfast_row WHERE id = %s FOR UPDATE", [uuid.UUID(bytes=found[0].id)])
         taken = come_with(hf, queue, found)
-        assert (bodies_of(taken), taken.fates) == ([2], [Fate.BACK, Fate.TAKEN])
+        assert (bodies_of(taken), taken.fates) == ([2], [Fate.HELD, Fate.TAKEN])
         somebody.rollback()
         assert come_with(hf, queue, found).fates == [Fate.TAKEN, Fate.LATER]
 
