@@ -49,8 +49,6 @@ def test_members_are_killed_while_their_group_catches_up(
     firsts = [grants[0].until - LEASE for id, grants in seen.grants.items() if id in past and grants[0].attempt == 1]
     starts = sorted(firsts)
     assert len(starts) > len(past) - 3 * 7
-    if ordering == "unordered":
-        assert all(late - early >= PER for early, late in zip(starts, starts[COUNT:], strict=False))
-    else:  # Counted when the group was fed with them: a moment, or behind their key long, before they started.
-        assert all(start - starts[0] >= (number // COUNT - 1) * PER for number, start in enumerate(starts))
+    # They are counted in the same transaction as they start in, but not at the same moment of it: a window may be lost.
+    assert all(start - starts[0] >= (number // COUNT - 1) * PER for number, start in enumerate(starts))
     assert progress(hf) == (0, len(past))
