@@ -272,7 +272,7 @@ def test_a_consumer_that_has_failed_keeps_no_lease(hf: Holdfast, monkeypatch: py
 
 def test_a_process_that_was_paused_has_lost_its_message(family: Family, hf: Holdfast, url: str) -> None:
     """L1: stopped like a laptop that sleeps until its lease is over; when it goes on, its ack is refused."""
-    hf.queue("q", lease=1.5, backoff=0)
+    hf.queue("q", lease=4, backoff=0)
     child = family.start("consumer", url=url, queue="q")
     sent = hf.enqueue("q", 2.0)
     child.hear()
