@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, Message, State
+from holdfast import Holdfast, Message, State, Unavailable
 from holdfast.events import HandlerStopped, MessageLost
 from holdfast.runtime.context import Context
-from tests.acceptance.children import Family
+from tests.acceptance.children import Child, Family
 from tests.runtime.faults import Cable, held_up
 from tests.runtime.steps import PATIENCE, Calls, ended, until
 
@@ -270,13 +270,25 @@ def test_a_consumer_that_has_failed_keeps_no_lease(hf: Holdfast, monkeypatch: py
     runner.stop()
 
 
+def stop(child: Child, url: str) -> None:
+    """Anywhere but in a transaction: a SQLite file would stay locked for as long as that lasts."""
+    with Holdfast(url, patience=1) as other:
+        while True:
+            child.send(signal.SIGSTOP)
+            try:
+                other.enqueue("another", 1)
+                return
+            except Unavailable:
+                child.send(signal.SIGCONT)
+
+
 def test_a_process_that_was_paused_has_lost_its_message(family: Family, hf: Holdfast, url: str) -> None:
     """L1: stopped like a laptop that sleeps until its lease is over; when it goes on, its ack is refused."""
     hf.queue("q", lease=4, backoff=0)
     child = family.start("consumer", url=url, queue="q")
     sent = hf.enqueue("q", 2.0)
     child.hear()
-    child.send(signal.SIGSTOP)
+    stop(child, url)
     [claim] = hf.claim("q", wait=PATIENCE)
     hf.ack(claim, "mine")
     child.send(signal.SIGCONT)
