@@ -38,14 +38,15 @@ class PeerGoal:
 ONE_PROCESS = "drain, 1 process"
 BULK = "in bulk, calls of 1,000"
 WAKE = "enqueue to handler, p50"
-EVERY_GROUP = f"consume, {w6.name_of(w6.READERS)}"
 
 GOALS = (
     PeerGoal(ONE_PROCESS, "huey", 20, ("sqlite",)),
     PeerGoal(ONE_PROCESS, "graphile-worker", 1.5, ("postgres",)),
     PeerGoal(ONE_PROCESS, "redis-streams", 1, ("sqlite", "postgres")),
     PeerGoal(BULK, "graphile-worker", 1.5, ("postgres",)),
-    PeerGoal(EVERY_GROUP, "redis-streams", 1, ("sqlite", "postgres")),
+    PeerGoal(w6.OVERALL, "redis-streams", 1, ("sqlite", "postgres")),
+    PeerGoal(w6.OVERALL, "pgq", 1, ("postgres",)),
+    PeerGoal(w6.OVERALL, "pgmq", 1, ("postgres",)),
     PeerGoal(ws.NAME, "dbos", 5, ("sqlite", "postgres")),
     PeerGoal(WAKE, "graphile-worker", 1, ("postgres",), below=True),
 )
@@ -106,7 +107,11 @@ def _fan_out(sizes: Sizes, programs: Sequence[Program]) -> Iterator[Case]:
         own = partial(w6.measure, sizes.fan_out, groups)
         name = w6.name_of(groups)
         rows = [Row(f"publish, {name}", "publish"), Row(f"consume, {name}", "consume")]
-        yield _case("w6", rows, {"holdfast": own}, programs, sizes, partial(workloads.fan_out, groups))
+        yield _case("w6", rows, {"holdfast": own}, programs, sizes, partial(workloads.fan_out, groups, 1))
+    own = partial(w6.measure_together, sizes.fan_out)
+    rows = [Row(w6.TOGETHER, "consume"), Row(w6.OVERALL, "overall")]
+    theirs = partial(workloads.fan_out, w6.READERS, w6.READERS)
+    yield _case("w6", rows, {"holdfast": own}, programs, sizes, theirs)
 
 
 def _idle(sizes: Sizes, programs: Sequence[Program]) -> Iterator[Case]:

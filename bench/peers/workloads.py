@@ -85,8 +85,9 @@ def long_against_short(short: Measure, long: Measure, place: Place, target: Targ
     }
 
 
-def fan_out(groups: int, program: Program, sizes: Sizes, place: Place, target: Target) -> Outcome:
-    """Everything is published, then one process reads it for one group after the other, to the end."""
+def fan_out(groups: int, processes: int, program: Program, sizes: Sizes, place: Place, target: Target) -> Outcome:
+    """Everything is published, then it is read to the end: for one group after the other by one process, or for each by
+    a process of its own."""
     names = [f"group_{number}" for number in range(groups)]
     readers = names[: w6.READERS]
     with _created(program, target) as url:
@@ -94,14 +95,19 @@ def fan_out(groups: int, program: Program, sizes: Sizes, place: Place, target: T
             producer.ask("subscribe", groups=names)
             published = producer.ask("publish_many", count=sizes.fan_out, call=CALL, seconds=sizes.load_seconds)
         count = published["count"]
-        with driver(program.command, url) as consumer:
-            answer = consumer.ask("read_groups", groups=readers, expected=count, **{**WAITING, "loaded": True})
+        with drivers(program.command, url, processes) as consumers:
+            for number, consumer in enumerate(consumers):
+                own = readers[number::processes]
+                consumer.tell("read_groups", groups=own, expected=count, **{**WAITING, "loaded": True})
+            answers = [consumer.answer() for consumer in consumers]
         with driver(program.command, url) as fresh:
             left = fresh.ask("left_for", groups=readers)["left"]
-    for numbers in answer["numbers"]:
-        if problem := payload.fault(numbers, count, left):
+    numbers = [got for answer in answers for got in answer["numbers"]]
+    for got in numbers:
+        if problem := payload.fault(got, count, left):
             raise Failed(problem)
-    return w6.outcome(count, published["took"], answer["numbers"], answer["took"])
+    took = max(answer["ended"] for answer in answers) - min(answer["started"] for answer in answers)
+    return w6.outcome(count, published["took"], numbers, took)
 
 
 def sagas(program: Program, sizes: Sizes, place: Place, target: Target) -> Outcome:
