@@ -49,6 +49,7 @@ GOALS = (
     PeerGoal(w6.OVERALL, "pgmq", 1, ("postgres",)),
     PeerGoal(ws.NAME, "dbos", 5, ("sqlite", "postgres")),
     PeerGoal(WAKE, "graphile-worker", 1, ("postgres",), below=True),
+    PeerGoal(WAKE, "persist-queue", 1, ("sqlite",), below=True),
 )
 
 

@@ -56,6 +56,15 @@ PEERS = {
             wake="polls every 10 ms",
         ),
         Peer(
+            "persist-queue",
+            "persistqueue.py",
+            ("sqlite",),
+            SQLITE_FULL,
+            bulk="no bulk call: one by one",
+            worker="one at a time, looks every millisecond",
+            wake="looks every millisecond",
+        ),
+        Peer(
             "pgqueuer",
             "pgqueuer.py",
             ("postgres",),

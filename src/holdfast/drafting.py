@@ -54,8 +54,7 @@ def draft(
     plain = for_groups or (wait == 0 and life is None and channel.spec.has_lanes and not channel.spec.ordered)
     alone = must_be_alone(channel.spec, 0)
     by_key = channel.spec.limited_by_key
-    if callable(key) or idempotency_key is not None or not isinstance(bodies, Iterable):
-        bodies = listed(bodies)
+    bodies = listed(bodies)
     order_key, limited = channel.spec.order_key, channel.spec.max_depth is not None
     content = zip(bodies, _keys(key, bodies), strict=False)
     new = [
@@ -103,9 +102,11 @@ def _refuse_large(channel: Channel, new: list[NewMessage], headers: int) -> None
 
 def listed(bodies: Iterable[Any]) -> list[Any]:
     """Bodies that can be gone through more than once."""
+    if isinstance(bodies, list):
+        return bodies
     if not isinstance(bodies, Iterable):
         raise InvalidInput(f"bodies must be a list, or something else to go through, not {shown(bodies)}")
-    return bodies if isinstance(bodies, list) else list(bodies)
+    return list(bodies)
 
 
 def _make_unique(channel: Channel, new: list[NewMessage], bodies: Iterable[Any], key: Key) -> None:

@@ -58,8 +58,11 @@ class Gather(forks.Guarded, Generic[Item, Answer]):
         self._waiting: deque[_Caller[Item, Answer]] = deque()
         forks.guard(self)
 
+    @shielded
     def call(self, items: Sequence[Item]) -> list[Answer]:
         """The answers for these items, once they are committed."""
+        if self._takes_the_lead():
+            return self._alone(items)
         outcome = self.call_each([items])[0]
         if isinstance(outcome, BaseException):
             raise outcome
@@ -78,6 +81,19 @@ class Gather(forks.Guarded, Generic[Item, Answer]):
         if not caller.served:
             self._lead(caller)
         return [ticket.problem or ticket.answers for ticket in caller.tickets]
+
+    def _takes_the_lead(self) -> bool:
+        with self._lock:
+            leads, self._has_leader = not self._has_leader, True
+        return leads
+
+    def _alone(self, items: Sequence[Item]) -> list[Answer]:
+        """Nobody else was there: no ticket, no list."""
+        try:
+            return self._apply(items)
+        finally:
+            with self._lock:
+                self._pass_on()
 
     def after_fork_in_child(self) -> None:
         """Whoever was waiting is waiting in the parent, and who leads is there too."""

@@ -46,11 +46,12 @@ def program(*faults: str) -> Program:
         (partial(workloads.drain, 2), "rate"),
         (workloads.wake, "p50"),
         (workloads.backlog, "kept"),
-        (partial(workloads.fan_out, 4), "consume"),
+        (partial(workloads.fan_out, 4, 1), "consume"),
+        (partial(workloads.fan_out, 4, 4), "overall"),
         (workloads.idle, "rss"),
         (workloads.sagas, "rate"),
     ],
-    ids=["w1", "w2", "w3", "w3 by two", "w4", "w5", "w6", "w7", "ws"],
+    ids=["w1", "w2", "w3", "w3 by two", "w4", "w5", "w6", "w6 by four", "w7", "ws"],
 )
 def test_a_driver_is_measured(measure: Callable[..., dict[str, float]], metric: str, tmp_path: Path) -> None:
     assert measured(tmp_path, partial(measure, program(), QUICK))[metric] > 0
@@ -83,7 +84,7 @@ def test_every_group_must_get_every_message_once(
 ) -> None:
     monkeypatch.setitem(workloads.WAITING, "quiet", 0.1)
     with pytest.raises(Failed, match=re.escape(told)):
-        measured(tmp_path, partial(workloads.fan_out, 4, program(fault), UNCAPPED))
+        measured(tmp_path, partial(workloads.fan_out, 4, 4, program(fault), UNCAPPED))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_who_has_sagas_and_no_queue_takes_part_in_sagas_only() -> None:
 def test_only_peers_with_fan_out_take_part_in_it() -> None:
     able = replace(program(), peer=replace(PEERS["pgmq"], name="able"))
     found_cases = cases(["w6"], QUICK, [program(), able])
-    assert [case.contenders for case in found_cases] == [("holdfast", "able")] * len(QUICK.groups)
+    assert [case.contenders for case in found_cases] == [("holdfast", "able")] * (len(QUICK.groups) + 1)
     case = found_cases[0]
     own = Result("postgres", case, "holdfast", [{"publish": 1.0, "consume": 1.0}])
     absent = dict.fromkeys(("pgmq", "pgqueuer"), "not here")

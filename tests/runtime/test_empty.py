@@ -67,8 +67,10 @@ def asleep(runner: Runner) -> None:
 
 
 def last_statement(url: str) -> Any:
-    """When any client began its latest statement in this database, as its server knows; looking from another one. The server's
-    counters would not do: what a session did is added up to ten seconds after it fell idle."""
+    """When any client began its latest statement in this database, as the server knows; looking from another one.
+
+    The server's counters would not do: what a session did is added up to ten seconds after it fell idle.
+    """
     with psycopg.connect(url.rpartition("/")[0] + "/postgres", autocommit=True) as observer:
         found = observer.execute(
             "SELECT max(query_start) FROM pg_stat_activity WHERE datname = %s AND backend_type = 'client backend'",

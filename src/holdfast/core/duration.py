@@ -26,6 +26,8 @@ def seconds(value: Duration, what: str = "duration") -> float:
 
 def micros(value: Duration, what: str = "duration") -> int:
     """The same in whole microseconds, the unit of every time in the database."""
+    if type(value) is int and 0 <= value <= _LONGEST:
+        return value * 1_000_000
     return round(seconds(value, what) * 1_000_000)
 
 

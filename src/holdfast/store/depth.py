@@ -19,7 +19,8 @@ from holdfast.store.transaction import Transaction
 
 def admit(tx: Transaction, new: Sequence[NewMessage]) -> None:
     """Makes room for them, or raises `QueueFull`. Whoever was admitted holds up the next until it commits."""
-    wanted = Counter(priority.channel_of(message.lane) for message in new if message.limited)
+    limited = [priority.channel_of(message.lane) for message in new if message.limited]
+    wanted = Counter(limited) if limited else {}
     for channel, count in sorted(wanted.items()):
         if tx.run("depth.enter", channel=channel, count=count) == 0:
             _admit_by_count(tx, channel, count)

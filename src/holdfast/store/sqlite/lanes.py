@@ -37,9 +37,10 @@ def insert(tx: SqliteTransaction, new: Sequence[NewMessage]) -> None:
     for lane, messages in lanes.items():
         _append(tx, lane, messages)
     singles = [rows.from_new(message) for message in new if not message.plain]
-    rows.add(tx, singles)
-    for row in singles:
-        tally.add(tx, row.group, arrived=1)
+    if singles:
+        rows.add(tx, singles)
+        for row in singles:
+            tally.add(tx, row.group, arrived=1)
 
 
 def claim(tx: SqliteTransaction, request: ClaimRequest) -> Claimed:
