@@ -30,7 +30,7 @@ class Sizes:
     fan_out: int = 20_000
     groups: tuple[int, ...] = (1, 4, 16, 64)
     late_seconds: float = 1.0
-    pace_seconds: float = 4.0
+    pace_seconds: float = 10.0
     webhooks: int = 20_000
     sagas: int = 1_000
     saga_seconds: float = 4.0

@@ -88,7 +88,14 @@ PEERS = {
             "pgq.py",
             ("postgres",),
             POSTGRES_ON,
-            fan_out="COPY into its table, a tick per 1,000; batches between ticks; its PL/pgSQL form",
+            fan_out="insert_event, a tick per 1,000; batches between ticks; its PL/pgSQL form",
+        ),
+        Peer(
+            "pgq-copy",
+            "pgq_copy.py",
+            ("postgres",),
+            POSTGRES_ON,
+            fan_out="COPY into its table, a tick per 1,000; batches between ticks",
         ),
         Peer(
             "procrastinate",

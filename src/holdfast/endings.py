@@ -161,8 +161,14 @@ def finished(claims: Sequence[Claim]) -> Finished:
     by_lease: dict[int, list[Claim]] = {}
     for claim in claims:
         by_lease.setdefault(id(claim.lease), []).append(claim)
-    runs = [run for run in by_lease.values() if _is_whole(run)]
-    return Finished([claim for run in by_lease.values() if not _is_whole(run) for claim in run], runs)
+    runs: list[list[Claim]] = []
+    others: list[Claim] = []
+    for held in by_lease.values():
+        if _is_whole(held):
+            runs.append(held)
+        else:
+            others += held
+    return Finished(others, runs)
 
 
 def _is_whole(run: list[Claim]) -> bool:

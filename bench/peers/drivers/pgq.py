@@ -1,10 +1,10 @@
 """PgQ from Debian's package, without its C parts, which are for another PostgreSQL than ours.
 
-Events are written as it wants many of them written, straight into the table of the moment. A batch is what lies between
-two ticks: one follows each call, since that is more than the 500 events after which its ticker ticks.
+Events come in by its function for that. A batch is what lies between two ticks: one follows each call, since that is
+more than the 500 events after which its ticker ticks.
 """
 
-from datetime import UTC, datetime
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ from bench.peers.drivers.meter import Meter
 from bench.peers.drivers.serving import serve
 
 SCRIPT = "usr/share/postgresql/15/contrib/pgq_pl_only.sql"
-PACKAGE = Path(__file__).resolve().parents[3] / ".peers" / "pgq"
-QUEUE = "bench"
+PACKAGE = Path(sys.prefix).parent
+QUEUE, TYPE = "bench", "thing"
 
 
 class PgQ:
@@ -33,13 +33,11 @@ class PgQ:
             self._ask("SELECT pgq.register_consumer(%s, %s)", QUEUE, group)
 
     async def publish_many(self, bodies: list[dict[str, Any]]) -> None:
-        now = datetime.now(UTC)
-        with self.connection.transaction():
-            table = self._ask("SELECT pgq.current_event_table(%s)", QUEUE)
-            with self.connection.cursor().copy(f"COPY {table} (ev_time, ev_type, ev_data) FROM STDIN") as copy:
-                for body in bodies:
-                    copy.write_row((now, "thing", orjson.dumps(body).decode()))
+        self.insert([orjson.dumps(body).decode() for body in bodies])
         self._ask("SELECT pgq.ticker(%s)", QUEUE)
+
+    def insert(self, texts: list[str]) -> None:
+        self._ask("SELECT count(pgq.insert_event(%s, %s, event)) FROM unnest(%s::text[]) AS event", QUEUE, TYPE, texts)
 
     async def read(self, group: str, meter: Meter) -> None:
         meter.start()

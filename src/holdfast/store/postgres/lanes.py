@@ -128,10 +128,10 @@ def close_and_claim(
 ) -> tuple[set[int], Claimed]:
     """The same, after closing the runs that are acked whole; their tokens come first."""
     found = tx.all("lanes.close_and_claim", **_runs(whole), **_wish(request))
-    closed = {row[1] for row in found if row[0] is None}
-    tx.rings.update({row[5] for row in found if row[0] is None and row[5] is not None})
-    claimed = _claimed([row for row in found if row[0] is not None], request)
-    return closed | _closed_unheard(tx, whole, closed, request.ack), claimed
+    closings, claimed = [row for row in found if row[0] is None], [row for row in found if row[0] is not None]
+    closed = {row[1] for row in closings}
+    tx.rings.update({row[6] for row in closings if row[6] is not None})
+    return closed | _closed_unheard(tx, whole, closed, request.ack), _claimed(claimed, request)
 
 
 def close_whole(tx: PostgresTransaction, whole: dict[int, Lease], settlements: Sequence[Settlement]) -> set[int]:
@@ -317,11 +317,12 @@ def _grants(found: list[Row], request: ClaimRequest) -> list[Grant]:
             sizes[row[1]] = row[4] + 1
     leases: dict[int, Lease] = {}
     grants, grant = [], request.kind
-    for group, token, until, attempt, member, lane, message_id, *content in found:
+    for row in found:
+        group, token, until, attempt, member = row[:5]
         lease = leases.get(token)
         if lease is None or member is None:
             channel = channels[group]
             since = until - request.term(channel)
             lease = leases[token] = Lease(token, group, until, sizes.get(token, 1), request.worker, since)
-        grants.append(grant(Message(message_id, lane, *content), attempt, lease, member, channels[group]))
+        grants.append(grant(Message(*row[5:]), attempt, lease, member, channels[group]))
     return grants
