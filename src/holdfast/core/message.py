@@ -82,6 +82,18 @@ class NewMessage(msgspec.Struct, gc=False):
     to_groups: bool = False
 
     @property
+    def is_bare(self) -> bool:
+        """Whether there is nothing but a body, as in most messages."""
+        return (
+            self.headers is None
+            and self.key is None
+            and self.correlation_id is None
+            and self.reply_to is None
+            and self.topic is None
+            and self.ttl is None
+        )
+
+    @property
     def is_simple(self) -> bool:
         """Whether it is stored by one statement that nothing can refuse."""
         return self.plain and self.once is None and not self.limited and not self.to_groups

@@ -68,7 +68,7 @@ class Fetching:
         """Settles what is ready and claims, in one transaction where that is possible."""
         done, ready = self._to_settle(request)
         finished = Finished([one.claim for one in ready], [[one.claim for one in held.contexts] for held in done])
-        request.done, request.ack = finished.leases, settlements_of(ready)
+        request.done, request.ack, request.asked = finished.leases, settlements_of(ready), None
         request.alone = self._solitary is None and self._solitude.take()
         lost: list[Claim] = []
         self._hf._claiming.begin(request)
@@ -80,7 +80,8 @@ class Fetching:
                 self._solitude.give_back()
             raise
         started = request.asked or started
-        self._outbox.settled(ready, lost)
+        if ready:
+            self._outbox.settled(ready, lost)
         for held in done:
             self._outbox.closed(held, lost)
         make = self._context_class()
@@ -105,6 +106,8 @@ class Fetching:
 
     def _to_settle(self, request: ClaimRequest) -> tuple[list[Held], list[Context]]:
         """What ends with this claim, whole runs first. What is left for later takes room: all together is bounded."""
+        if not self._ledger.ended:
+            return [], []
         done, now, room = self._ledger.done(), time.monotonic(), request.limit
         ready = self._ledger.ready(now, everything=self._ledger.unfinished == 0, but=done)
         left = self._ledger.ended - len(ready) - sum(len(held.ended) for held in done)

@@ -51,6 +51,9 @@ HOARDED = 1.0
 QUICK = 0.05
 """Seconds that a handler may take in the thread that claims; then another one takes that over."""
 
+AS_BEFORE = 0.5
+"""Seconds after which a sleeper that is woken thinks about what to ask for; before, it asks as it did."""
+
 LONGEST_REST = 5.0
 """Seconds between two tries while the database is away."""
 
@@ -96,6 +99,7 @@ class Worker:
         self._hibernates = False
         self.naps = 0
         self._rung = False
+        self._asked: ClaimRequest | None = None
         self._stopping = False
         self.hurries = False
         self._grace_ends = math.inf
@@ -252,6 +256,8 @@ class Worker:
 
     def _turn(self, bell: Bell) -> bool:
         """One look around; False when everything is over."""
+        if self._asked is not None:
+            return self._look(self._asked, bell)
         self._wake.clear()
         self._collect()
         if self._stopping:
@@ -273,7 +279,11 @@ class Worker:
             if not self._work_off():
                 self._wait_for_hands(patience)
             return True
-        request = self._fetching.request(room)
+        return self._look(self._fetching.request(room), bell)
+
+    def _look(self, request: ClaimRequest, bell: Bell) -> bool:
+        """Claims, works or sleeps."""
+        self._asked = None
         claimed = self._claim(request)
         self._work_off()
         if self.attachments.refresh(now=self._rung and not claimed):
@@ -360,14 +370,21 @@ class Worker:
         if len(self.shelf):
             nap = HOARDED
         nap = min(nap if due is None else due, self.attachments.rest_left())
-        self._bell = bell
+        self._bell, asked_until = bell, time.monotonic() + AS_BEFORE
         try:
             self._rung = not self._wake.is_set() and self.hf._claiming.nap(request, bell, nap, CREW)
         finally:
             self._bell = None
             self._hibernates = False
-        self._share()
+        if self._rung and time.monotonic() < asked_until and self._is_as_before():
+            self._asked = request
+        else:
+            self._share()
         return True
+
+    def _is_as_before(self) -> bool:
+        """Whether nothing can have changed but what there is to claim."""
+        return self.works_alone and not self._wake.is_set() and not self.ledger.unfinished and not self.ledger.ended
 
     def _is_over(self, request: ClaimRequest) -> bool:
         if self.ledger.unfinished or self.ledger.held():

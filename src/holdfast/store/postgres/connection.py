@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 import psycopg
@@ -225,7 +226,7 @@ class Database(forks.Guarded):
         self._patience = patience
         self._idle: list[Connection] = []
         self._lock = threading.Lock()
-        self._slots = threading.Semaphore(MOST_CONNECTIONS)
+        self._slots = _slots()
         forks.guard(self)
 
     def write(self, work: Callable[[PostgresTransaction], Result]) -> Result:
@@ -248,8 +249,11 @@ class Database(forks.Guarded):
 
     @shielded
     def _keep_trying(self, work: Callable[[PostgresTransaction], Result], rings_inside: bool = False) -> Result:
-        with self._slots:
+        slot = self._slots.get()
+        try:
             transaction, result = self._persist(work, rings_inside)
+        finally:
+            self._slots.put(slot)
         if transaction.rings:
             self.wakeup.ring(sorted(transaction.rings), transaction.has_rung)
         return result
@@ -336,7 +340,7 @@ class Database(forks.Guarded):
         """The sockets belong to the parent; closing them here would end its sessions (psycopg does not, by pid)."""
         self._idle = []
         self._lock = threading.Lock()
-        self._slots = threading.Semaphore(MOST_CONNECTIONS)
+        self._slots = _slots()
         self.wakeup.after_fork_in_child()
 
     def _take(self) -> Connection:
@@ -368,6 +372,14 @@ class Database(forks.Guarded):
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
+
+
+def _slots() -> SimpleQueue[None]:
+    """A semaphore that takes and gives in one step each: the one of the standard library takes sixteen."""
+    slots: SimpleQueue[None] = SimpleQueue()
+    for _ in range(MOST_CONNECTIONS):
+        slots.put(None)
+    return slots
 
 
 def _connect(url: str, settings: Sequence[str], prepared: bool = True) -> Connection:

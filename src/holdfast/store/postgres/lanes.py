@@ -52,7 +52,11 @@ def is_one_append(new: Sequence[NewMessage]) -> bool:
 
 def is_one_append_once(new: Sequence[NewMessage]) -> bool:
     """The same for messages that all have an idempotency key, each another one."""
-    return _is_plain(new) and len({message.once.key for message in new if message.once is not None}) == len(new)
+    return (
+        new[0].once is not None
+        and _is_plain(new)
+        and len({message.once.key for message in new if message.once is not None}) == len(new)
+    )
 
 
 def _is_plain(new: Sequence[NewMessage]) -> bool:
@@ -105,6 +109,15 @@ def _columns(new: Sequence[NewMessage]) -> dict[str, Any]:
         "lanes": None if same_lane else lanes,
         "ids": uuid_array([message.id for message in new]),
         "bodies": bytea_array([message.body for message in new]),
+        **(_NOTHING_ELSE if all(message.is_bare for message in new) else _other_columns(new)),
+    }
+
+
+_NOTHING_ELSE = dict.fromkeys(("headers", "keys", "correlation_ids", "reply_tos", "topics", "ttls"))
+
+
+def _other_columns(new: Sequence[NewMessage]) -> dict[str, Any]:
+    return {
         "headers": _or_none([message.headers for message in new]),
         "keys": _or_none([message.key for message in new]),
         "correlation_ids": _or_none([message.correlation_id for message in new]),

@@ -45,7 +45,7 @@ def insert(tx: SqliteTransaction, new: Sequence[NewMessage]) -> None:
 
 def claim(tx: SqliteTransaction, request: ClaimRequest) -> Claimed:
     """Acks what came along, then takes due rows and lane runs, priority by priority, until the limit is reached."""
-    acked = settle(tx, insert, request.ack)
+    acked = settle(tx, insert, request.ack) if request.ack else []
     lost = [finish(tx, insert, lease) for lease in request.done]
     sagas.move_on(tx)  # What follows from these acks may be claimed along with the rest.
     if request.alone_first and request.alone:
@@ -67,22 +67,10 @@ def _append(tx: SqliteTransaction, lane: int, messages: list[NewMessage]) -> Non
     reserved = tx.one("lanes.reserve", lane=lane, start=priority.lane_start(lane), count=len(messages))
     assert reserved is not None, "an upsert returns its row"
     first = reserved[0] - len(messages) + 1
-    if all(map(_is_bare, messages)) and sum(len(message.body) for message in messages) <= ONE_STATEMENT:
+    if all(message.is_bare for message in messages) and sum(len(message.body) for message in messages) <= ONE_STATEMENT:
         _append_bare(tx, first, messages)
     else:
         _append_each(tx, first, messages)
-
-
-def _is_bare(new: NewMessage) -> bool:
-    """Whether there is nothing but a body, as in most messages."""
-    return (
-        new.headers is None
-        and new.key is None
-        and new.correlation_id is None
-        and new.reply_to is None
-        and new.topic is None
-        and new.ttl is None
-    )
 
 
 def _append_bare(tx: SqliteTransaction, first: int, messages: list[NewMessage]) -> None:
