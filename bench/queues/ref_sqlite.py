@@ -46,13 +46,20 @@ class RefSqlite:
         self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         self._execute = self._connection.execute
         self._looked_for_expired = 0.0
-        for pragma in ("journal_mode = WAL", "synchronous = FULL"):
-            self._execute(f"PRAGMA {pragma}")
-        self._execute(_TABLE)
+        for statement in ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", _TABLE):
+            self._insist(statement)
         self._rings = rings
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
         self._bell, self._is_bound = path + "-bell", False
+
+    def _insist(self, statement: str) -> None:
+        """Two that open a new file at once are told that it is busy, whatever a handler says."""
+        while True:
+            with suppress(apsw.BusyError):
+                self._execute(statement)
+                return
+            _wait_for_the_lock(0)
 
     def enqueue(self, body: Any) -> None:
         self._execute(_PUT, (encode(body),))
