@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast import Holdfast, Message, Wait
+from holdfast import Context, Holdfast, Message, Wait
 from holdfast.events import ConsumerStopped
 from holdfast.runtime.runner import Runner
 from tests.acceptance.children import Family
@@ -104,6 +104,39 @@ def test_who_hibernates_asks_the_database_nothing(hf: Holdfast, url: str, monkey
         assert meter.calls != [], "it counts"
         if url.startswith("postgres"):
             assert last_statement(url) > before
+
+
+def test_who_has_slept_for_a_while_knows_what_its_queue_has_become(
+    hf: Holdfast, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.runtime.worker.AS_BEFORE", 0.05)
+    monkeypatch.setattr("holdfast.channels.FRESH", 0.05)
+    terms = Calls()
+
+    @hf.consumer("q", empty="hibernate")
+    def handler(message: Message, context: Context) -> None:
+        lease = context.claim.lease
+        terms.note(lease.until - lease.since)
+
+    with hf.running() as runner:
+        asleep(runner)
+        other = connect()
+        other.queue("q", lease=77)
+        time.sleep(0.1)  # It goes on asleep.
+        other.enqueue("q", 1)
+        assert terms.wait(1) == [77_000_000]
+
+
+def test_who_is_told_to_stop_while_it_sleeps_claims_nothing_more(
+    hf: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.runtime.worker.AS_BEFORE", 3600.0)
+    declare(hf, "q", empty="hibernate")
+    meter = Meter(hf)
+    with hf.running() as runner:
+        asleep(runner)
+        meter.calls.clear()
+    assert "messages.claim" not in meter.calls
 
 
 @pytest.mark.parametrize("empty", ["poll", "hibernate"])
