@@ -49,6 +49,7 @@ class Meter:
         self.calls: list[str] = []
         for role in ROLES:
             setattr(hf.store, role, self._metered(getattr(hf.store, role), role))
+        hf.messages = self._metered(hf.messages, "messages")
 
     def _metered(self, role: Any, name: str) -> Any:
         meter = self
@@ -127,9 +128,7 @@ def test_who_has_slept_for_a_while_knows_what_its_queue_has_become(
         assert terms.wait(1) == [77_000_000]
 
 
-def test_who_is_told_to_stop_while_it_sleeps_claims_nothing_more(
-    hf: Holdfast, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_is_told_to_stop_while_it_sleeps_claims_nothing_more(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.runtime.worker.AS_BEFORE", 3600.0)
     declare(hf, "q", empty="hibernate")
     meter = Meter(hf)
