@@ -376,15 +376,18 @@ class Worker:
         finally:
             self._bell = None
             self._hibernates = False
-        if self._rung and time.monotonic() < asked_until and self._is_as_before():
+        if self._rung and time.monotonic() < asked_until and self._is_as_before(request):
             self._asked = request
         else:
             self._share()
         return True
 
-    def _is_as_before(self) -> bool:
+    def _is_as_before(self, request: ClaimRequest) -> bool:
         """Whether nothing can have changed but what there is to claim."""
-        return self.works_alone and not self._wake.is_set() and not self.ledger.unfinished and not self.ledger.ended
+        if not self.works_alone or self._wake.is_set() or self.ledger.unfinished or self.ledger.ended:
+            return False
+        queues = self.attachments.queues
+        return all(channel.name in queues for channel in request.channels)
 
     def _is_over(self, request: ClaimRequest) -> bool:
         if self.ledger.unfinished or self.ledger.held():
