@@ -110,7 +110,7 @@ def test_who_hibernates_asks_the_database_nothing(hf: Holdfast, url: str, monkey
 def test_who_has_slept_for_a_while_knows_what_its_queue_has_become(
     hf: Holdfast, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.runtime.worker.AS_BEFORE", 0.05)
+    monkeypatch.setattr("holdfast.runtime.fetching.AS_BEFORE", 0.05)
     monkeypatch.setattr("holdfast.channels.FRESH", 0.05)
     terms = Calls()
 
@@ -129,7 +129,7 @@ def test_who_has_slept_for_a_while_knows_what_its_queue_has_become(
 
 
 def test_who_is_told_to_stop_while_it_sleeps_claims_nothing_more(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.runtime.worker.AS_BEFORE", 3600.0)
+    monkeypatch.setattr("holdfast.runtime.fetching.AS_BEFORE", 3600.0)
     declare(hf, "q", empty="hibernate")
     meter = Meter(hf)
     with hf.running() as runner:

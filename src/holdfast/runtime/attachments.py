@@ -6,6 +6,7 @@ import logging
 import math
 import random
 import time
+from collections.abc import Sequence
 
 from holdfast.core.crew import Attachment, attached
 from holdfast.core.labels import missing
@@ -84,9 +85,17 @@ class Attachments:
         attachment = self._attached.get(channel.name)
         return (attachment.empty if attachment is not None else None) or channel.spec.empty
 
-    def end(self, channels: list[Channel]) -> None:
-        """These were to be left when they are empty, and are."""
-        self._leave({channel.name for channel in channels})
+    def end_empty(self, channels: Sequence[Channel]) -> bool:
+        """Leaves those of these empty ones that are to be left then; whether nothing is left to do."""
+        ending = {channel.name for channel in channels if self._ends_with(channel)}
+        self._leave(ending)
+        return bool(ending) and not self._attached
+
+    def _ends_with(self, channel: Channel) -> bool:
+        """Whether an empty queue is left. What SQS delivers is not here yet, and yet it is there."""
+        if self.empty(channel) != "terminate":
+            return False
+        return channel.spec.has_lanes or not self._consumer.hf.store.reads.load([channel]).depth
 
     def leave_ended_groups(self) -> list[str]:
         """Groups that were there and have ended, or were canceled, are left for good. Others may be subscribed yet."""

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from holdfast.runtime.worker import Worker
 
 
+AS_BEFORE = 0.5
+"""Seconds of sleep after which a worker that is woken thinks about what to ask for; before, it asks as it did."""
+
+
 class Fetching:
     """A worker's. When no more than `low` are left on the shelf, it is time for more."""
 
@@ -63,6 +67,14 @@ class Fetching:
         lease = None if self._consumer.lease is None else round(self._consumer.lease * 1_000_000)
         strict = self._consumer.policy == "strict"
         return ClaimRequest(channels, room, self._worker.id, lease, courier=self._worker.desk, strict=strict)
+
+    def is_as_before(self, request: ClaimRequest, slept_since: float) -> bool:
+        """Whether nothing can have changed while a worker slept but what there is to claim."""
+        is_busy = not self._worker.works_alone or self._ledger.unfinished or self._ledger.ended
+        if is_busy or time.monotonic() - slept_since > AS_BEFORE:
+            return False
+        queues = self._worker.attachments.queues
+        return all(channel.name in queues for channel in request.channels)
 
     def fetch(self, request: ClaimRequest) -> list[Context]:
         """Settles what is ready and claims, in one transaction where that is possible."""

@@ -29,7 +29,7 @@ from holdfast.runtime.news import RETRIED
 from holdfast.runtime.outbox import Outbox
 from holdfast.runtime.shelf import Shelf
 from holdfast.runtime.stops import Interrupted, Stop
-from holdfast.store.api import Bell, Channel, ClaimRequest
+from holdfast.store.api import Bell, ClaimRequest
 from holdfast.store.crew import CREW
 from holdfast.store.delivery_api import Courier
 
@@ -50,9 +50,6 @@ HOARDED = 1.0
 
 QUICK = 0.05
 """Seconds that a handler may take in the thread that claims; then another one takes that over."""
-
-AS_BEFORE = 0.5
-"""Seconds after which a sleeper that is woken thinks about what to ask for; before, it asks as it did."""
 
 LONGEST_REST = 5.0
 """Seconds between two tries while the database is away."""
@@ -370,37 +367,21 @@ class Worker:
         if len(self.shelf):
             nap = HOARDED
         nap = min(nap if due is None else due, self.attachments.rest_left())
-        self._bell, asked_until = bell, time.monotonic() + AS_BEFORE
+        self._bell, began = bell, time.monotonic()
         try:
             self._rung = not self._wake.is_set() and self.hf._claiming.nap(request, bell, nap, CREW)
         finally:
             self._bell = None
             self._hibernates = False
-        if self._rung and time.monotonic() < asked_until and self._is_as_before(request):
+        if self._rung and not self._wake.is_set() and self._fetching.is_as_before(request, began):
             self._asked = request
         else:
             self._share()
         return True
 
-    def _is_as_before(self, request: ClaimRequest) -> bool:
-        """Whether nothing can have changed but what there is to claim."""
-        if not self.works_alone or self._wake.is_set() or self.ledger.unfinished or self.ledger.ended:
-            return False
-        queues = self.attachments.queues
-        return all(channel.name in queues for channel in request.channels)
-
     def _is_over(self, request: ClaimRequest) -> bool:
-        if self.ledger.unfinished or self.ledger.held():
-            return False
-        ending = [channel for channel in request.channels if self._ends_with(channel)]
-        self.attachments.end(ending)
-        return bool(ending) and not self.attachments.queues
-
-    def _ends_with(self, channel: Channel) -> bool:
-        """Whether an empty queue is left. What SQS delivers is not here yet, and yet it is there."""
-        if self.attachments.empty(channel) != "terminate":
-            return False
-        return channel.spec.has_lanes or not self.hf.store.reads.load([channel]).depth
+        is_busy = bool(self.ledger.unfinished or self.ledger.held())
+        return not is_busy and self.attachments.end_empty(request.channels)
 
     def _wind_down(self) -> bool:
         self._hand_back(self.shelf.clear())
