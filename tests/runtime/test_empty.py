@@ -107,9 +107,11 @@ def test_who_hibernates_asks_the_database_nothing(hf: Holdfast, url: str, monkey
             assert last_statement(url) > before
 
 
+@pytest.mark.parametrize("rung", ["once", "all the time"])
 def test_who_has_slept_for_a_while_knows_what_its_queue_has_become(
-    hf: Holdfast, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    hf: Holdfast, connect: Connect, monkeypatch: pytest.MonkeyPatch, rung: str
 ) -> None:
+    """Also if it was woken all the while, for what others have got."""
     monkeypatch.setattr("holdfast.runtime.fetching.AS_BEFORE", 0.05)
     monkeypatch.setattr("holdfast.channels.FRESH", 0.05)
     terms = Calls()
@@ -123,7 +125,11 @@ def test_who_has_slept_for_a_while_knows_what_its_queue_has_become(
         asleep(runner)
         other = connect()
         other.queue("q", lease=77)
-        time.sleep(0.1)  # It goes on asleep.
+        channel = other._book.channel("q")
+        for _ in range(20):
+            time.sleep(0.01)
+            if rung == "all the time":
+                other.store.wakeup.ring([channel.id])
         other.enqueue("q", 1)
         assert terms.wait(1) == [77_000_000]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 AS_BEFORE = 0.5
-"""Seconds of sleep after which a worker that is woken thinks about what to ask for; before, it asks as it did."""
+"""Seconds for which a worker that is woken asks as it did; then it thinks again about what to ask for."""
 
 
 class Fetching:
@@ -37,6 +37,7 @@ class Fetching:
         self._solitude = solitude
         self._solitary: Context | None = None
         self._pace = Pace()
+        self._thought = 0.0
         self.low = 0
 
     def note_ended(self, ended: list[Context], took: float) -> None:
@@ -66,12 +67,13 @@ class Fetching:
         channels = self._worker.attachments.channels()
         lease = None if self._consumer.lease is None else round(self._consumer.lease * 1_000_000)
         strict = self._consumer.policy == "strict"
+        self._thought = time.monotonic()
         return ClaimRequest(channels, room, self._worker.id, lease, courier=self._worker.desk, strict=strict)
 
-    def is_as_before(self, request: ClaimRequest, slept_since: float) -> bool:
-        """Whether nothing can have changed while a worker slept but what there is to claim."""
+    def is_as_before(self, request: ClaimRequest) -> bool:
+        """Whether nothing can have changed since the last request was made but what there is to claim."""
         is_busy = not self._worker.works_alone or self._ledger.unfinished or self._ledger.ended
-        if is_busy or time.monotonic() - slept_since > AS_BEFORE:
+        if is_busy or time.monotonic() - self._thought > AS_BEFORE:
             return False
         queues = self._worker.attachments.queues
         return all(channel.name in queues for channel in request.channels)

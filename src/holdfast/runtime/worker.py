@@ -367,13 +367,13 @@ class Worker:
         if len(self.shelf):
             nap = HOARDED
         nap = min(nap if due is None else due, self.attachments.rest_left())
-        self._bell, began = bell, time.monotonic()
+        self._bell = bell
         try:
             self._rung = not self._wake.is_set() and self.hf._claiming.nap(request, bell, nap, CREW)
         finally:
             self._bell = None
             self._hibernates = False
-        if self._rung and not self._wake.is_set() and self._fetching.is_as_before(request, began):
+        if self._rung and not self._wake.is_set() and self._fetching.is_as_before(request):
             self._asked = request
         else:
             self._share()
