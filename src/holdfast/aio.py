@@ -29,7 +29,7 @@ from holdfast.claims import Claim
 from holdfast.client import Holdfast
 from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration
-from holdfast.core.message import Lease, Message
+from holdfast.core.message import Duplicate, Lease, Message, MessageId
 from holdfast.core.queue import QueueSettings, channel_name
 from holdfast.core.settlement import Settlement
 from holdfast.core.sqs_names import PREFIX
@@ -314,14 +314,18 @@ class AsyncHoldfast(
         return receipts(new, await self._inserts.call(new)) if new else []
 
     def _hand_in(
-        self, queue: str, body: Any, options: Options, tell: Callable[[Receipt | BaseException], None]
-    ) -> bool:
-        """Hands one message over, if there is nothing to wait for but its commit, and tells of that; else False."""
+        self,
+        queue: str,
+        body: Any,
+        options: Options,
+        tell: Callable[[list[Duplicate | None] | BaseException], None],
+    ) -> MessageId | None:
+        """Hands one message over, if there is nothing to wait for but its commit, and tells of that; its id."""
         if self._hf._awaited_around_enqueue or not self._hf._book.knows(queue):
-            return False
+            return None
         new = self._hf._draft(self._hf._book.channel(queue), [body], options)
-        self._inserts.put(new, lambda got: tell(got if isinstance(got, BaseException) else receipts(new, got)[0]))
-        return True
+        self._inserts.put(new, tell)
+        return new[0].id
 
     async def _within(self, conn: Any, call: Callable[..., Result]) -> Result:
         """Runs a call in the caller's transaction. A connection that is not awaited stays on the caller's thread."""

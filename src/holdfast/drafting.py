@@ -14,7 +14,7 @@ from holdfast.core.duration import Duration, micros
 from holdfast.core.effort import BUDGET_HEADER
 from holdfast.core.lifecycle import must_be_alone
 from holdfast.core.message import DeliveryKey, NewMessage, Once, encode_json, plain_text
-from holdfast.core.queue import amount
+from holdfast.core.queue import amount, order_key
 from holdfast.errors import InvalidInput, TooLarge, shown
 from holdfast.store.api import Channel
 from holdfast.store.ids import new_id
@@ -22,6 +22,9 @@ from holdfast.store.ids import new_id
 Key = str | Callable[[Any], str | None] | None
 Options = tuple[Any, ...]
 """What `draft` takes after the bodies, in its order."""
+
+_OF_NOTHING = blake2b(b"", digest_size=16).digest()
+"""Whatever is delivered under the key of a delivery is the same."""
 
 
 def draft(
@@ -46,8 +49,7 @@ def draft(
     """
     lane = priorities.lane(channel.id, priorities.priority(priority))
     wait = micros(delay, "delay")
-    headers = _complete(headers, budget, commitments)
-    raw_headers = None if headers is None else encode_json(headers, "headers")
+    raw_headers = _complete(headers, budget, commitments)
     correlation_id = plain_text(correlation_id, "correlation_id")
     reply_to = plain_text(reply_to, "reply_to")
     life = None if ttl is None else _life(micros(ttl, "ttl"), wait)
@@ -55,7 +57,7 @@ def draft(
     alone = must_be_alone(channel.spec, 0)
     by_key = channel.spec.limited_by_key
     bodies = listed(bodies)
-    order_key, limited = channel.spec.order_key, channel.spec.max_depth is not None
+    ordering, limited = channel.spec.ordering, channel.spec.max_depth is not None
     content = zip(bodies, _keys(key, bodies), strict=False)
     new = [
         NewMessage(
@@ -70,7 +72,7 @@ def draft(
             topic,
             life,
             plain and (own is None or not by_key),
-            order_key(own),
+            "" if ordering == "unordered" else order_key(ordering, own),
             wait,
             alone,
             limited=limited,
@@ -112,11 +114,13 @@ def listed(bodies: Iterable[Any]) -> list[Any]:
 def _make_unique(channel: Channel, new: list[NewMessage], bodies: Iterable[Any], key: Key) -> None:
     """Gives each message its idempotency key."""
     window = micros(channel.spec.idempotency_window)
+    if isinstance(key, DeliveryKey):  # It was looked at before.
+        new[0].once = Once(str.__str__(key), _OF_NOTHING, window)
+        return
     for message, body in zip(new, bodies, strict=True):
         own = plain_text(key(body) if callable(key) else key, "idempotency_key")
         if own is not None:
-            seen = b"" if isinstance(own, DeliveryKey) else message.body
-            message.once = Once(str.__str__(own), blake2b(seen, digest_size=16).digest(), window)
+            message.once = Once(str.__str__(own), blake2b(message.body, digest_size=16).digest(), window)
 
 
 def _life(life: int, wait: int) -> int:
@@ -125,10 +129,8 @@ def _life(life: int, wait: int) -> int:
     return life
 
 
-def _complete(
-    headers: dict[str, Any] | None, budget: float | None, commitments: Sequence[Any] | None
-) -> dict[str, Any] | None:
-    """The headers, with what travels among them."""
+def _complete(headers: dict[str, Any] | None, budget: float | None, commitments: Sequence[Any] | None) -> bytes | None:
+    """The headers, with what travels among them, as they are stored."""
     if headers is None and budget is None and commitments is None:
         return None
     complete = dict(checked_headers({} if headers is None else headers))
@@ -136,7 +138,7 @@ def _complete(
         complete[BUDGET_HEADER] = amount("budget", budget)
     if commitments is not None:
         complete[COMMITMENTS_HEADER] = list(read_commitments(commitments))
-    return complete
+    return encode_json(complete, "headers")
 
 
 def checked_headers(headers: dict[str, Any]) -> dict[str, Any]:

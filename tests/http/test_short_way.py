@@ -1,7 +1,12 @@
 """Deliveries that come in one piece take a shorter way. Nobody can tell, but by the time that it takes."""
 
 import json
+import re
+import socket
+import struct
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +16,8 @@ from starlette.responses import Response
 
 from holdfast import Holdfast
 from holdfast.http.hooks import Hook
+from holdfast.http.limits import Limits
+from holdfast.http.routes import ROUTERS
 from holdfast.spec.running import function_of
 from tests.http.servers import Running, everything, hook, running, sign
 
@@ -130,6 +137,133 @@ def test_several_in_one_piece_are_answered_in_their_order(server: Running) -> No
     answer = server.raw(data)
     assert [part.split(b'"')[0] for part in answer.split(b'"idempotency_key":"')[1:]] == [b"0", b"1", b"2", b"3", b"4"]
     assert [claim.message.body["payload"]["id"] for claim in server.hf.claim("orders", n=9)] == list(range(5))
+
+
+@pytest.fixture
+def file_server(sqlite_path: Path) -> Iterator[Running]:
+    with (
+        Holdfast(f"sqlite:///{sqlite_path}", patience=30) as hf,
+        running(hf, hook(key=function_of("payload.id")), limits=Limits(idle_seconds=1)) as found,
+    ):
+        assert deliver(found, b"1")[0] == 202
+        hf.purge("orders")
+        yield found
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Whatever is delivered meanwhile stays under way."""
+    rival = apsw.Connection(str(path))
+    rival.execute("BEGIN IMMEDIATE")
+    yield
+    rival.execute("ROLLBACK")
+    rival.close()
+
+
+def wait_for_one_under_way(server: Running, count: int = 1) -> None:
+    deadline = time.monotonic() + 30
+    while len(server.ingress._waiting) != count:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def keys_of(answers: bytes) -> list[bytes]:
+    return re.findall(rb'"idempotency_key":"(.*?)"', answers)
+
+
+def test_what_comes_while_a_delivery_is_under_way_has_its_turn_after_it(
+    file_server: Running, sqlite_path: Path
+) -> None:
+    with file_server.connect() as connection:
+        with locked(sqlite_path):
+            connection.sendall(request(b'{"id": "a"}'))
+            wait_for_one_under_way(file_server)
+            later = request(b'{"id": "b"}') + b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            connection.sendall(later + request(b'{"id": "c"}', b"Connection: close")[:50])
+            connection.settimeout(0.2)
+            with pytest.raises(TimeoutError):
+                connection.recv(1)
+            connection.settimeout(20)
+        connection.sendall(request(b'{"id": "c"}', b"Connection: close")[50:])
+        answers = everything(connection)
+    assert keys_of(answers) == [b"a", b"b", b"c"]
+    assert re.findall(rb"HTTP/1.1 (...) ", answers) == [b"202", b"202", b"404", b"202"]
+    assert file_server.hf.stats("orders").pending == 3
+
+
+def test_what_follows_a_duplicate_has_its_turn_too(file_server: Running, sqlite_path: Path) -> None:
+    deliver(file_server, b'{"id": "a"}')
+    with file_server.connect() as connection:
+        with locked(sqlite_path):
+            connection.sendall(request(b'{"id": "a"}'))
+            wait_for_one_under_way(file_server)
+            connection.sendall(request(b'{"id": "b"}', b"Connection: close"))
+        answers = everything(connection)
+    assert keys_of(answers) == [b"a", b"b"]
+    assert answers.count(b'"duplicate":true') == 1
+
+
+def test_who_hangs_up_meanwhile_has_delivered_all_the_same(file_server: Running, sqlite_path: Path) -> None:
+    with locked(sqlite_path):
+        with file_server.connect() as connection:
+            connection.sendall(request(b'{"id": "a"}'))
+            wait_for_one_under_way(file_server)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connections = file_server.server._http.server_state.connections
+        deadline = time.monotonic() + 30
+        while connections:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+    wait_for_one_under_way(file_server, 0)
+    assert deliver(file_server, b'{"id": "b"}')[0] == 202
+    assert file_server.hf.stats("orders").pending == 2
+
+
+def test_a_server_that_stops_answers_what_is_under_way(file_server: Running, sqlite_path: Path) -> None:
+    with file_server.connect() as connection:
+        with locked(sqlite_path):
+            connection.sendall(request(b'{"id": "a"}'))
+            wait_for_one_under_way(file_server)
+            [protocol] = file_server.server._http.server_state.connections
+            file_server.server.stop()
+            deadline = time.monotonic() + 30
+            while protocol._under_way.keep_alive:  # type: ignore[union-attr]
+                assert time.monotonic() < deadline
+                time.sleep(0.005)
+        answer = everything(connection)
+    assert answer.startswith(b"HTTP/1.1 202 ")
+    assert b"connection: close\r\n" in answer
+
+
+@pytest.mark.parametrize(
+    "behind", [b"\x00garbage\r\n\r\n", b"GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"]
+)
+def test_a_delivery_counts_whatever_stands_behind_it(server: Running, behind: bytes) -> None:
+    answer = server.raw(request(b'{"id": "a"}') + behind)
+    assert answer.startswith(b"HTTP/1.1 202 ")
+    assert keys_of(answer) == [b"a"]
+    assert server.hf.stats("orders").pending == 1
+
+
+def test_a_connection_that_rests_after_a_delivery_is_closed(file_server: Running) -> None:
+    with file_server.connect() as connection:
+        for name in (b"a", b"b"):
+            connection.sendall(request(b'{"id": "%b"}' % name))
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 202 ")
+            time.sleep(0.6)  # Less than a connection may rest, but twice that is more.
+        began = time.monotonic()
+        assert connection.recv(1) == b""
+        assert time.monotonic() - began < 10
+
+
+def test_every_delivery_is_counted(hf: Holdfast) -> None:
+    with running(hf, hook(key=function_of("payload.id")), routers=ROUTERS) as server, server.connect() as connection:
+        for number in range(230):
+            connection.sendall(request(b'{"id": %d}' % number))
+            connection.recv(65_536)
+        page = server.http.get("/metrics").text
+    assert 'holdfast_ingress_seconds_count{hook="orders",status="202"} 230.0' in page
+    assert 'holdfast_http_request_seconds_count{method="POST",route="/hook/{name}",status="202"} 230.0' in page
 
 
 def test_routes_filters_and_shapes_count(hf: Holdfast) -> None:

@@ -7,6 +7,7 @@ import hmac
 import pytest
 
 from holdfast.errors import InvalidInput
+from holdfast.http.fields import Fields
 from holdfast.http.signatures import MOST_SIGNATURES, Verifier, secrets_of
 
 # RFC 4231, test case 2: what HMAC-SHA256 is, in the forms of all who sign the body alone.
@@ -49,11 +50,12 @@ STRIPE_DIGEST = "53140ab8fa70c511cc40d5c9198af7dde7bbaee877038c056d8250c3bd3b2e1
 
 
 def passes(verifier: Verifier, body: bytes = BODY, now: float = 0, **headers: str | list[str]) -> bool:
-    fields = {
-        name.replace("_", "-").encode(): [one.encode("latin-1") for one in ([text] if isinstance(text, str) else text)]
+    fields = [
+        (name.replace("_", "-").encode(), one.encode("latin-1"))
         for name, text in headers.items()
-    }
-    return verifier.verify(fields, body, now)
+        for one in ([text] if isinstance(text, str) else text)
+    ]
+    return verifier.verify(Fields(fields), body, now)
 
 
 def plain(scheme: str | None = None, *secrets: str) -> Verifier:
@@ -136,10 +138,10 @@ def test_a_time_that_is_none_is_refused(moment: str) -> None:
     except UnicodeEncodeError:
         raw = moment.encode()
     mac = hmac.digest(STRIPE_SECRET.encode(), raw + b"." + STRIPE_BODY, "sha256").hex()
-    headers = {b"stripe-signature": [b"t=" + raw + b",v1=" + mac.encode()]}
+    fields = Fields([(b"stripe-signature", b"t=" + raw + b",v1=" + mac.encode())])
     verifier = Verifier("Stripe-Signature", [STRIPE_SECRET])
-    assert not verifier.verify(headers, STRIPE_BODY, STRIPE_TIME)
-    assert not verifier.verify(headers, STRIPE_BODY, 1.0)
+    assert not verifier.verify(fields, STRIPE_BODY, STRIPE_TIME)
+    assert not verifier.verify(fields, STRIPE_BODY, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,11 @@ from holdfast.errors import InvalidInput
 from holdfast.http.answers import HANDLERS
 from holdfast.http.auth import Access, Auth, Require, require
 from holdfast.http.delivery import DELIVERY
+from holdfast.http.fields import Fields
 from holdfast.http.guard import Guard
 from holdfast.http.hooks import Hook
 from holdfast.http.hosts import LOOPBACK, Hosts
-from holdfast.http.ingress import HOOK_FOLDER, HOOK_PATH, Ingress
+from holdfast.http.ingress import HOOK_FOLDER, HOOK_PATH, Answer, Ingress
 from holdfast.http.links import add_links
 from holdfast.http.metrics import Metrics, Timed, measure
 from holdfast.http.tenants import Tenants
@@ -53,22 +54,25 @@ class App:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await self._guard(scope, receive, send)
 
-    def take(self, scope: Scope, body: bytes, answer: Callable[[Response | None], None]) -> bool:
-        """Takes a request that came in one piece, if it is a delivery without questions; otherwise it is to be called.
+    def hook_at(self, url: bytes) -> Hook | None:
+        """The webhook whose deliveries `take` may take."""
+        return self.ingress.at(url)
+
+    def take(self, hook: Hook, address: str, fields: Fields, body: bytes, answer: Answer) -> bool:
+        """Takes a delivery that came in one piece, if it leaves no questions; otherwise the application is asked.
 
         So it is with an answer of None. See `Ingress.take`.
         """
-        name = _hook_of(scope["path"]) if scope["method"] == "POST" else None
-        if name is None or self._guard.refusal(scope) is not None:
+        if self._guard.refusal("POST", fields) is not None:
             return False
         begun = time.perf_counter()
 
         def note(response: Response | None) -> None:
             if response is not None:
-                self._measured.delivery(name, response.status_code, time.perf_counter() - begun)
+                self._measured.delivery(hook.name, response.status_code, time.perf_counter() - begun)
             answer(response)
 
-        return self.ingress.take(name, scope, body, note)
+        return self.ingress.take(hook, address, fields, body, note)
 
     def body_bytes(self, url: bytes) -> int:
         """How many a request to this address may have because a webhook allows so many."""

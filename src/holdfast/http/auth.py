@@ -16,6 +16,7 @@ from typing import Annotated
 
 import msgspec
 from fastapi import Query, Security
+from fastapi.dependencies.models import Dependant
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.requests import HTTPConnection, Request
 
@@ -122,7 +123,9 @@ class Require:
             ),
         ] = None,
     ) -> Access:
-        return auth_of(request).admit(request, self.role, tenant_id)
+        access = auth_of(request).admit(request, self.role, tenant_id)
+        _refuse_unknown_parameters(request)
+        return access
 
 
 _REQUIREMENTS = {role: Require(role) for role in ROLES}
@@ -138,6 +141,21 @@ def auth_of(request: HTTPConnection) -> Auth:
     auth = request.app.state.auth
     assert isinstance(auth, Auth), "app.state.auth is an Auth"
     return auth
+
+
+def _refuse_unknown_parameters(request: Request) -> None:
+    """A filter whose name is misspelt would filter nothing: more would be listed, replayed or purged than was meant."""
+    given = set(request.query_params)
+    if not given:
+        return
+    known = _query_names(request.scope["route"].dependant)
+    if unknown := sorted(given - known):
+        raise Refusal(422, f"there is no parameter {shown(unknown[0])} here; there are {', '.join(sorted(known))}")
+
+
+def _query_names(dependant: Dependant) -> set[str]:
+    names = {field.alias for field in dependant.query_params}
+    return names.union(*map(_query_names, dependant.dependencies))
 
 
 def _tenant(text: str) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.http.answers import Refusal
 from holdfast.http.bodies import is_json
+from holdfast.http.fields import Fields
 from holdfast.http.hosts import Hosts
 from holdfast.http.ingress import HOOK_FOLDER
 from holdfast.http.origin import SAFE_METHODS, is_foreign
@@ -44,52 +47,41 @@ class Guard:
                 message["headers"] = guarded(message.get("headers", ()))
             await send(message)
 
-        refusal = self.refusal(scope) or _unsupported(scope)
+        fields = Fields(scope["headers"])
+        refusal = self.refusal(scope["method"], fields) or _unsupported(scope, fields)
         if refusal is None:
             await self.app(scope, receive, send_guarded)
         else:
             await refusal.answer()(scope, receive, send_guarded)
 
-    def refusal(self, scope: Scope) -> Refusal | None:
+    def refusal(self, method: str, fields: Fields) -> Refusal | None:
         """What is wrong with a request, before anybody looks what it wants."""
-        host: bytes | None = None
-        site: bytes | None = None
-        origin: bytes | None = None
-        for name, value in scope["headers"]:
-            if name == b"host":
-                if host is not None:
-                    return Refusal(400, "a request has one Host header")
-                host = value
-            elif name == b"origin":
-                origin = value if origin is None else b"null"
-            elif name == b"sec-fetch-site":
-                site = value if site is None else b"cross-site"
+        host = fields.single(b"host")
         if host is None:
-            return Refusal(400, "a request has a Host header")
+            return Refusal(400, "a request has one Host header")
         if not self.hosts.admit(host):
             return Refusal(421, "this server does not answer to that name")
-        if is_foreign(scope["method"], site, origin, host):
+        if is_foreign(method, fields.get(b"sec-fetch-site"), fields.get(b"origin"), host):
             return Refusal(403, "a page of another site may not do this", code="foreign_origin")
         return None
 
 
-def _unsupported(scope: Scope) -> Refusal | None:
+def _unsupported(scope: Scope, fields: Fields) -> Refusal | None:
     """Pages of any site can post forms and plain text without asking first, so nothing here is done by one.
 
     Webhooks say themselves what they take.
     """
     if scope["method"] in SAFE_METHODS or scope["path"].startswith(HOOK_FOLDER):
         return None
-    headers = dict(scope["headers"])
-    kind = headers.get(b"content-type")
-    has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
+    kind = fields.get(b"content-type")
+    has_body = fields.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in fields
     if kind is None and not has_body:
         return None
     name = (kind or b"").partition(b";")[0].strip().lower().decode("latin-1")
     return None if is_json(name) else Refusal(415, "send JSON, with Content-Type: application/json")
 
 
-def guarded(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def guarded(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """The headers of an answer with ours, and without any that would open it to other sites."""
     kept = [header for header in headers if not header[0].lower().startswith(b"access-control-")]
     present = {name.lower() for name, _ in kept}

@@ -12,7 +12,8 @@ import msgspec
 from holdfast.core.message import TEXT_LIMIT, DeliveryKey, plain_text
 from holdfast.core.queue import NAME_LIMIT, channel_name
 from holdfast.errors import InvalidInput, shown
-from holdfast.http.signatures import DELIVERY_IDS, Headers, Verifier
+from holdfast.http.fields import Fields
+from holdfast.http.signatures import DELIVERY_IDS, Verifier
 
 Envelope = dict[str, Any]
 """`payload`, `headers`, `source_ip` and `received_at`: what is enqueued, and what expressions see."""
@@ -89,17 +90,16 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
             found = found.ipv4_mapped
         return any(found in network for network in self.networks)
 
-    def key_of(self, envelope: Envelope, headers: Headers, body: bytes) -> str | None:
+    def key_of(self, envelope: Envelope, fields: Fields, body: bytes) -> str | None:
         """The idempotency key of a delivery; None if it has none. Whoever has seen a signed one can send it again, but
         not sign another: so what says the same is the same, unless `key` says otherwise."""
         if self.key is not None:
             return _key_text(self.key(envelope))
         sender = DELIVERY_IDS.get(self.verifier.header) if self.verifier is not None else None
         for name in (sender, b"idempotency-key"):
-            values = headers.get(name, ()) if name is not None else ()
-            if len(values) == 1 and values[0]:
-                return values[0].decode("latin-1")
-        return None if self.verifier is None else self.verifier.fingerprint(headers, body)
+            if name is not None and (value := fields.single(name)):
+                return value.decode("latin-1")
+        return None if self.verifier is None else self.verifier.fingerprint(fields, body)
 
     def stored_key(self, key: str | None) -> DeliveryKey | None:
         """The key as the queue remembers it: two webhooks of one queue cannot take each other's."""

@@ -24,6 +24,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache, partial
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -32,15 +33,18 @@ from starlette.types import Receive, Scope, Send
 
 from holdfast.aio import AsyncHoldfast
 from holdfast.core.lifecycle import State
-from holdfast.core.message import id_text
+from holdfast.core.message import Duplicate, MessageId, id_text
 from holdfast.core.priority import NORMAL
 from holdfast.errors import HoldfastError, InvalidBody, InvalidInput, TooLarge
 from holdfast.http.answers import JsonAnswer, Refusal, answer_to, for_now, refusal_of
 from holdfast.http.bodies import Gone, read_body, read_payload
+from holdfast.http.fields import Fields
 from holdfast.http.hooks import Envelope, Fault, Hook, fault_of
 from holdfast.receipts import Receipt
 
 log = logging.getLogger("holdfast.http")
+
+Answer = Callable[[Response | None], None]
 
 HOOK_FOLDER = "/hook/"
 HOOK_PATH = HOOK_FOLDER + "{name}"
@@ -84,6 +88,7 @@ class Ingress:
                 raise InvalidInput(f"there are two webhooks {hook.name!r}")
             chosen[hook.name] = hook
         self._hooks = chosen
+        self._by_url = {(HOOK_FOLDER + name).encode(): hook for name, hook in chosen.items() if quote(name) == name}
         self.largest = max((hook.max_size for hook in chosen.values()), default=0)
 
     def route(self) -> Route:
@@ -111,32 +116,35 @@ class Ingress:
         hook = self._hooks.get(request.path_params["name"])
         if hook is None:
             raise Refusal(404, "there is no such webhook")
-        address = _address(request.scope)
+        client = request.scope.get("client")
+        address = client[0] if client else ""
         if not hook.admits(address):
             raise Refusal(403, "this webhook takes nothing from your address")
-        headers = _by_name(request.scope)
-        body = await read_body(request.receive, _first(headers, b"content-length"), hook.max_size)
-        return await self._deliver(hook, self._read(hook, address, headers, body), headers, body)
+        fields = Fields(request.scope["headers"])
+        body = await read_body(request.receive, fields.get(b"content-length", b""), hook.max_size)
+        return await self._deliver(hook, self._read(hook, address, fields, body), fields, body)
 
-    def take(self, name: str, scope: Scope, body: bytes, answer: Callable[[Response | None], None]) -> bool:
+    def at(self, url: bytes) -> Hook | None:
+        """The webhook whose deliveries `take` may take, by the address as it stands in a request."""
+        hook = self._by_url.get(url)
+        return hook if hook is not None and hook.command is None else None
+
+    def take(self, hook: Hook, address: str, fields: Fields, body: bytes, answer: Answer) -> bool:
         """Takes a delivery that came in one piece, without a task of its own; `answer` is called after the commit.
 
         This is what happens to nearly all of them. Whatever else has to be done or said, `receive` does: False if it is
         the one to call, and None for an answer if it is to be called after all.
         """
-        hook = self._hooks.get(name)
-        address = _address(scope)
-        if hook is None or hook.command is not None or not hook.admits(address) or len(body) > hook.max_size:
+        if not hook.admits(address) or len(body) > hook.max_size:
             return False
         try:
-            headers = _by_name(scope)
-            envelope = self._read(hook, address, headers, body)
+            envelope = self._read(hook, address, fields, body)
             queue = hook.queue_of(envelope)
             if queue is None or (hook.wanted is not None and not hook.wanted(envelope)):
                 return False
             if hook.check is not None and hook.check(envelope) is not None:
                 return False
-            key = hook.key_of(envelope, headers, body)
+            key = hook.key_of(envelope, fields, body)
             shape, options = hook.shapes.get(queue), hook.options_of(envelope)
             content = envelope if shape is None else shape(envelope)
             given = (
@@ -150,12 +158,13 @@ class Ingress:
                 hook.stored_key(key),
             )
             delivery = _Delivery(key, answer)
-            is_taken = self._hf._hand_in(queue, content, given, partial(self._tell, delivery))
+            delivery.id = self._hf._hand_in(queue, content, given, partial(self._tell, delivery))
         except (Refusal, HoldfastError):
             return False
-        if is_taken:
-            self._wait_for(delivery)
-        return is_taken
+        if delivery.id is None:
+            return False
+        self._wait_for(delivery)
+        return True
 
     def _wait_for(self, delivery: _Delivery) -> None:
         loop = asyncio.get_running_loop()
@@ -175,37 +184,35 @@ class Ingress:
             del self._waiting[delivery]
             delivery.answer(_no_answer().answer())
 
-    def _tell(self, delivery: _Delivery, got: Receipt | BaseException) -> None:
+    def _tell(self, delivery: _Delivery, outcome: list[Duplicate | None] | BaseException) -> None:
         if delivery not in self._waiting:
             return  # Too late: it was told to try again.
         del self._waiting[delivery]
         try:
-            delivery.answer(_answer(delivery.key, got))
+            delivery.answer(_answer(delivery, outcome))
         except Exception as problem:
             log.error("an answer could not be sent", exc_info=problem)
 
-    def _read(self, hook: Hook, address: str, headers: Mapping[bytes, list[bytes]], body: bytes) -> Envelope:
+    def _read(self, hook: Hook, address: str, fields: Fields, body: bytes) -> Envelope:
         """What a delivery says, once it is known who says it."""
         now = self._clock()
-        if hook.verifier is not None and not hook.verifier.verify(headers, body, now):
+        if hook.verifier is not None and not hook.verifier.verify(fields, body, now):
             raise Refusal(401, "the signature is missing or not right", headers={"WWW-Authenticate": "Signature"})
-        if b"content-encoding" in headers:
+        if b"content-encoding" in fields:
             raise Refusal(415, "send the body as it is, without Content-Encoding")
-        payload = read_payload(_first(headers, b"content-type").decode("latin-1"), body, hook.forms)
+        payload = read_payload(fields.get(b"content-type", b"").decode("latin-1"), body, hook.forms)
         return {
             "payload": payload,
-            "headers": _kept(headers, hook),
+            "headers": _kept(fields, hook),
             "source_ip": address,
             "received_at": _moment(now),
         }
 
-    async def _deliver(
-        self, hook: Hook, envelope: Envelope, headers: Mapping[bytes, list[bytes]], body: bytes
-    ) -> Response:
+    async def _deliver(self, hook: Hook, envelope: Envelope, fields: Fields, body: bytes) -> Response:
         try:
             if hook.wanted is not None and not hook.wanted(envelope):
                 return JsonAnswer({"queued": False, "filtered": True})
-            key = hook.key_of(envelope, headers, body)
+            key = hook.key_of(envelope, fields, body)
             if hook.command is not None:
                 return await self._run(hook, envelope, key)
             queue = hook.queue_of(envelope)
@@ -246,7 +253,7 @@ class Ingress:
                 raise _misfit(fault)
         if receipt.duplicate:
             return await self._again(receipt, key)
-        return _accepted(receipt, key)
+        return _accepted(receipt.raw_id, key)
 
     async def _known(self, queue: str, key: str | None) -> Receipt | None:
         """The receipt of what was delivered under this key before."""
@@ -286,23 +293,25 @@ class Ingress:
 class _Delivery:
     """One that waits for its commit."""
 
-    __slots__ = ("answer", "deadline", "key")
+    __slots__ = ("answer", "deadline", "id", "key")
 
-    def __init__(self, key: str | None, answer: Callable[[Response | None], None]) -> None:
+    def __init__(self, key: str | None, answer: Answer) -> None:
         self.key = key
         self.answer = answer
+        self.id: MessageId | None = None
         self.deadline = 0.0
 
 
-def _answer(key: str | None, got: Receipt | BaseException) -> Response | None:
+def _answer(delivery: _Delivery, outcome: list[Duplicate | None] | BaseException) -> Response | None:
     """Nothing for a duplicate: what became of it has to be looked up."""
-    if isinstance(got, Receipt):
-        return None if got.duplicate else _accepted(got, key)
-    return refusal_of(got).answer() if isinstance(got, HoldfastError) else answer_to(got)
+    if isinstance(outcome, BaseException):
+        return refusal_of(outcome).answer() if isinstance(outcome, HoldfastError) else answer_to(outcome)
+    assert delivery.id is not None, "it was handed in"
+    return _accepted(delivery.id, delivery.key) if outcome[0] is None else None
 
 
-def _accepted(receipt: Receipt, key: str | None) -> Response:
-    return JsonAnswer({"queued": True, "id": receipt.id, "idempotency_key": key}, 202)
+def _accepted(raw_id: MessageId, key: str | None) -> Response:
+    return JsonAnswer({"queued": True, "id": id_text(raw_id), "idempotency_key": key}, 202)
 
 
 def _no_answer() -> Refusal:
@@ -313,31 +322,14 @@ def _misfit(fault: Fault) -> Refusal:
     return Refusal(400, f"{fault.path}: {fault.message}", code="schema", path=fault.path)
 
 
-def _address(scope: Scope) -> str:
-    client = scope.get("client")
-    return client[0] if client else ""
-
-
-def _first(headers: Mapping[bytes, list[bytes]], name: bytes) -> bytes:
-    values = headers.get(name)
-    return values[0] if values else b""
-
-
-def _by_name(scope: Scope) -> dict[bytes, list[bytes]]:
-    found: dict[bytes, list[bytes]] = {}
-    for name, value in scope["headers"]:
-        found.setdefault(name, []).append(value)
-    return found
-
-
-def _kept(headers: Mapping[bytes, list[bytes]], hook: Hook) -> dict[str, str]:
+def _kept(fields: Fields, hook: Hook) -> dict[str, str]:
     """Headers as they are stored: no secret, no signature."""
     signature = hook.verifier.header if hook.verifier is not None else None
     kept = {}
-    for raw, values in headers.items():
+    for raw, value in fields.items():
         name = _public_name(raw)
         if name is not None and raw != signature and (hook.headers is None or name in hook.headers):
-            kept[name] = b", ".join(values).decode("latin-1")
+            kept[name] = value.decode("latin-1")
     return kept
 
 

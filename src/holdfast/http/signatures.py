@@ -13,7 +13,10 @@ import hmac
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import msgspec
+
 from holdfast.errors import InvalidInput, shown
+from holdfast.http.fields import Fields
 
 WINDOW = 300
 """Seconds by which a signed time may differ from ours, either way."""
@@ -23,9 +26,6 @@ MOST_SIGNATURES = 16
 
 LONGEST_HEADER = 4_096
 
-Headers = Mapping[bytes, Sequence[bytes]]
-"""Header fields by name in lower case, each with all of its values."""
-
 Check = Callable[["Signed"], bool]
 
 _HEX = re.compile(rb"[0-9a-fA-F]{64}")
@@ -34,25 +34,20 @@ _TIME = re.compile(rb"[0-9]{1,12}")
 _STANDARD_ID = re.compile(rb"[!-~]{1,256}")
 
 
-class Signed:
+class Signed(msgspec.Struct, gc=False):
     """A request as its signature sees it."""
 
-    __slots__ = ("body", "header", "headers", "keys", "now", "window")
-
-    def __init__(
-        self, keys: Sequence[bytes], headers: Headers, header: bytes, body: bytes, now: float, window: float
-    ) -> None:
-        self.keys = keys
-        self.headers = headers
-        self.header = header
-        self.body = body
-        self.now = now
-        self.window = window
+    keys: Sequence[bytes]
+    fields: Fields
+    header: bytes
+    body: bytes
+    now: float
+    window: float
 
     def value(self, name: bytes | None = None) -> bytes:
         """The one value of a header; empty if it is missing, there twice, or too long to be a signature."""
-        values = self.headers.get(name or self.header, ())
-        return values[0] if len(values) == 1 and len(values[0]) <= LONGEST_HEADER else b""
+        value = self.fields.single(name or self.header)
+        return value if value is not None and len(value) <= LONGEST_HEADER else b""
 
     def fresh(self, moment: bytes) -> bool:
         """Whether a time in seconds since 1970 is about now."""
@@ -168,16 +163,16 @@ class Verifier:
         self._keys = [_key(secret, self.scheme) for secret in secrets]
         self._window = window
 
-    def verify(self, headers: Headers, body: bytes, now: float) -> bool:
+    def verify(self, fields: Fields, body: bytes, now: float) -> bool:
         """Whether whoever sent this body knows a secret, and sent it about now if the scheme signs the time."""
-        signed = Signed(self._keys, headers, self.header, body, now, self._window)
+        signed = Signed(self._keys, fields, self.header, body, now, self._window)
         scheme = self.scheme or _form_of(signed.value())
         return scheme is not None and SCHEMES[scheme](signed)
 
-    def fingerprint(self, headers: Headers, body: bytes) -> str:
+    def fingerprint(self, fields: Fields, body: bytes) -> str:
         """The same for whatever says the same under a right signature: of what was signed, not of the header, in which
         one who repeats it could write something else besides."""
-        signed = Signed((), headers, self.header, body, 0, 0)
+        signed = Signed((), fields, self.header, body, 0, 0)
         stamp = b"".join(_STAMPS[self.scheme](signed)) if self.scheme in _STAMPS else b""
         return "sha256:" + hashlib.sha256(stamp + b"." + body).hexdigest()
 

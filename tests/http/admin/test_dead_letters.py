@@ -156,3 +156,12 @@ def test_only_so_many_go_on_at_once(app: FastAPI, ask: Ask, hf: Holdfast, monkey
 def test_a_choice_that_does_not_fit_is_refused(hf: Holdfast, ask: Ask, body: Any) -> None:
     hf.queue("q")
     assert ask("POST", "/admin/queues/q/dlq/replay", 422, json=body)["error"]["faults"]
+
+
+@pytest.mark.parametrize("query", ["queu=q", "=q", "queue=q&m=1"])
+def test_a_parameter_that_does_not_exist_is_refused(dead: str, ask: Ask, query: str) -> None:
+    """Misspelt, it would filter nothing, and more would be replayed or purged than was meant."""
+    problem = ask("GET", f"/admin/dlq?{query}", 422)["error"]["message"]
+    assert "there is no parameter" in problem
+    assert "there are after, " in problem
+    assert "tenant_id" in problem
