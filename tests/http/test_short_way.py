@@ -245,9 +245,18 @@ def test_a_delivery_counts_whatever_stands_behind_it(server: Running, behind: by
     assert server.hf.stats("orders").pending == 1
 
 
+def test_what_is_wrong_with_a_delivery_is_said_behind_another_request(server: Running) -> None:
+    with server.connect() as connection:
+        connection.sendall(b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 404 ")
+        whole = request(b"", b"Transfer-Encoding: chunked").replace(b"Content-Length: 0\r\n", b"")
+        connection.sendall(whole + b"2\r\n{}xx0\r\n\r\n")
+        assert everything(connection).startswith(b"HTTP/1.1 400 ")
+
+
 def test_a_connection_that_rests_after_a_delivery_is_closed(file_server: Running) -> None:
     with file_server.connect() as connection:
-        for name in (b"a", b"b"):
+        for name in (b"a", b"b", b"c"):
             connection.sendall(request(b'{"id": "%b"}' % name))
             assert connection.recv(65_536).startswith(b"HTTP/1.1 202 ")
             time.sleep(0.6)  # Less than a connection may rest, but twice that is more.

@@ -292,13 +292,11 @@ class Bounded(HttpToolsProtocol):
         """Answers, if no other answer is under way, listens a little longer, and hangs up."""
         self._clear_deadline()
         self._deaf, self._received = True, 0
-        arrival, self._arriving = self._arriving, None
-        if arrival is not None and arrival.is_whole:
-            self._give_to_uvicorn(arrival)
+        is_new = self._arriving is not None
+        self._arriving = None
         if self.pipeline:  # The answer to an earlier request is under way, and this one has begun as well.
             self.transport.close()
             return
-        is_new = arrival is not None and not arrival.is_whole
         answered = self.cycle is not None and self.cycle.response_complete and self._phase == "body" and not is_new
         busy = self.cycle is not None and not self.cycle.response_complete
         if busy and (self.cycle.response_started or self._phase != "body"):
