@@ -1,6 +1,7 @@
 """PostgreSQL: who tells sleepers of a message, its own commit or a thread afterwards."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,7 +25,8 @@ def heard_by(url: str) -> Iterator[Callable[[], str]]:
         def next_one() -> str:
             [notice] = connection.notifies(timeout=30, stop_after=1)
             found = connection.execute("SELECT query FROM pg_stat_activity WHERE pid = %s", [notice.pid]).fetchone()
-            return "the commit" if found is not None and "holdfast_message" in found[0] else "the thread"
+            is_enqueue = found is not None and ("holdfast_message" in found[0] or "holdfast_enqueue_once" in found[0])
+            return "the commit" if is_enqueue else "the thread"
 
         yield next_one
 
@@ -57,6 +59,26 @@ def test_of_many_in_a_row_a_thread_tells(hf: Holdfast, postgres_url: str, monkey
         assert next_one() == "the commit"
         hf.enqueue("q", 2)
         assert next_one() == "the thread"
+
+
+@pytest.mark.usefixtures("always_quiet")
+def test_so_is_one_with_an_idempotency_key(hf: Holdfast, postgres_url: str) -> None:
+    with heard_by(postgres_url) as next_one:
+        for number in range(3):
+            assert not hf.enqueue("q", 1, idempotency_key=str(number)).duplicate
+            assert next_one() == "the commit"
+        assert hf.enqueue("q", 1, idempotency_key="0").duplicate
+        assert hf.store.wakeup._sender is None  # type: ignore[attr-defined]
+
+
+def test_the_pace_counts_from_where_the_last_one_began(hf: Holdfast, postgres_url: str) -> None:
+    """One that takes longer than the pace may be followed by another at once."""
+    wakeup = hf.store.wakeup
+    now = time.monotonic()
+    wakeup.ring([1], now - 1)  # type: ignore[call-arg]
+    assert wakeup.is_quiet()  # type: ignore[attr-defined]
+    wakeup.ring([1], now + 1)  # type: ignore[call-arg]
+    assert not wakeup.is_quiet()  # type: ignore[attr-defined]
 
 
 @pytest.mark.usefixtures("always_quiet")

@@ -250,12 +250,13 @@ class Database(forks.Guarded):
     @shielded
     def _keep_trying(self, work: Callable[[PostgresTransaction], Result], rings_inside: bool = False) -> Result:
         slot = self._slots.get()
+        began = time.monotonic()
         try:
             transaction, result = self._persist(work, rings_inside)
         finally:
             self._slots.put(slot)
         if transaction.rings:
-            self.wakeup.ring(sorted(transaction.rings), transaction.has_rung)
+            self.wakeup.ring(sorted(transaction.rings), began if transaction.has_rung else None)
         return result
 
     def _persist(

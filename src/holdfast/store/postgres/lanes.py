@@ -78,10 +78,14 @@ def append_once(tx: PostgresTransaction, new: Sequence[NewMessage]) -> list[Dupl
         digests=bytea_array([one.digest for one in once]),
         windows=int8_array([one.window for one in once]),
         limited=new[0].limited,
+        **tx.bell(),
     )
     answers: list[Duplicate | None] = [None] * len(new)
     for place, message_id, result in found:
-        answers[place - 1] = Duplicate(message_id, result)
+        if place == 0:
+            tx.has_rung = True
+        else:
+            answers[place - 1] = Duplicate(message_id, result)
     return answers
 
 

@@ -35,8 +35,8 @@ _RETRY = 0.5
 # The shortest time between two notifications: a busy producer's come together, and nobody sleeps longer for it.
 _PACE = 0.002
 
-# Who has rung nobody for so long is quiet: nothing would come together with what it tells now.
-_QUIET = 0.005
+# Who has begun to ring so long ago is quiet: nothing would come together with what it tells now.
+_QUIET = _PACE
 
 # How often those look who cannot listen.
 _LOOK_EVERY = 0.5
@@ -59,10 +59,14 @@ class PostgresWakeup:
         """Whether the next message may wake sleepers by its own commit."""
         return self._listens and time.monotonic() - self._rung_at > _QUIET
 
-    def ring(self, channels: Sequence[int], were_told: bool = False) -> None:
-        """Wakes everyone who waits for one of these channels, in every process, unless the commit has done so."""
-        self._rung_at = time.monotonic()
-        if were_told:
+    def ring(self, channels: Sequence[int], told_since: float | None = None) -> None:
+        """Wakes everyone who waits for one of these channels, in every process.
+
+        `told_since`: a statement that was begun then has done so by its commit. The time counts from there, so that one
+        that takes longer than the pace may be followed by another at once, and both need no thread.
+        """
+        self._rung_at = time.monotonic() if told_since is None else told_since
+        if told_since is not None:
             return
         with self._lock:
             if self._sender is None:

@@ -37,11 +37,13 @@ WHERE EXISTS (SELECT 1 FROM room)
 ORDER BY n.place
 
 -- name: append_once
--- The same for messages with idempotency keys; those that were there before come back.
+-- The same for messages with idempotency keys; those that were there before come back, and a place of 0 if it has rung.
 SELECT place, message_id, result
 FROM holdfast_enqueue_once(:group::bigint, :lane::bigint, :lanes::bigint[], :ids::uuid[], :bodies::bytea[], :headers::bytea[], :keys::text[],
                            :correlation_ids::text[], :reply_tos::text[], :topics::text[], :ttls::bigint[], :once_keys::text[],
                            :digests::bytea[], :windows::bigint[], :limited, :now::bigint)
+UNION ALL
+SELECT 0, NULL, NULL WHERE holdfast_ring(:bell::text, :payload::text)
 
 -- name: claim
 SELECT group_id, token, until, attempt, member, id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at,
