@@ -29,7 +29,7 @@ from holdfast.core.topic import address, group_name
 from holdfast.crew import Crewing
 from holdfast.delivery.messages import DeliveredMessages
 from holdfast.desk import Desk
-from holdfast.drafting import Key, Options, draft, listed
+from holdfast.drafting import Form, Key, Options, are_usual, form, listed, sorted_out
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.gather import Gather
 from holdfast.joining import driver_connection
@@ -100,6 +100,7 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         self._bells = Bells(self.store.wakeup)
         self._worker: tuple[int, str] = (0, "")
         self._types = MessageTypes()
+        self._forms: dict[str, Form] = {}
         self._claiming = Claiming(self, self._types, self._settlements.call)
         self._desk = Desk(self)
 
@@ -348,9 +349,19 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
     ) -> list[NewMessage]:
         if channel.source is not None:
             raise InvalidInput(f"{channel.name!r} is a group, which gets what is published to its topic: hf.publish(…)")
-        new = partial(draft, topic=topic)(channel, bodies, *options)
+        key, idempotency_key, others = sorted_out(options)
+        new = self._form(channel, others, topic).fill(bodies, key, idempotency_key)
         self._types.check(channel.name, new)
         return new
+
+    def _form(self, channel: Channel, options: Options, topic: str | None) -> Form:
+        """Most calls ask for nothing, and can have the form of the last one."""
+        if topic is not None or not are_usual(options):
+            return form(channel, *options, topic=topic)
+        found = self._forms.get(channel.name)
+        if found is None or found.channel is not channel:
+            found = self._forms[channel.name] = form(channel)
+        return found
 
     @shielded
     def _settle(self, claims: list[Claim], settlements: list[Settlement]) -> None:

@@ -7,6 +7,8 @@ from hashlib import blake2b
 from itertools import repeat
 from typing import Any
 
+import msgspec
+
 from holdfast.core import priority as priorities
 from holdfast.core.commitments import HEADER as COMMITMENTS_HEADER
 from holdfast.core.commitments import read_commitments
@@ -21,68 +23,119 @@ from holdfast.store.ids import new_id
 
 Key = str | Callable[[Any], str | None] | None
 Options = tuple[Any, ...]
-"""What `draft` takes after the bodies, in its order."""
+"""Of an enqueue, in the order of its parameters: priority, key, delay, headers, correlation_id, reply_to, ttl,
+idempotency_key, budget, commitments."""
+
+_USUAL: Options = (priorities.NORMAL, 0, None, None, None, None, None, None)
 
 _OF_NOTHING = blake2b(b"", digest_size=16).digest()
 """Whatever is delivered under the key of a delivery is the same."""
 
 
-def draft(
+class Form(msgspec.Struct, gc=False):
+    """What the messages of a call have in common. A plain one goes to a lane: due at once, and no order or limit of its
+    key to keep."""
+
+    channel: Channel
+    lane: int
+    headers: bytes | None
+    correlation_id: str | None
+    reply_to: str | None
+    topic: str | None
+    ttl: int | None
+    delay: int
+    plain: bool
+    alone: bool
+    limited: bool
+    by_key: bool
+    ordering: str
+    window: int
+
+    def fill(self, bodies: Iterable[Any], key: Key, idempotency_key: Key) -> list[NewMessage]:
+        """Messages with these bodies."""
+        bodies = listed(bodies)
+        new = [
+            NewMessage(
+                new_id(),
+                self.channel.group,
+                self.lane,
+                encode_json(body),
+                self.headers,
+                own,
+                self.correlation_id,
+                self.reply_to,
+                self.topic,
+                self.ttl,
+                self.plain and (own is None or not self.by_key),
+                "" if self.ordering == "unordered" else order_key(self.ordering, own),
+                self.delay,
+                self.alone,
+                None,
+                self.limited,
+            )
+            for body, own in zip(bodies, _keys(key, bodies), strict=False)
+        ]
+        _refuse_large(self.channel, new, len(self.headers or b""))
+        if idempotency_key is not None:
+            _make_unique(self.window, new, bodies, idempotency_key)
+        return new
+
+
+def form(
     channel: Channel,
-    bodies: Iterable[Any],
-    priority: int | str,
-    key: Key,
-    delay: Duration,
-    headers: dict[str, Any] | None,
-    correlation_id: str | None,
-    reply_to: str | None,
-    ttl: Duration | None,
-    idempotency_key: Key,
+    priority: int | str = priorities.NORMAL,
+    delay: Duration = 0,
+    headers: dict[str, Any] | None = None,
+    correlation_id: str | None = None,
+    reply_to: str | None = None,
+    ttl: Duration | None = None,
     budget: float | None = None,
     commitments: Sequence[Any] | None = None,
+    *,
     topic: str | None = None,
     for_groups: bool = False,
-) -> list[NewMessage]:
-    """New messages for a channel. A plain one goes to a lane: due at once, and no order or limit of its key to keep.
+) -> Form:
+    """The form for messages of a channel with these options.
 
     What is published `for_groups` is plain, whatever they make of it. `topic` is the name that it is published under.
     """
-    lane = priorities.lane(channel.id, priorities.priority(priority))
+    spec = channel.spec
     wait = micros(delay, "delay")
-    raw_headers = _complete(headers, budget, commitments)
-    correlation_id = plain_text(correlation_id, "correlation_id")
-    reply_to = plain_text(reply_to, "reply_to")
     life = None if ttl is None else _life(micros(ttl, "ttl"), wait)
-    plain = for_groups or (wait == 0 and life is None and channel.spec.has_lanes and not channel.spec.ordered)
-    alone = must_be_alone(channel.spec, 0)
-    by_key = channel.spec.limited_by_key
-    bodies = listed(bodies)
-    ordering, limited = channel.spec.ordering, channel.spec.max_depth is not None
-    content = zip(bodies, _keys(key, bodies), strict=False)
-    new = [
-        NewMessage(
-            new_id(),
-            channel.group,
-            lane,
-            encode_json(body),
-            raw_headers,
-            own,
-            correlation_id,
-            reply_to,
-            topic,
-            life,
-            plain and (own is None or not by_key),
-            "" if ordering == "unordered" else order_key(ordering, own),
-            wait,
-            alone,
-            limited=limited,
-        )
-        for body, own in content
-    ]
-    _refuse_large(channel, new, len(raw_headers or b""))
-    if idempotency_key is not None:
-        _make_unique(channel, new, bodies, idempotency_key)
-    return new
+    return Form(
+        channel,
+        priorities.lane(channel.id, priorities.priority(priority)),
+        _complete(headers, budget, commitments),
+        plain_text(correlation_id, "correlation_id"),
+        plain_text(reply_to, "reply_to"),
+        topic,
+        life,
+        wait,
+        for_groups or (wait == 0 and life is None and spec.has_lanes and not spec.ordered),
+        must_be_alone(spec, 0),
+        spec.max_depth is not None,
+        spec.limited_by_key,
+        spec.ordering,
+        micros(spec.idempotency_window),
+    )
+
+
+def draft(
+    channel: Channel, bodies: Iterable[Any], options: Options, topic: str | None = None, for_groups: bool = False
+) -> list[NewMessage]:
+    """New messages for a channel. See `form`."""
+    key, idempotency_key, others = sorted_out(options)
+    return form(channel, *others, topic=topic, for_groups=for_groups).fill(bodies, key, idempotency_key)
+
+
+def sorted_out(options: Options) -> tuple[Key, Key, Options]:
+    """Apart: the two that each message may have its own of, and what is the same for all of a call."""
+    return options[1], options[7], (options[0], *options[2:7], *options[8:])
+
+
+def are_usual(others: Options) -> bool:
+    """Whether nobody has asked for anything. What is only as good as zero has to be looked at."""
+    return others == _USUAL and type(others[0]) is int and type(others[1]) is int
 
 
 def _keys(key: Key, bodies: Iterable[Any]) -> Iterable[str | None]:
@@ -111,9 +164,8 @@ def listed(bodies: Iterable[Any]) -> list[Any]:
     return list(bodies)
 
 
-def _make_unique(channel: Channel, new: list[NewMessage], bodies: Iterable[Any], key: Key) -> None:
+def _make_unique(window: int, new: list[NewMessage], bodies: Iterable[Any], key: Key) -> None:
     """Gives each message its idempotency key."""
-    window = micros(channel.spec.idempotency_window)
     if isinstance(key, DeliveryKey):  # It was looked at before.
         new[0].once = Once(str.__str__(key), _OF_NOTHING, window)
         return

@@ -187,7 +187,7 @@ class Publishing(Sending, Escalating):
 
 def for_groups(topic: Topic, name: str, bodies: Iterable[Any], options: Options) -> list[NewMessage]:
     """New messages of a topic."""
-    new = partial(draft, topic=name, for_groups=True)(topic.channel(), bodies, *options)
+    new = draft(topic.channel(), bodies, options, topic=name, for_groups=True)
     if topic.spec.no_subscribers == "refuse":
         for message in new:
             message.to_groups = True

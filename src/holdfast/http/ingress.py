@@ -148,14 +148,8 @@ class Ingress:
             shape, options = hook.shapes.get(queue), hook.options_of(envelope)
             content = envelope if shape is None else shape(envelope)
             given = (
-                options.get("priority", NORMAL),
-                options.get("key"),
-                0,
-                None,
-                None,
-                None,
-                None,
-                hook.stored_key(key),
+                *(options.get("priority", NORMAL), options.get("key")),
+                *(0, None, None, None, None, hook.stored_key(key), None, None),
             )
             delivery = _Delivery(key, answer)
             delivery.id = self._hf._hand_in(queue, content, given, partial(self._tell, delivery))
@@ -167,19 +161,17 @@ class Ingress:
         return True
 
     def _wait_for(self, delivery: _Delivery) -> None:
-        loop = asyncio.get_running_loop()
-        delivery.deadline = loop.time() + self._patience
+        delivery.deadline = time.monotonic() + self._patience
         self._waiting[delivery] = None
         if self._alarm is None:
-            self._alarm = loop.call_at(delivery.deadline, self._give_up)
+            self._alarm = asyncio.get_running_loop().call_later(self._patience, self._give_up)
 
     def _give_up(self) -> None:
         """All have the same patience, so the first one's ends first."""
-        loop = asyncio.get_running_loop()
         self._alarm = None
         for delivery in list(self._waiting):
-            if delivery.deadline > loop.time():
-                self._alarm = loop.call_at(delivery.deadline, self._give_up)
+            if (left := delivery.deadline - time.monotonic()) > 0:
+                self._alarm = asyncio.get_running_loop().call_later(left, self._give_up)
                 return
             del self._waiting[delivery]
             delivery.answer(_no_answer().answer())
