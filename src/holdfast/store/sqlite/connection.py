@@ -102,9 +102,17 @@ class Database(forks.Guarded):
     def write(self, work: Callable[[SqliteTransaction], Result]) -> Result:
         """Runs `work` in a transaction of its own; all of it happens, durably, or nothing."""
         with self._writing:
-            if self._writer is None:
-                self._writer = self._open()
-            transaction, result = self._attempt(self._writer, "BEGIN IMMEDIATE", work)
+            transaction, result = self._attempt(self._open_writer(), "BEGIN IMMEDIATE", work)
+        if transaction.rings:
+            self.wakeup.ring(sorted(transaction.rings))
+        return result
+
+    @shielded
+    def single(self, work: Callable[[SqliteTransaction], Result]) -> Result:
+        """Runs work of one statement, which is a transaction by itself and reads the clock itself."""
+        with self._writing:
+            transaction = SqliteTransaction(self._open_writer(), 0 if self._clock is None else self._clock())
+            result = self._when_free(lambda: work(transaction))
         if transaction.rings:
             self.wakeup.ring(sorted(transaction.rings))
         return result
@@ -220,12 +228,15 @@ class Database(forks.Guarded):
             time.sleep(0.002)
 
     def _begin(self, connection: Connection, begin: str) -> None:
+        self._when_free(lambda: connection.rows(begin))
+
+    def _when_free(self, call: Callable[[], Result]) -> Result:
+        """Tries a statement that begins a transaction until nobody else is writing."""
         deadline = time.monotonic() + self._patience
         pause = 0.0002
         while True:
             try:
-                connection.rows(begin)
-                return
+                return call()
             except DriverError as problem:
                 if not is_busy(problem):
                     raise translated(problem) from problem
@@ -235,6 +246,13 @@ class Database(forks.Guarded):
                     ) from problem
             time.sleep(pause * (0.5 + random.random()))  # noqa: S311
             pause = min(pause * 1.5, 0.005)
+
+    def _open_writer(self) -> Connection:
+        if self._writer is None:
+            writer = self._open()
+            self._set_up(writer, (QUERIES["arrivals.view"], QUERIES["arrivals.trigger"]))
+            self._writer = writer
+        return self._writer
 
     def _open_reader(self) -> Connection:
         if self._reader is None:

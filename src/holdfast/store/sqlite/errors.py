@@ -22,6 +22,12 @@ def is_busy(error: BaseException) -> bool:
     return _code(error) in (apsw.SQLITE_BUSY, apsw.SQLITE_LOCKED)
 
 
+def wants_a_closer_look(error: BaseException | None) -> bool:
+    """What was to be done in one statement has to be done step by step."""
+    code = getattr(error, "extendedresult", None) or getattr(error, "sqlite_errorcode", None)
+    return code == apsw.SQLITE_CONSTRAINT_TRIGGER
+
+
 def translated(error: BaseException) -> HoldfastError:
     """The error of ours that says the same."""
     code = _code(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -43,6 +44,36 @@ def insert(tx: SqliteTransaction, new: Sequence[NewMessage]) -> None:
             tally.add(tx, row.group, arrived=1)
 
 
+def is_one_append(new: Sequence[NewMessage]) -> bool:
+    """Whether one statement can do it: messages for one lane with nothing but a body, none of them or each with an
+    idempotency key of its own, and no limit to keep."""
+    lane = new[0].lane
+    if not all(
+        message.is_bare and message.plain and message.lane == lane and not message.limited and not message.to_groups
+        for message in new
+    ):
+        return False
+    keys = [message.once.key for message in new if message.once is not None]
+    return (not keys or len(set(keys)) == len(new)) and sum(len(message.body) for message in new) <= ONE_STATEMENT
+
+
+def append(tx: SqliteTransaction, new: Sequence[NewMessage]) -> None:
+    """Such messages. It fails if one of their idempotency keys is known."""
+    lane, once = new[0].lane, [message.once for message in new if message.once is not None]
+    channel = priority.channel_of(lane)
+    tx.rings.add(channel)
+    tx.run(
+        "arrivals.add",
+        channel=channel,
+        lane=lane,
+        start=priority.lane_start(lane),
+        count=len(new),
+        **_packed(new),
+        keys=msgspec.json.encode([(one.key, one.window) for one in once]).decode() if once else None,
+        digests=b"".join([one.digest for one in once]),
+    )
+
+
 def claim(tx: SqliteTransaction, request: ClaimRequest) -> Claimed:
     """Acks what came along, then takes due rows and lane runs, priority by priority, until the limit is reached."""
     acked = settle(tx, insert, request.ack) if request.ack else []
@@ -75,18 +106,21 @@ def _append(tx: SqliteTransaction, lane: int, messages: list[NewMessage]) -> Non
 
 def _append_bare(tx: SqliteTransaction, first: int, messages: list[NewMessage]) -> None:
     """All of them by one statement: a step for each is twice the work, and gives the interpreter away each time."""
+    tx.run("lanes.append_bare", first=first, **_packed(messages))
+
+
+def _packed(messages: Sequence[NewMessage]) -> dict[str, Any]:
+    """Ids and bodies in a row, and for each body where it starts, in the upper 32 bits, and how long it is."""
     bodies = [message.body for message in messages]
     places, start = [], 1
     for body in bodies:
         places.append(start << 32 | len(body))
         start += len(body)
-    tx.run(
-        "lanes.append_bare",
-        first=first,
-        ids=b"".join([message.id for message in messages]),
-        bodies=b"".join(bodies),
-        places=msgspec.json.encode(places).decode(),
-    )
+    return {
+        "ids": b"".join([message.id for message in messages]),
+        "bodies": b"".join(bodies),
+        "places": msgspec.json.encode(places).decode(),
+    }
 
 
 def _append_each(tx: SqliteTransaction, first: int, messages: list[NewMessage]) -> None:

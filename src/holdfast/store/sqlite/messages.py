@@ -1,4 +1,4 @@
-"""The life of messages on SQLite: each verb is one transaction."""
+"""The life of messages on SQLite: each verb is one transaction, and most enqueues are one statement."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from holdfast.core.message import Duplicate, NewMessage
 from holdfast.core.settlement import Settlement
+from holdfast.errors import StoreError
 from holdfast.store import arriving, expiry, extending, history, settling
 from holdfast.store.api import Channel, Claimed, ClaimRequest
 from holdfast.store.sqlite import lanes
 from holdfast.store.sqlite.connection import Database
+from holdfast.store.sqlite.errors import wants_a_closer_look
 
 
 class SqliteMessages:
@@ -19,6 +21,13 @@ class SqliteMessages:
         self._database = database
 
     def insert(self, new: Sequence[NewMessage]) -> list[Duplicate | None]:
+        if lanes.is_one_append(new):
+            try:
+                self._database.single(lambda tx: lanes.append(tx, new))
+                return [None] * len(new)
+            except StoreError as problem:
+                if not wants_a_closer_look(problem.__cause__):
+                    raise
         return self._database.write(lambda tx: arriving.insert(tx, lanes.insert, new))
 
     def claim(self, request: ClaimRequest) -> Claimed:
