@@ -321,9 +321,10 @@ class AsyncHoldfast(
         tell: Callable[[list[Duplicate | None] | BaseException], None],
     ) -> MessageId | None:
         """Hands one message over, if there is nothing to wait for but its commit, and tells of that; its id."""
-        if self._hf._awaited_around_enqueue or not self._hf._book.knows(queue):
+        channel = self._hf._book.known(queue)
+        if channel is None or self._hf._awaited_around_enqueue:
             return None
-        new = self._hf._draft(self._hf._book.channel(queue), [body], options)
+        new = self._hf._draft(channel, [body], options)
         self._inserts.put(new, tell)
         return new[0].id
 

@@ -55,8 +55,12 @@ class ChannelBook(forks.Guarded):
 
     def knows(self, name: str) -> bool:
         """Whether `channel(name)` would answer without asking the database."""
+        return self.known(name) is not None
+
+    def known(self, name: str) -> Channel | None:
+        """The queue of this name, if it was looked up a moment ago."""
         found = self._known.get(name) if isinstance(name, str) else None
-        return found is not None and time.monotonic() < found[0]
+        return found[1] if found is not None and time.monotonic() < found[0] else None
 
     def declare(self, name: str, spec: QueueSpec) -> Channel:
         """Creates or changes a queue."""
@@ -71,9 +75,8 @@ class ChannelBook(forks.Guarded):
 
         Before it does, what it is wanted for has its `trial`: what is refused leaves no queue behind.
         """
-        found = self._known.get(name) if isinstance(name, str) else None
-        if found is not None and time.monotonic() < found[0]:
-            return found[1]
+        if (known := self.known(name)) is not None:
+            return known
         reader_name(name)
         self.open()
         channel = self._store.channels.find(self._settings.tenant, name)

@@ -323,12 +323,13 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
     def _insert(
         self, queue: str, bodies: Iterable[Any], options: Options, conn: Any, topic: str | None = None
     ) -> list[Receipt]:
-        if not self._book.knows(queue):
+        channel = self._book.known(queue)
+        if channel is None:
             channel_name(queue)
             bodies = listed(bodies)
         trial = partial(self._draft, bodies=bodies, options=options, topic=topic)
         if conn is None:
-            new = trial(self._book.channel(queue, trial))
+            new = trial(channel or self._book.channel(queue, trial))
             return receipts(new, self._inserts.call(new)) if new else []
         joined = self.store.join(driver_connection(conn))
         new = trial(self._book.channel_within(joined, queue, trial))

@@ -54,12 +54,17 @@ class Form(msgspec.Struct, gc=False):
     def fill(self, bodies: Iterable[Any], key: Key, idempotency_key: Key) -> list[NewMessage]:
         """Messages with these bodies."""
         bodies = listed(bodies)
+        raw = [encode_json(body) for body in bodies]
+        largest = max(map(len, raw), default=0) + len(self.headers or b"")
+        if largest > self.channel.spec.max_size and raw:
+            raise _too_large(self.channel, largest)
+        keys = repeat(None) if key is None else _keys(key, bodies)
         new = [
             NewMessage(
                 new_id(),
                 self.channel.group,
                 self.lane,
-                encode_json(body),
+                body,
                 self.headers,
                 own,
                 self.correlation_id,
@@ -73,9 +78,8 @@ class Form(msgspec.Struct, gc=False):
                 None,
                 self.limited,
             )
-            for body, own in zip(bodies, _keys(key, bodies), strict=False)
+            for body, own in zip(raw, keys, strict=False)
         ]
-        _refuse_large(self.channel, new, len(self.headers or b""))
         if idempotency_key is not None:
             _make_unique(self.window, new, bodies, idempotency_key)
         return new
@@ -145,14 +149,12 @@ def _keys(key: Key, bodies: Iterable[Any]) -> Iterable[str | None]:
     return repeat(plain_text(key, "key"))
 
 
-def _refuse_large(channel: Channel, new: list[NewMessage], headers: int) -> None:
-    largest = max([len(message.body) for message in new], default=0) + headers
-    if largest > channel.spec.max_size and new:
-        raise TooLarge(
-            f"a message of {largest} bytes (body and headers as JSON) is more than the {channel.spec.max_size} that "
-            f"{channel.name!r} allows: keep large things elsewhere and send where they are, or allow more with "
-            f"hf.queue({channel.name!r}, max_size=…)"
-        )
+def _too_large(channel: Channel, size: int) -> TooLarge:
+    return TooLarge(
+        f"a message of {size} bytes (body and headers as JSON) is more than the {channel.spec.max_size} that "
+        f"{channel.name!r} allows: keep large things elsewhere and send where they are, or allow more with "
+        f"hf.queue({channel.name!r}, max_size=…)"
+    )
 
 
 def listed(bodies: Iterable[Any]) -> list[Any]:

@@ -83,8 +83,7 @@ class DeliveredMessages(forks.Guarded):
         return self._base.insert(new)
 
     def claim(self, request: ClaimRequest) -> Claimed:
-        self._attend(request)
-        if all(channel.spec.has_lanes for channel in request.channels):
+        if not self._attend(request):
             claimed = self._base.claim(request)
             self.pointers.let_go(request.ack, claimed.acked)
             return claimed
@@ -254,13 +253,17 @@ class DeliveredMessages(forks.Guarded):
     def _besides(self) -> tuple[Beside[Any, str], ...]:
         return (*self.pointers.besides, self.aftercare.beside)
 
-    def _attend(self, request: ClaimRequest) -> None:
+    def _attend(self, request: ClaimRequest) -> bool:
+        """Notes what SQS has to do with; whether it delivers any of these queues."""
+        delivers = False
         for channel in request.channels:
             if concerns(channel):
+                delivers = delivers or not channel.spec.has_lanes
                 if channel.spec.dead_events is not None:
                     self._tellable[channel.group] = channel
                 if request.courier is not None:
                     request.courier.attend(channel)
+        return delivers
 
     def _note_refusal(self, channel: Channel, trouble: Trouble, problem: DeliveryFailed) -> None:
         """SQS is left alone for a while, longer each time."""

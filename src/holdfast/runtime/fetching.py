@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from holdfast import effort
 from holdfast.claims import Claim
 from holdfast.core.pace import Pace
-from holdfast.endings import Finished
+from holdfast.endings import NOTHING, Finished
 from holdfast.errors import CursorOutOfRange, HoldfastError
 from holdfast.runtime.context import Context
 from holdfast.runtime.ledger import Held
@@ -80,9 +80,10 @@ class Fetching:
 
     def fetch(self, request: ClaimRequest) -> list[Context]:
         """Settles what is ready and claims, in one transaction where that is possible."""
-        done, ready = self._to_settle(request)
-        finished = Finished([one.claim for one in ready], [[one.claim for one in held.contexts] for held in done])
-        request.done, request.ack, request.asked = finished.leases, settlements_of(ready), None
+        done, ready, finished = self._to_settle(request) if self._ledger.ended else ([], [], NOTHING)
+        request.done, request.ack, request.asked = (), (), None
+        if finished is not NOTHING:
+            request.done, request.ack = finished.leases, settlements_of(ready)
         request.alone = self._solitary is None and self._solitude.take()
         lost: list[Claim] = []
         self._hf._claiming.begin(request)
@@ -118,17 +119,17 @@ class Fetching:
             request.channels = [one for one in request.channels if one.name != problem.group]
             return []
 
-    def _to_settle(self, request: ClaimRequest) -> tuple[list[Held], list[Context]]:
+    def _to_settle(self, request: ClaimRequest) -> tuple[list[Held], list[Context], Finished]:
         """What ends with this claim, whole runs first. What is left for later takes room: all together is bounded."""
-        if not self._ledger.ended:
-            return [], []
         done, now, room = self._ledger.done(), time.monotonic(), request.limit
         ready = self._ledger.ready(now, everything=self._ledger.unfinished == 0, but=done)
         left = self._ledger.ended - len(ready) - sum(len(held.ended) for held in done)
         if left >= room:
             ready, left = self._ledger.ready(now, everything=True, but=done), 0
         request.limit = room - left
-        return done, self._outbox.settle_first(ready)
+        ready = self._outbox.settle_first(ready)
+        runs = [[one.claim for one in held.contexts] for held in done]
+        return done, ready, Finished([one.claim for one in ready], runs)
 
     def _note_time(self, contexts: list[Context]) -> None:
         """Where a queue limits the time of all attempts together, each claim knows what is left of it."""

@@ -25,6 +25,7 @@ from holdfast.store.sqlite.wakeup import SqliteWakeup
 from holdfast.store.step_endings import Happening
 
 Result = TypeVar("Result")
+Argument = TypeVar("Argument")
 Clock = Callable[[], int]
 
 _OF_THE_FILE = "PRAGMA journal_mode = WAL"
@@ -60,11 +61,13 @@ class SqliteTransaction:
         return self._connection.rows(QUERIES[query], parameters)
 
     def one(self, query: str, **parameters: Any) -> Row | None:
-        found = self.all(query, **parameters)
+        parameters["now"] = self._now
+        found = self._connection.rows(QUERIES[query], parameters)
         return found[0] if found else None
 
     def run(self, query: str, **parameters: Any) -> int:
-        self.all(query, **parameters)
+        parameters["now"] = self._now
+        self._connection.rows(QUERIES[query], parameters)
         return self._connection.changes()
 
     def each(self, query: str, parameters: Sequence[dict[str, Any]]) -> list[Row | None]:
@@ -111,8 +114,9 @@ class Database(forks.Guarded):
     def single(self, work: Callable[[SqliteTransaction], Result]) -> Result:
         """Runs work of one statement, which is a transaction by itself and reads the clock itself."""
         with self._writing:
-            transaction = SqliteTransaction(self._open_writer(), 0 if self._clock is None else self._clock())
-            result = self._when_free(lambda: work(transaction))
+            connection = self._writer or self._open_writer()
+            transaction = SqliteTransaction(connection, 0 if self._clock is None else self._clock())
+            result = self._when_free(work, transaction)
         if transaction.rings:
             self.wakeup.ring(sorted(transaction.rings))
         return result
@@ -228,15 +232,15 @@ class Database(forks.Guarded):
             time.sleep(0.002)
 
     def _begin(self, connection: Connection, begin: str) -> None:
-        self._when_free(lambda: connection.rows(begin))
+        self._when_free(connection.rows, begin)
 
-    def _when_free(self, call: Callable[[], Result]) -> Result:
+    def _when_free(self, call: Callable[[Argument], Result], argument: Argument) -> Result:
         """Tries a statement that begins a transaction until nobody else is writing."""
         deadline = time.monotonic() + self._patience
         pause = 0.0002
         while True:
             try:
-                return call()
+                return call(argument)
             except DriverError as problem:
                 if not is_busy(problem):
                     raise translated(problem) from problem

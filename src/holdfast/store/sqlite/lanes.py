@@ -48,21 +48,23 @@ def is_one_append(new: Sequence[NewMessage]) -> bool:
     """Whether one statement can do it: messages for one lane with nothing but a body, none of them or each with an
     idempotency key of its own, and no limit to keep."""
     lane = new[0].lane
-    if not all(
-        message.is_bare and message.plain and message.lane == lane and not message.limited and not message.to_groups
+    sizes = [
+        len(message.body)
         for message in new
-    ):
+        if message.is_bare and message.plain and message.lane == lane and not message.limited and not message.to_groups
+    ]
+    if len(sizes) < len(new) or sum(sizes) > ONE_STATEMENT:
         return False
     keys = [message.once.key for message in new if message.once is not None]
-    return (not keys or len(set(keys)) == len(new)) and sum(len(message.body) for message in new) <= ONE_STATEMENT
+    return not keys or len(set(keys)) == len(new)
 
 
 def append(tx: SqliteTransaction, new: Sequence[NewMessage]) -> None:
     """Such messages. It fails if one of their idempotency keys is known."""
-    lane, once = new[0].lane, [message.once for message in new if message.once is not None]
-    channel = priority.channel_of(lane)
+    lane, channel = new[0].lane, priority.channel_of(new[0].lane)
+    once = [] if new[0].once is None else [message.once for message in new if message.once is not None]
     tx.rings.add(channel)
-    tx.run(
+    tx.all(
         "arrivals.add",
         channel=channel,
         lane=lane,
