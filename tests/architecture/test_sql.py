@@ -55,7 +55,6 @@ ONE_SIDED_STATEMENTS: dict[tuple[str, str], str] = {
     ("limits.sql", "front_alone"): "…",
     ("limits.sql", "next_turn"): "…",
     ("limits.sql", "row"): "…",
-    ("idempotency.sql", "held"): "nobody comes between this and the next statement on SQLite",
     ("lanes.sql", "append_bare"): "PostgreSQL's append leaves columns out by itself",
     ("lanes.sql", "append_limited"): "PostgreSQL saves round trips",
     ("lanes.sql", "append_once"): "…",

@@ -11,6 +11,7 @@ STORES = ["holdfast.store.sqlite", "holdfast.store.postgres"]
 QUERY = re.compile(r'"([a-z]+\.[a-z_]+)"')
 FILES = {
     *(
+        "arrivals",
         "attachments",
         "audit",
         "blocked",

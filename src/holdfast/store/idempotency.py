@@ -44,16 +44,13 @@ def _once(message: NewMessage) -> Once:
 
 def _take(tx: Transaction, new: Mapping[tuple[int, str], NewMessage]) -> set[MessageId]:
     """Takes the keys of these messages, as far as they are free; the messages that have got theirs."""
-    keys = msgspec.json.encode([(*place, _once(message).window) for place, message in new.items()]).decode()
-    ids = b"".join([message.id for message in new.values()])
-    digests = b"".join([_once(message).digest for message in new.values()])
-    if not tx.is_alone:
-        found = tx.all("idempotency.remember", keys=keys, ids=ids, digests=digests)
-        return {message_id for (message_id,) in found}
-    # Asked beforehand, as few rows come back as there are duplicates; each one gives the interpreter away.
-    held = tx.all("idempotency.held", keys=keys)
-    tx.run("idempotency.remember", keys=keys, ids=ids, digests=digests)
-    return {message.id for place, message in new.items() if place not in held}
+    found = tx.all(
+        "idempotency.remember",
+        keys=msgspec.json.encode([(*place, _once(message).window) for place, message in new.items()]).decode(),
+        ids=b"".join([message.id for message in new.values()]),
+        digests=b"".join([_once(message).digest for message in new.values()]),
+    )
+    return {message_id for (message_id,) in found}
 
 
 def _first(tx: Transaction, channel: int, key: str, message: NewMessage) -> Duplicate:

@@ -25,10 +25,6 @@ class Transaction(Protocol):
     def again(self) -> bool:
         """Whether an earlier try of the same work had an unknown outcome."""
 
-    @property
-    def is_alone(self) -> bool:
-        """Whether nobody else can write before it ends."""
-
     def all(self, query: str, **parameters: Any) -> list[Row]:
         """Every row of a query."""
 

@@ -129,8 +129,6 @@ class PostgresTransaction:
     `rings_inside`: work of one statement, which may wake sleepers itself; `has_rung` if it did.
     """
 
-    is_alone = False
-
     __slots__ = (
         "_clock",
         "_cursor",

@@ -46,7 +46,6 @@ class SqliteTransaction:
     __slots__ = ("_connection", "_now", "ended_keys", "endings", "rings", "tallies")
 
     again = False  # A commit to a file has happened or has not; there is no answer to get lost.
-    is_alone = True  # One writes at a time.
 
     def __init__(self, connection: Connection, now: int) -> None:
         self._connection = connection

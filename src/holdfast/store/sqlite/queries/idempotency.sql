@@ -8,13 +8,7 @@ WHERE true
 ON CONFLICT (channel_id, key) DO UPDATE
 SET message_id = excluded.message_id, digest = excluded.digest, expires_at = excluded.expires_at
 WHERE holdfast_idempotency.expires_at <= :now
-
--- name: held
--- Those of :keys that are known, and whose time is not over.
-SELECT i.channel_id, i.key
-FROM json_each(:keys) n
-JOIN holdfast_idempotency i ON i.channel_id = n.value ->> 0 AND i.key = n.value ->> 1
-WHERE i.expires_at > :now
+RETURNING message_id
 
 -- name: recall
 SELECT i.message_id, i.digest, r.result
