@@ -191,14 +191,14 @@ def run_and_record(folder: Path) -> list[list[Dump]]:
     looking = apsw.Connection(str(folder / "work.db"))
     looking.execute("PRAGMA journal_mode = WAL").fetchall()
     recorded = [[dump(looking)]]
-    write = script.hf.store.database.write  # type: ignore[attr-defined]
+    database = script.hf.store.database  # type: ignore[attr-defined]
 
-    def write_and_look(work: Any) -> Any:
+    def and_look(write: Callable[[Any], Any], work: Any) -> Any:
         result = write(work)
         recorded[-1].append(dump(looking))
         return result
 
-    script.hf.store.database.write = write_and_look  # type: ignore[attr-defined]
+    database.write, database.single = partial(and_look, database.write), partial(and_look, database.single)
     for step in script.steps():
         recorded.append([recorded[-1][-1]])
         step()
