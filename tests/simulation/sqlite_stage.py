@@ -56,10 +56,10 @@ class SqliteStage(Stage):
         store = SqliteStore(self._path, clock=self.clock, patience=PATIENCE)
         open_connection = store.database._open
 
-        def open_in_no_time() -> Watched:
+        def open_in_no_time(*more: str) -> Watched:
             """Connections stay open for the next seeds: whether one has to be opened may change no story."""
             now = self.clock.now
-            connection = open_connection()
+            connection = open_connection(*more)
             self.clock.now = now
             return Watched(connection, lambda: self.faults)
 
@@ -87,6 +87,11 @@ class Watched:
         faults = self._faults()
         if faults is None or sql.startswith(("ROLLBACK", "PRAGMA")):
             return run()
+        if sql.startswith("INSERT INTO temp."):  # A transaction by itself.
+            return faults.begin(
+                lambda: faults.commit(run, lambda: apsw.exception_for(apsw.SQLITE_IOERR)),
+                lambda: apsw.exception_for(apsw.SQLITE_BUSY),
+            )
         if sql.startswith("BEGIN"):
             return faults.begin(run, lambda: apsw.exception_for(apsw.SQLITE_BUSY))
         if sql == "COMMIT":

@@ -252,9 +252,7 @@ class Database(forks.Guarded):
 
     def _open_writer(self) -> Connection:
         if self._writer is None:
-            writer = self._open()
-            self._set_up(writer, (QUERIES["arrivals.view"], QUERIES["arrivals.trigger"]))
-            self._writer = writer
+            self._writer = self._open(QUERIES["arrivals.view"], QUERIES["arrivals.trigger"])
         return self._writer
 
     def _open_reader(self) -> Connection:
@@ -262,11 +260,11 @@ class Database(forks.Guarded):
             self._reader = self._open()
         return self._reader
 
-    def _open(self) -> OwnConnection:
+    def _open(self, *more: str) -> OwnConnection:
         if not self._network:
             refuse_network(self.path)
         connection = connect(self.path, self.engine)
-        self._set_up(connection, (_OF_THE_FILE, *_OF_A_CONNECTION))
+        self._set_up(connection, (_OF_THE_FILE, *_OF_A_CONNECTION, *more))
         return connection
 
     def _set_up(self, connection: Connection, pragmas: Sequence[str]) -> None:
