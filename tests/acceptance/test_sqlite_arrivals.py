@@ -81,6 +81,17 @@ def test_a_known_key_is_looked_at_more_closely(hf: Holdfast) -> None:
     assert bodies(hf) == [1, 0, 2], "what the statement had done before it failed is undone"
 
 
+@pytest.mark.parametrize("keys", [(None, "k"), ("k", None)])
+def test_messages_with_and_without_keys_may_come_together(hf: Holdfast, keys: tuple[str | None, str | None]) -> None:
+    """As those of two callers do."""
+    usual = (2, None, 0, None, None, None, None)
+    channel = hf._book.channel("q")
+    new = [message for key in keys for message in hf._draft(channel, [1], (*usual, key, None, None))]
+    assert hf.store.messages.insert(new) == [None, None]
+    assert hf.enqueue("q", 1, idempotency_key="k").duplicate
+    assert bodies(hf) == [1, 1]
+
+
 def test_two_of_one_key_are_one(hf: Holdfast) -> None:
     receipts = hf.enqueue_many("q", [1, 1], idempotency_key=str)
     assert [receipt.duplicate for receipt in receipts] == [False, True]
