@@ -11,6 +11,7 @@ import pytest
 from holdfast import Holdfast, Message, State
 from holdfast.runtime import worker as workers
 from holdfast.runtime.context import Context
+from holdfast.runtime.runner import Runner
 from holdfast.runtime.signals import Signals
 from tests.acceptance.children import Family
 from tests.runtime.steps import PATIENCE, Calls, ended, until
@@ -210,12 +211,19 @@ def test_a_second_signal_does_not_wait_for_a_handler_that_cannot_be_interrupted(
     assert child.process.wait(PATIENCE) == 0
 
 
-def test_a_signal_before_the_first_claim_counts(hf: Holdfast) -> None:
+def test_a_signal_before_the_first_claim_counts(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if it were started and stopped by a rolling restart that changes its mind."""
-    seen = Calls()
+    seen, heard, ask = Calls(), threading.Event(), Runner.ask_to_stop
+
+    def ask_and_tell(runner: Runner, grace: float) -> None:
+        ask(runner, grace)
+        heard.set()
+
+    monkeypatch.setattr(Runner, "ask_to_stop", ask_and_tell)
 
     def terminate() -> None:
         signal.raise_signal(signal.SIGTERM)
+        assert heard.wait(PATIENCE)  # Another thread hears it.
 
     @hf.consumer("q", preflight=terminate)
     def handler(message: Message, context: Context) -> None:
