@@ -225,14 +225,17 @@ def test_a_server_that_stops_answers_what_is_under_way(file_server: Running, sql
             connection.sendall(request(b'{"id": "a"}'))
             wait_for_one_under_way(file_server)
             [protocol] = file_server.server._http.server_state.connections
+            connection.sendall(request(b'{"id": "b"}'))
             file_server.server.stop()
             deadline = time.monotonic() + 30
-            while protocol._under_way.keep_alive:  # type: ignore[union-attr]
+            while protocol._under_way.keep_alive or not protocol._early:  # type: ignore[union-attr]
                 assert time.monotonic() < deadline
                 time.sleep(0.005)
         answer = everything(connection)
     assert answer.startswith(b"HTTP/1.1 202 ")
     assert b"connection: close\r\n" in answer
+    wait_for_one_under_way(file_server, 0)
+    assert file_server.hf.stats("orders").pending == 1, "what came behind it was not read"
 
 
 @pytest.mark.parametrize(

@@ -246,6 +246,8 @@ class Bounded(HttpToolsProtocol):
             self._give_to_uvicorn(arrival)
         else:
             self._send(response, arrival.keep_alive)
+        if self.transport.is_closing():
+            return  # Nobody would hear of what stands behind it.
         self.flow.resume_reading()
         if self._early:
             early, self._early = self._early, b""
