@@ -22,6 +22,7 @@ from typing import Any
 import psycopg
 
 from holdfast import Claim, Holdfast, Step
+from holdfast.store.postgres.prepared import Prepared
 from tests.acceptance.children import eventually
 from tests.acceptance.crashpoints import ENOUGH, SECOND, Countdown, KillingFiles, die
 
@@ -120,18 +121,19 @@ def kill_at_statement(point: int) -> Countdown:
     """Those of other threads only ring bells, after the commit."""
     countdown, main = Countdown(point), threading.current_thread()
 
-    def counted(name: str) -> None:
-        call = getattr(psycopg.Cursor, name)
+    def counted(kind: type, name: str) -> None:
+        call = getattr(kind, name)
 
         def count(*args: Any, **options: Any) -> Any:
             if threading.current_thread() is main and countdown.is_over():
                 die()
             return call(*args, **options)
 
-        setattr(psycopg.Cursor, name, count)
+        setattr(kind, name, count)
 
-    counted("execute")
-    counted("executemany")
+    for kind in (psycopg.Cursor, Prepared):
+        counted(kind, "execute")
+        counted(kind, "executemany")
     return countdown
 
 

@@ -29,6 +29,7 @@ SCANS_BY_NATURE = {
     "dead.purge_replays": "looks at all rows of a queue, on an operator's order",
     "topics.end_replays": "looks at all rows of a group, when it ends",
     "arrivals.trigger": "has no plan; it does what idempotency.remember, lanes.reserve and lanes.append_bare do",
+    "arrivals.trigger_of_one": "has no plan; it does what lanes.reserve and lanes.append_bare do",
     "schema.stop_everything": "has no plan, it only locks",
     "schema.finished_runs": "moves a restored dump to its new server, once",
     "schema.end_leases": "moves a restored dump to its new server, once",

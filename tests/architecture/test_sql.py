@@ -27,6 +27,9 @@ ONE_SIDED_FILES: dict[str, str] = {
     "address.py": "only a server can be behind a pooler",
     "queries/arrivals.sql": "a statement of PostgreSQL can write to several tables",
     "queries/faults.sql": "SQLite has no sessions that could be ended",
+    "adapting.py": "psycopg is told of our types, the libraries of SQLite need not be",
+    "log.py": "PostgreSQL lengthens its own log ahead",
+    "prepared.py": "the libraries of SQLite are short by themselves",
     "arrays.py": "PostgreSQL takes many messages as arrays, SQLite one by one",
 }
 """File that only one store has, such as `queries/ticks.sql` → why."""
@@ -55,7 +58,6 @@ ONE_SIDED_STATEMENTS: dict[tuple[str, str], str] = {
     ("limits.sql", "front_alone"): "…",
     ("limits.sql", "next_turn"): "…",
     ("limits.sql", "row"): "…",
-    ("lanes.sql", "append_bare"): "PostgreSQL's append leaves columns out by itself",
     ("lanes.sql", "append_limited"): "PostgreSQL saves round trips",
     ("lanes.sql", "append_once"): "…",
     ("lanes.sql", "claim"): "PostgreSQL by a function in one round trip",

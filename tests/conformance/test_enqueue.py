@@ -249,3 +249,13 @@ def test_a_body_that_was_changed_after_enqueue_is_stored_as_it_was(hf: Holdfast)
     hf.enqueue("q", body)
     body["n"] = 2
     assert drain(hf) == [{"n": 1}]
+
+
+def test_messages_of_several_priorities_are_stored_together_each_in_its_own(hf: Holdfast) -> None:
+    """As when several threads enqueue at the same moment."""
+    hf.enqueue("q", "first")
+    options = {"low": "late", 0: "urgent", "normal": "usual"}
+    usual = (None, 0, None, None, None, None, None, None, None)
+    new = [one for level, body in options.items() for one in hf._drafted("q", [body], (level, *usual))]
+    assert hf.messages.insert(new) == [None] * 3
+    assert bodies(hf.claim("q", n=10)) == ["urgent", "first", "usual", "late"]

@@ -80,7 +80,11 @@ def test_what_was_set_on_it_goes_with_its_user(hf: Holdfast, lend: Callable[[], 
 
 LOOK_SQLITE = ["PRAGMA synchronous", "PRAGMA secure_delete", "PRAGMA database_list"]
 LEAVE_SQLITE = ["CREATE TEMP TABLE passing (a INT)", "PRAGMA secure_delete = ON"]
-LOOK_POSTGRES = ["SHOW work_mem", "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'", "SELECT 1"]
+LOOK_POSTGRES = [
+    "SHOW work_mem",
+    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()",
+    "SELECT 1",
+]
 LEAVE_POSTGRES = [
     "CREATE TEMP TABLE passing (a INT)",
     "SET work_mem = '77MB'",

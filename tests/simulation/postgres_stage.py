@@ -7,7 +7,8 @@ finds when it wakes up is what a real session would find.
 from __future__ import annotations
 
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any
 
 import psycopg
@@ -15,7 +16,9 @@ from psycopg import errors
 from psycopg.pq import TransactionStatus
 
 from holdfast.store.postgres import PostgresStore
-from holdfast.store.postgres.connection import _SESSION, adapt
+from holdfast.store.postgres.adapting import adapt
+from holdfast.store.postgres.connection import _SESSION, Connection
+from holdfast.store.postgres.prepared import Prepared
 from tests.simulation.faults import PATIENCE, Faults
 from tests.simulation.scheduler import Actor
 from tests.simulation.stage import Stage
@@ -94,10 +97,14 @@ class PostgresStage(Stage):
         return connection
 
 
-class Watched(psycopg.Connection[Any]):
+class Watched(Connection):
     """A connection that never keeps the others from going on. Closed, it waits for the next one who needs one."""
 
     stage: PostgresStage | None = None
+
+    @cached_property
+    def prepared(self) -> WatchedPrepared:
+        return WatchedPrepared(self)
 
     @property
     def faults(self) -> Faults | None:
@@ -149,26 +156,36 @@ class WatchedCursor(psycopg.Cursor[Any]):
         self, query: Any, params: Any = None, *, prepare: bool | None = None, binary: bool | None = None
     ) -> Any:
         text = query if isinstance(query, str) else bytes(query).decode()
-        return self._watched(
-            text, lambda: super(WatchedCursor, self).execute(query, params, prepare=prepare, binary=binary)
+        return _watched(
+            self._conn, text, lambda: super(WatchedCursor, self).execute(query, params, prepare=prepare, binary=binary)
         )
 
     def executemany(self, query: Any, params_seq: Any, *, returning: bool = False) -> None:
         run = super().executemany
-        self._watched("", lambda: run(query, params_seq, returning=returning))
+        _watched(self._conn, "", lambda: run(query, params_seq, returning=returning))
 
-    def _watched(self, text: str, run: Callable[[], Any]) -> Any:
-        connection: Any = self._conn
-        faults: Faults | None = getattr(connection, "faults", None)
-        if faults is None or text.startswith(("ROLLBACK", "SET ")):
-            return run()
-        if text.startswith("BEGIN"):
-            return faults.begin(run, _away)
-        if text == "COMMIT":
-            return faults.commit(run, _away)
-        if connection.pgconn.transaction_status == TransactionStatus.IDLE:
-            return faults.begin(lambda: faults.commit(run, _away), _away)
-        return faults.within(run, _conflict)
+
+class WatchedPrepared(Prepared):
+    """The same for single statements."""
+
+    def execute(self, query: bytes, parameters: Any = None, /, **options: Any) -> WatchedPrepared:
+        return _watched(self._connection, "", lambda: super(WatchedPrepared, self).execute(query, parameters))
+
+    def executemany(self, query: bytes, parameters: Iterable[Any], /, *, returning: bool = False) -> None:
+        _watched(self._connection, "", lambda: super(WatchedPrepared, self).executemany(query, parameters))
+
+
+def _watched(connection: Any, text: str, run: Callable[[], Any]) -> Any:
+    faults: Faults | None = getattr(connection, "faults", None)
+    if faults is None or text.startswith(("ROLLBACK", "SET ")):
+        return run()
+    if text.startswith("BEGIN"):
+        return faults.begin(run, _away)
+    if text == "COMMIT":
+        return faults.commit(run, _away)
+    if connection.pgconn.transaction_status == TransactionStatus.IDLE:
+        return faults.begin(lambda: faults.commit(run, _away), _away)
+    return faults.within(run, _conflict)
 
 
 def _away() -> Exception:

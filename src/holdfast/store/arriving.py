@@ -17,7 +17,7 @@ def insert(tx: Transaction, append: Insert, new: Sequence[NewMessage]) -> list[D
     known = idempotency.known(tx, new)
     fresh = [message for index, message in enumerate(new) if index not in known]
     if tx.again:
-        fresh = _unheard(tx, fresh)
+        fresh = unheard(tx, fresh)
     depth.admit(tx, fresh)
     _refuse_unheard(tx, fresh)
     append(tx, fresh)
@@ -38,7 +38,7 @@ def _refuse_unheard(tx: Transaction, new: Sequence[NewMessage]) -> None:
             )
 
 
-def _unheard(tx: Transaction, new: Sequence[NewMessage]) -> list[NewMessage]:
+def unheard(tx: Transaction, new: Sequence[NewMessage]) -> list[NewMessage]:
     """Those that an earlier try, whose answer got lost, did not store."""
     known = tx.each("lanes.is_known", [{"id": message.id} for message in new])
     return [message for message, found in zip(new, known, strict=True) if found is None]

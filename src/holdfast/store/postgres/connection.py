@@ -10,32 +10,18 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cached_property
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 import psycopg
-from psycopg.abc import Buffer
-from psycopg.adapt import AdaptersMap, Dumper, Loader
-from psycopg.pq import Format
-from psycopg.types.numeric import Int8BinaryDumper
 
 from holdfast.core.discretion import discreet
-from holdfast.core.message import MessageId
 from holdfast.store import forks, sagas, tally
+from holdfast.store.postgres.adapting import adapt
 from holdfast.store.postgres.address import read_address
-from holdfast.store.postgres.arrays import (
-    BoolArray,
-    BoolArrayDumper,
-    ByteaArray,
-    ByteaArrayDumper,
-    Int8Array,
-    Int8ArrayDumper,
-    TextArray,
-    TextArrayDumper,
-    UuidArray,
-    UuidArrayDumper,
-)
 from holdfast.store.postgres.errors import DriverError, is_away, is_conflict, is_doubtful, translated
+from holdfast.store.postgres.prepared import Prepared
 from holdfast.store.postgres.statements import QUERIES, TOGETHER, Together
 from holdfast.store.postgres.wakeup import CHANNEL, PostgresWakeup, payload
 from holdfast.store.shielding import shielded
@@ -44,7 +30,6 @@ from holdfast.store.step_endings import Happening
 Result = TypeVar("Result")
 Clock = Callable[[], int]
 Row = tuple[Any, ...]
-Connection = psycopg.Connection[Row]
 
 MOST_CONNECTIONS = 20
 """How many calls of one client are at the server at the same time; others wait for their turn."""
@@ -78,35 +63,13 @@ _LOCALLY = "".join(f"; SET LOCAL {setting}" for setting in _PLANNING)
 """Behind a pooler the same, said in every transaction for that transaction, in the round trip that begins it."""
 
 
-class RawUuid(Loader):
-    """Ids stay 16 bytes; they become text only when a user looks at them."""
+class Connection(psycopg.Connection[Row]):
+    """One of ours."""
 
-    format = Format.BINARY
-
-    def load(self, data: Buffer) -> MessageId:
-        return MessageId(data)
-
-
-class RawUuidDumper(Dumper):
-    """And go back as they are."""
-
-    format = Format.BINARY
-    oid = psycopg.postgres.types["uuid"].oid
-
-    def dump(self, obj: MessageId) -> bytes:
-        return obj
-
-
-def adapt(adapters: AdaptersMap) -> None:
-    """Our types, on a connection of ours or a cursor on someone else's."""
-    adapters.register_loader("uuid", RawUuid)
-    adapters.register_dumper(MessageId, RawUuidDumper)
-    adapters.register_dumper(int, Int8BinaryDumper)
-    adapters.register_dumper(Int8Array, Int8ArrayDumper)
-    adapters.register_dumper(UuidArray, UuidArrayDumper)
-    adapters.register_dumper(ByteaArray, ByteaArrayDumper)
-    adapters.register_dumper(BoolArray, BoolArrayDumper)
-    adapters.register_dumper(TextArray, TextArrayDumper)
+    @cached_property
+    def prepared(self) -> Prepared:
+        """For single statements."""
+        return Prepared(self)
 
 
 class Cursor(Protocol):
@@ -245,14 +208,14 @@ class Database(forks.Guarded):
         """Runs work of one statement, which is a transaction by itself and costs one round trip."""
         if self.address.pooled:
             return self._keep_trying(self._within(_BEGIN, work))
-        return self._keep_trying(work, rings_inside=self.wakeup.is_quiet())
+        return self._keep_trying(work, is_single=True)
 
     @shielded
-    def _keep_trying(self, work: Callable[[PostgresTransaction], Result], rings_inside: bool = False) -> Result:
+    def _keep_trying(self, work: Callable[[PostgresTransaction], Result], is_single: bool = False) -> Result:
         slot = self._slots.get()
         began = time.monotonic()
         try:
-            transaction, result = self._persist(work, rings_inside)
+            transaction, result = self._persist(work, is_single)
         finally:
             self._slots.put(slot)
         if transaction.rings:
@@ -260,15 +223,16 @@ class Database(forks.Guarded):
         return result
 
     def _persist(
-        self, work: Callable[[PostgresTransaction], Result], rings_inside: bool
+        self, work: Callable[[PostgresTransaction], Result], is_single: bool
     ) -> tuple[PostgresTransaction, Result]:
         deadline = time.monotonic() + self._patience
         pause, again = 0.02, False
+        rings_inside = is_single and self.wakeup.is_quiet()
         while True:
             connection: Connection | None = None
             try:
                 connection = self._take()
-                cursor = connection.cursor(binary=True)
+                cursor = connection.prepared if is_single else connection.cursor(binary=True)
                 prepare = not self.address.pooled
                 transaction = PostgresTransaction(cursor, self.clock, again, prepare, rings_inside)
                 result = work(transaction)
@@ -385,7 +349,7 @@ def _slots() -> SimpleQueue[None]:
 
 def _connect(url: str, settings: Sequence[str], prepared: bool = True) -> Connection:
     try:
-        connection = psycopg.connect(url, autocommit=True, prepare_threshold=0 if prepared else None, **_ENDINGS)
+        connection = Connection.connect(url, autocommit=True, prepare_threshold=0 if prepared else None, **_ENDINGS)
         for setting in settings:
             connection.execute(setting)
         adapt(connection.adapters)

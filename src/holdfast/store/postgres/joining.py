@@ -14,7 +14,8 @@ from psycopg.rows import tuple_row
 from holdfast.errors import InvalidInput, StoreError
 from holdfast.store.joining import NO_TRANSACTION, OTHER_DATABASE, JoinedTransaction, OnLoop, check_schema
 from holdfast.store.postgres import lanes
-from holdfast.store.postgres.connection import Cursor, Database, PostgresTransaction, Row, adapt
+from holdfast.store.postgres.adapting import adapt
+from holdfast.store.postgres.connection import Cursor, Database, PostgresTransaction, Row
 from holdfast.store.postgres.wakeup import notify
 
 Result = TypeVar("Result")

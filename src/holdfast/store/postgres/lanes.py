@@ -15,6 +15,7 @@ from holdfast.core.message import Duplicate, Lease, Message, NewMessage
 from holdfast.core.settlement import Settlement
 from holdfast.store import feeding, rows, settling, tally
 from holdfast.store.api import Claimed, ClaimRequest, Grant
+from holdfast.store.arriving import unheard
 from holdfast.store.postgres.arrays import bytea_array, int8_array, uuid_array
 from holdfast.store.postgres.connection import PostgresTransaction
 from holdfast.store.transaction import Row
@@ -47,24 +48,31 @@ def insert(tx: PostgresTransaction, new: Sequence[NewMessage]) -> None:
 
 def is_one_append(new: Sequence[NewMessage]) -> bool:
     """Whether nothing but one append has to be done: plain messages of one queue, without keys."""
-    return _is_plain(new) and all(message.once is None for message in new)
+    return _are_plain(new) and all(message.once is None for message in new)
 
 
 def is_one_append_once(new: Sequence[NewMessage]) -> bool:
     """The same for messages that all have an idempotency key, each another one."""
     return (
         new[0].once is not None
-        and _is_plain(new)
+        and _are_plain(new)
         and len({message.once.key for message in new if message.once is not None}) == len(new)
     )
 
 
-def _is_plain(new: Sequence[NewMessage]) -> bool:
-    return (
-        len(new) <= ONE_STATEMENT
-        and all(message.plain and not message.to_groups for message in new)
-        and len({message.group for message in new}) == 1
+def _are_plain(new: Sequence[NewMessage]) -> bool:
+    group = new[0].group
+    return len(new) <= ONE_STATEMENT and all(
+        message.plain and message.group == group and not message.to_groups for message in new
     )
+
+
+def append(tx: PostgresTransaction, new: Sequence[NewMessage]) -> None:
+    """Such messages, by one statement. An earlier try may have stored them."""
+    tx.rings.add(priority.channel_of(new[0].lane))
+    fresh = unheard(tx, new) if tx.again else new
+    if fresh:
+        _append(tx, fresh)
 
 
 def append_once(tx: PostgresTransaction, new: Sequence[NewMessage]) -> list[Duplicate | None]:
@@ -98,21 +106,30 @@ def append_if_room(tx: PostgresTransaction, new: Sequence[NewMessage]) -> bool:
 
 
 def _append(tx: PostgresTransaction, new: Sequence[NewMessage]) -> None:
-    found = tx.one("lanes.append", count=len(new), **tx.bell(), **_columns(new))
+    lane = new[0].lane
+    if all(message.is_bare and message.lane == lane for message in new):
+        found = tx.one("lanes.append_bare", count=len(new), **tx.bell(), **_contents(new))
+    else:
+        found = tx.one("lanes.append", count=len(new), **tx.bell(), **_columns(new))
     assert found is not None, "it always says whether it has rung"
     tx.has_rung = found[0]
+
+
+def _contents(new: Sequence[NewMessage]) -> dict[str, Any]:
+    return {
+        "group": new[0].group,
+        "lane": new[0].lane,
+        "ids": uuid_array([message.id for message in new]),
+        "bodies": bytea_array([message.body for message in new]),
+    }
 
 
 def _columns(new: Sequence[NewMessage]) -> dict[str, Any]:
     """Columns that are alike in all messages, as most are, are not sent message by message."""
     lanes = [message.lane for message in new]
-    same_lane = lanes.count(lanes[0]) == len(lanes)
     return {
-        "group": new[0].group,
-        "lane": lanes[0],
-        "lanes": None if same_lane else lanes,
-        "ids": uuid_array([message.id for message in new]),
-        "bodies": bytea_array([message.body for message in new]),
+        **_contents(new),
+        "lanes": None if lanes.count(lanes[0]) == len(lanes) else lanes,
         **(_NOTHING_ELSE if all(message.is_bare for message in new) else _other_columns(new)),
     }
 

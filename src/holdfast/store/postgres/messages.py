@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from holdfast.core.message import Duplicate, Lease, NewMessage
 from holdfast.core.settlement import Settlement, each_acked
@@ -27,17 +28,17 @@ class PostgresMessages:
             except StoreError as problem:
                 if not wants_a_closer_look(problem.__cause__):
                     raise
-        one_append = lanes.is_one_append(new)
-        if one_append and new[0].limited:
+        elif lanes.is_one_append(new):
+            if not new[0].limited:
+                self._database.single(partial(lanes.append, new=new))
+                return [None] * len(new)
             if self._database.single(lambda tx: lanes.append_if_room(tx, new)):
                 return [None] * len(new)
-            one_append = False
-        run = self._database.single if one_append else self._database.write
-        return run(lambda tx: arriving.insert(tx, lanes.insert, new))
+        return self._database.write(lambda tx: arriving.insert(tx, lanes.insert, new))
 
     def claim(self, request: ClaimRequest) -> Claimed:
         if not request.ack and not request.done:
-            return self._database.single(lambda tx: lanes.claim(tx, request))
+            return self._database.single(partial(lanes.claim, request=request))
         whole = lanes.whole_runs(request.ack, request.done)
         split = [one for one in request.ack if one.lease.token not in whole]
         applied = iter(self._settle(split))

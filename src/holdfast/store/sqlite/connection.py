@@ -20,6 +20,7 @@ from holdfast.store.shielding import shielded
 from holdfast.store.sqlite.engines import Connection, OwnConnection, Row, connect
 from holdfast.store.sqlite.errors import DriverError, is_busy, translated
 from holdfast.store.sqlite.filesystem import refuse_network
+from holdfast.store.sqlite.log import Log
 from holdfast.store.sqlite.statements import QUERIES
 from holdfast.store.sqlite.wakeup import SqliteWakeup
 from holdfast.store.step_endings import Happening
@@ -27,6 +28,8 @@ from holdfast.store.step_endings import Happening
 Result = TypeVar("Result")
 Argument = TypeVar("Argument")
 Clock = Callable[[], int]
+
+_TO_WRITE = "BEGIN IMMEDIATE"
 
 _OF_THE_FILE = "PRAGMA journal_mode = WAL"
 
@@ -91,6 +94,7 @@ class Database(forks.Guarded):
         self.path = path
         self.engine = engine
         self.wakeup = SqliteWakeup(path, self)
+        self._log = Log(path)
         self._clock = clock
         self._patience = patience
         self._network = network
@@ -104,9 +108,9 @@ class Database(forks.Guarded):
     def write(self, work: Callable[[SqliteTransaction], Result]) -> Result:
         """Runs `work` in a transaction of its own; all of it happens, durably, or nothing."""
         with self._writing:
-            transaction, result = self._attempt(self._open_writer(), "BEGIN IMMEDIATE", work)
+            transaction, result = self._attempt(self._writer or self._open_writer(), _TO_WRITE, work)
         if transaction.rings:
-            self.wakeup.ring(sorted(transaction.rings))
+            self._tell(transaction.rings)
         return result
 
     @shielded
@@ -114,10 +118,13 @@ class Database(forks.Guarded):
         """Runs work of one statement, which is a transaction by itself and reads the clock itself."""
         with self._writing:
             connection = self._writer or self._open_writer()
-            transaction = SqliteTransaction(connection, 0 if self._clock is None else self._clock())
-            result = self._when_free(work, transaction)
+            if self._log.is_short:
+                transaction, result = self._attempt(connection, _TO_WRITE, work)
+            else:
+                transaction = SqliteTransaction(connection, 0 if self._clock is None else self._clock())
+                result = self._when_free(work, transaction)
         if transaction.rings:
-            self.wakeup.ring(sorted(transaction.rings))
+            self._tell(transaction.rings)
         return result
 
     @shielded
@@ -127,7 +134,7 @@ class Database(forks.Guarded):
             connection = self._open()
             connection.lend()
         try:
-            self._begin(connection, "BEGIN IMMEDIATE")
+            self._begin(connection, _TO_WRITE)
         except BaseException:
             connection.close()
             raise
@@ -202,11 +209,17 @@ class Database(forks.Guarded):
         self._reading = threading.Lock()
         self.wakeup.after_fork_in_child()
 
+    def _tell(self, channels: set[int]) -> None:
+        self.wakeup.ring(sorted(channels))
+        self._log.look()
+
     def _attempt(
         self, connection: Connection, begin: str, work: Callable[[SqliteTransaction], Result]
     ) -> tuple[SqliteTransaction, Result]:
-        self._begin(connection, begin)
+        self._when_free(connection.rows, begin)
         try:
+            if self._log.is_short and begin is _TO_WRITE:
+                self._log.lengthen()
             transaction = SqliteTransaction(connection, self.now(connection))
             result = work(transaction)
             sagas.move_on(transaction)
@@ -252,7 +265,9 @@ class Database(forks.Guarded):
 
     def _open_writer(self) -> Connection:
         if self._writer is None:
-            self._writer = self._open(QUERIES["arrivals.view"], QUERIES["arrivals.trigger"])
+            self._writer = self._open(
+                QUERIES["arrivals.view"], QUERIES["arrivals.trigger_of_one"], QUERIES["arrivals.trigger"]
+            )
         return self._writer
 
     def _open_reader(self) -> Connection:

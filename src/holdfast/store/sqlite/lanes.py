@@ -47,16 +47,14 @@ def insert(tx: SqliteTransaction, new: Sequence[NewMessage]) -> None:
 def is_one_append(new: Sequence[NewMessage]) -> bool:
     """Whether one statement can do it: messages for one lane with nothing but a body, none of them or each with an
     idempotency key of its own, and no limit to keep."""
-    lane = new[0].lane
-    sizes = [
-        len(message.body)
-        for message in new
-        if message.is_bare and message.plain and message.lane == lane and not message.limited and not message.to_groups
-    ]
-    if len(sizes) < len(new) or sum(sizes) > ONE_STATEMENT:
-        return False
-    keys = [message.once.key for message in new if message.once is not None]
-    return not keys or len(set(keys)) == len(new)
+    lane, size, keys = new[0].lane, 0, set()
+    for message in new:
+        if not message.plain or message.lane != lane or message.limited or message.to_groups or not message.is_bare:
+            return False
+        size += len(message.body)
+        if message.once is not None:
+            keys.add(message.once.key)
+    return size <= ONE_STATEMENT and (not keys or len(keys) == len(new))
 
 
 def append(tx: SqliteTransaction, new: Sequence[NewMessage]) -> None:
@@ -70,17 +68,19 @@ def append(tx: SqliteTransaction, new: Sequence[NewMessage]) -> None:
         lane=lane,
         start=priority.lane_start(lane),
         count=len(new),
-        **_packed(new),
+        **(_packed(new) if once or len(new) > 1 else {"ids": new[0].id, "bodies": new[0].body, "places": None}),
         keys=msgspec.json.encode([(one.key, one.window) for one in once]).decode() if once else None,
-        digests=b"".join([one.digest for one in once]),
+        digests=b"".join([one.digest for one in once]) if once else b"",
     )
 
 
 def claim(tx: SqliteTransaction, request: ClaimRequest) -> Claimed:
     """Acks what came along, then takes due rows and lane runs, priority by priority, until the limit is reached."""
-    acked = settle(tx, insert, request.ack) if request.ack else []
-    lost = [finish(tx, insert, lease) for lease in request.done]
-    sagas.move_on(tx)  # What follows from these acks may be claimed along with the rest.
+    acked, lost = [], []
+    if request.ack or request.done:
+        acked = settle(tx, insert, request.ack)
+        lost = [finish(tx, insert, lease) for lease in request.done]
+        sagas.move_on(tx)  # What follows from these acks may be claimed along with the rest.
     if request.alone_first and request.alone:
         for channel in request.channels:
             if alone := _take_alone(tx, request, channel):

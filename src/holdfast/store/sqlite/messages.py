@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from holdfast.core.message import Duplicate, NewMessage
 from holdfast.core.settlement import Settlement
@@ -23,7 +24,7 @@ class SqliteMessages:
     def insert(self, new: Sequence[NewMessage]) -> list[Duplicate | None]:
         if lanes.is_one_append(new):
             try:
-                self._database.single(lambda tx: lanes.append(tx, new))
+                self._database.single(partial(lanes.append, new=new))
                 return [None] * len(new)
             except StoreError as problem:
                 if not wants_a_closer_look(problem.__cause__):
@@ -31,7 +32,7 @@ class SqliteMessages:
         return self._database.write(lambda tx: arriving.insert(tx, lanes.insert, new))
 
     def claim(self, request: ClaimRequest) -> Claimed:
-        return self._database.write(lambda tx: lanes.claim(tx, request))
+        return self._database.write(partial(lanes.claim, request=request))
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         return self._database.write(lambda tx: settling.settle(tx, lanes.insert, settlements))

@@ -26,6 +26,9 @@ _SOCKET_PATH_LIMIT = 100
 # A folder's time of change moves in steps of the kernel's tick; a listing younger than this may miss a newcomer.
 _SETTLED_NS = 50_000_000
 
+# Who rings for more than fits into such a datagram rings for everyone.
+_LONGEST_WORD = 4_096
+
 _POLL = 0.05
 
 _MANY = 5
@@ -47,24 +50,31 @@ class SqliteWakeup:
         self._file = file
         self._dormitory = Dormitory()
         self._lock = threading.Lock()
-        self._listing: tuple[int, list[str]] = (-1, [])
+        self._listing: tuple[int, dict[str, str]] = (-1, {})
         self._sender: socket.socket | None = None
         self._descriptor: int | None = None
 
     def ring(self, channels: Sequence[int]) -> None:
         """Wakes everyone who waits for one of these channels, as far as they can be reached."""
-        names = self._sleepers()
-        if not names:
+        sleepers = self._sleepers()
+        if not sleepers:
             return
         word = ",".join(map(str, channels)).encode()
-        if len(word) > 60_000:
+        if len(word) > _LONGEST_WORD:
             word = b"*"
         with self._lock:
             if self._sender is None:
                 self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
                 self._sender.setblocking(False)
-            for name in names:
-                self._send(self._sender, name, word)
+            for name, address in sleepers.items():
+                try:
+                    self._sender.sendto(word, address)
+                except BlockingIOError:
+                    pass  # Its buffer is full of rings already.
+                except ConnectionRefusedError:
+                    self._sweep_away(name)
+                except OSError:
+                    pass
 
     def bell(self) -> Bell:
         """A new ear; where sockets do not work, one that looks often instead."""
@@ -85,34 +95,27 @@ class SqliteWakeup:
             if self._descriptor is not None:
                 os.close(self._descriptor)
             self._sender = self._descriptor = None
+            self._listing = (-1, {})
 
     def after_fork_in_child(self) -> None:
         """The child sends through a socket of its own, and nobody sleeps there."""
         self._lock = threading.Lock()
         self._dormitory = Dormitory()
         self._sender = self._descriptor = None
+        self._listing = (-1, {})
 
-    def _sleepers(self) -> list[str]:
+    def _sleepers(self) -> dict[str, str]:
+        """Their names, and where they are reached."""
         try:
             changed = os.stat(self._folder).st_mtime_ns
         except OSError:
-            return []
+            return {}
         if changed == self._listing[0]:
             return self._listing[1]
-        names = os.listdir(self._folder)
+        sleepers = {name: self._reachable(name) for name in os.listdir(self._folder)}
         if time.time_ns() - changed > _SETTLED_NS:
-            self._listing = (changed, names)
-        return names
-
-    def _send(self, sender: socket.socket, name: str, word: bytes) -> None:
-        try:
-            sender.sendto(word, self._reachable(name))
-        except BlockingIOError:
-            pass  # Its buffer is full of rings already.
-        except ConnectionRefusedError:
-            self._sweep_away(name)
-        except OSError:
-            pass
+            self._listing = (changed, sleepers)
+        return sleepers
 
     def _sweep_away(self, name: str) -> None:
         """Its owner is gone without a word."""
@@ -155,7 +158,7 @@ class DatagramBell:
             while True:
                 nap = min(deadline - time.monotonic(), self._dormitory.nap)
                 if poll.poll(max(nap, 0) * 1000):
-                    return self._heard(wanted)
+                    return self._heard(wanted, poll)
                 if self._watch.sees(channels):
                     return True
                 if time.monotonic() >= deadline:
@@ -174,14 +177,14 @@ class DatagramBell:
         with suppress(OSError):
             os.unlink(self._path)
 
-    def _heard(self, wanted: set[bytes]) -> bool:
+    def _heard(self, wanted: set[bytes], poll: select.poll) -> bool:
+        """Whether one of these was among all that was rung."""
         heard = False
         while True:
-            try:
-                word = self._socket.recv(65_536)
-            except BlockingIOError:
+            word = self._socket.recv(_LONGEST_WORD)
+            heard = heard or word in wanted or not wanted.isdisjoint(word.split(b","))
+            if not poll.poll(0):
                 return heard
-            heard = heard or not wanted.isdisjoint(word.split(b","))
 
 
 class Dormitory:

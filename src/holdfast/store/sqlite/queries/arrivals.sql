@@ -4,9 +4,20 @@
 CREATE TEMP VIEW holdfast_arrival AS
 SELECT 0 AS channel, 0 AS lane, 0 AS start, 0 AS count, x'' AS ids, x'' AS bodies, '' AS places, '' AS keys, x'' AS digests, 0 AS now
 
+-- name: trigger_of_one
+-- For a single message without a key, which is the most frequent arrival: nothing to unpack.
+CREATE TEMP TRIGGER holdfast_arrive_alone INSTEAD OF INSERT ON holdfast_arrival WHEN NEW.places IS NULL
+BEGIN
+    INSERT INTO holdfast_lane (lane, tail) VALUES (NEW.lane, NEW.start + 1)
+    ON CONFLICT (lane) DO UPDATE SET tail = tail + 1;
+
+    INSERT INTO holdfast_message (position, id, body, enqueued_at)
+    VALUES ((SELECT l.tail FROM holdfast_lane l WHERE l.lane = NEW.lane), NEW.ids, NEW.bodies, NEW.now);
+END
+
 -- name: trigger
 -- See idempotency.remember, lanes.reserve and lanes.append_bare. Without a :now of ours, the clock is read as in clock.now.
-CREATE TEMP TRIGGER holdfast_arrive INSTEAD OF INSERT ON holdfast_arrival
+CREATE TEMP TRIGGER holdfast_arrive INSTEAD OF INSERT ON holdfast_arrival WHEN NEW.places IS NOT NULL
 BEGIN
     INSERT INTO holdfast_idempotency (channel_id, key, message_id, digest, expires_at)
     SELECT NEW.channel, n.value ->> 0, substr(NEW.ids, 16 * n.key + 1, 16), substr(NEW.digests, 16 * n.key + 1, 16), NEW.now + (n.value ->> 1)
