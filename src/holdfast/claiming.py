@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError, UnknownGroup
 from holdfast.groups import out_of_range
 from holdfast.message_types import MessageTypes
 from holdfast.presence import Presence
-from holdfast.store.api import Bell, Channel, ClaimRequest
+from holdfast.store.api import Bell, Channel, Claimed, ClaimRequest
 
 if TYPE_CHECKING:
     from holdfast.client import Holdfast
@@ -58,8 +58,9 @@ class Claiming:
         """What comes before a look: whose turn it is, and now and then a sweep."""
         request.alone_first = next(self._count) % ALONE_EVERY == 0
         moment = time.monotonic()
-        due = [one for one in request.channels if moment >= self._swept.get(one.id, 0.0) or self._presence.is_due(one)]
-        self.sweep(due, request.worker)
+        for channel in request.channels:
+            if moment >= self._swept.get(channel.id, 0.0) or self._presence.is_due(channel):
+                self.sweep([channel], request.worker)
 
     def look(self, request: ClaimRequest, finished: Finished) -> list[Claim]:
         """One look, and another if a lease has just run out. What came along is settled."""
@@ -76,6 +77,8 @@ class Claiming:
         """
         while True:
             claims = self._grasp(request, finished, lost)
+            if not claims:
+                return claims
             ages = any(channel.spec.max_age is not None for channel in request.channels)
             over = [one for one in claims if (ages or one.message.expires_at is not None) and _is_over(one, request)]
             if not over:
@@ -128,12 +131,11 @@ class Claiming:
         refusal = None if claimed.grants else self._wake(claimed.silent)
         if claimed.silent and not claimed.grants and refusal is None:
             claimed.grants = self._client.messages.claim(replace(request, ack=(), done=())).grants
-        claims = cast("list[Claim]", claimed.grants)
+        claims: list[Claim] = claimed.grants  # type: ignore[assignment]  # As it was asked for.
         for claim in claims:
             claim._client = self._client
         self._types.dress(claims)
-        gone = endings.note(finished.claims, request.ack, claimed.acked)
-        gone += endings.note_runs(finished.runs, claimed.lost)
+        gone = _gone(finished, request, claimed) if finished is not NOTHING else []
         if lost is not None:
             lost += gone
         if refusal is not None:
@@ -172,6 +174,11 @@ class Claiming:
             return False
         self.sweep(request.channels, request.worker)
         return True
+
+
+def _gone(finished: Finished, request: ClaimRequest, claimed: Claimed) -> list[Claim]:
+    gone = endings.note(finished.claims, request.ack, claimed.acked)
+    return gone + endings.note_runs(finished.runs, claimed.lost)
 
 
 def _is_over(claim: Claim, request: ClaimRequest) -> bool:

@@ -324,12 +324,13 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         self, queue: str, bodies: Iterable[Any], options: Options, conn: Any, topic: str | None = None
     ) -> list[Receipt]:
         channel = self._book.known(queue)
-        if channel is None:
-            channel_name(queue)
-            bodies = listed(bodies)
-        trial = partial(self._draft, bodies=bodies, options=options, topic=topic)
+        if channel is not None and conn is None:
+            new = self._draft(channel, bodies, options, topic)
+            return receipts(new, self._inserts.call(new)) if new else []
+        channel_name(queue)
+        trial = partial(self._draft, bodies=listed(bodies), options=options, topic=topic)
         if conn is None:
-            new = trial(channel or self._book.channel(queue, trial))
+            new = trial(self._book.channel(queue, trial))
             return receipts(new, self._inserts.call(new)) if new else []
         joined = self.store.join(driver_connection(conn))
         new = trial(self._book.channel_within(joined, queue, trial))

@@ -55,9 +55,10 @@ class Form(msgspec.Struct, gc=False):
         """Messages with these bodies."""
         bodies = listed(bodies)
         raw = [encode_json(body) for body in bodies]
-        largest = max(map(len, raw), default=0) + len(self.headers or b"")
-        if largest > self.channel.spec.max_size and raw:
-            raise _too_large(self.channel, largest)
+        room = self.channel.spec.max_size - (0 if self.headers is None else len(self.headers))
+        for body in raw:
+            if len(body) > room:
+                raise _too_large(self.channel, max(map(len, raw)) + len(self.headers or b""))
         keys = repeat(None) if key is None else _keys(key, bodies)
         new = [
             NewMessage(

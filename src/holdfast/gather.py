@@ -61,7 +61,9 @@ class Gather(forks.Guarded, Generic[Item, Answer]):
     @shielded
     def call(self, items: Sequence[Item]) -> list[Answer]:
         """The answers for these items, once they are committed."""
-        if self._takes_the_lead():
+        with self._lock:
+            leads, self._has_leader = not self._has_leader, True
+        if leads:
             return self._alone(items)
         outcome = self.call_each([items])[0]
         if isinstance(outcome, BaseException):
@@ -81,11 +83,6 @@ class Gather(forks.Guarded, Generic[Item, Answer]):
         if not caller.served:
             self._lead(caller)
         return [ticket.problem or ticket.answers for ticket in caller.tickets]
-
-    def _takes_the_lead(self) -> bool:
-        with self._lock:
-            leads, self._has_leader = not self._has_leader, True
-        return leads
 
     def _alone(self, items: Sequence[Item]) -> list[Answer]:
         """Nobody else was there: no ticket, no list."""

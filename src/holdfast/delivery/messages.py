@@ -85,7 +85,8 @@ class DeliveredMessages(forks.Guarded):
     def claim(self, request: ClaimRequest) -> Claimed:
         if not self._attend(request):
             claimed = self._base.claim(request)
-            self.pointers.let_go(request.ack, claimed.acked)
+            if request.ack:
+                self.pointers.let_go(request.ack, claimed.acked)
             return claimed
         claimed = Claimed([], [], [])
         if request.ack or request.done:

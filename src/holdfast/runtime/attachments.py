@@ -6,7 +6,7 @@ import logging
 import math
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from holdfast.core.crew import Attachment, attached
 from holdfast.core.labels import missing
@@ -110,6 +110,10 @@ class Attachments:
     def queues(self) -> list[str]:
         """Their names."""
         return list(self._attached)
+
+    def hold(self, channels: Iterable[Channel]) -> bool:
+        """Whether all of these are still attached."""
+        return {channel.name for channel in channels} <= self._attached.keys()
 
     def _leave(self, queues: set[str]) -> None:
         self._ended |= queues

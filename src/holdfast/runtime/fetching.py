@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from holdfast import effort
@@ -67,16 +68,17 @@ class Fetching:
         channels = self._worker.attachments.channels()
         lease = None if self._consumer.lease is None else round(self._consumer.lease * 1_000_000)
         strict = self._consumer.policy == "strict"
+        request = ClaimRequest(channels, room, self._worker.id, lease, courier=self._worker.desk, strict=strict)
+        self._hf._claiming.begin(request)
         self._thought = time.monotonic()
-        return ClaimRequest(channels, room, self._worker.id, lease, courier=self._worker.desk, strict=strict)
+        return request
 
     def is_as_before(self, request: ClaimRequest) -> bool:
         """Whether nothing can have changed since the last request was made but what there is to claim."""
         is_busy = not self._worker.works_alone or self._ledger.unfinished or self._ledger.ended
         if is_busy or time.monotonic() - self._thought > AS_BEFORE:
             return False
-        queues = self._worker.attachments.queues
-        return all(channel.name in queues for channel in request.channels)
+        return self._worker.attachments.hold(request.channels)
 
     def fetch(self, request: ClaimRequest) -> list[Context]:
         """Settles what is ready and claims, in one transaction where that is possible."""
@@ -86,7 +88,6 @@ class Fetching:
             request.done, request.ack = finished.leases, settlements_of(ready)
         request.alone = self._solitary is None and self._solitude.take()
         lost: list[Claim] = []
-        self._hf._claiming.begin(request)
         started = time.monotonic()
         try:
             claims = self._claim(request, finished, lost)
@@ -99,14 +100,15 @@ class Fetching:
             self._outbox.settled(ready, lost)
         for held in done:
             self._outbox.closed(held, lost)
-        make = self._context_class()
-        contexts = [make(self._worker, claim, started) for claim in claims]
-        self._keep_apart(contexts, request)
+        make, worker = self._make_context, self._worker
+        contexts = [make(worker, claim, started) for claim in claims]
+        if request.alone:
+            self._keep_apart(contexts)
         terms = {one.group: request.term(one) / 1_000_000 for one in request.channels}
         self._ledger.open(contexts, terms, started)
         if contexts:
             self._worker.on_held(min(terms.values()))
-        if any(channel.spec.max_time is not None for channel in request.channels):
+        if [channel for channel in request.channels if channel.spec.max_time is not None]:
             self._note_time(contexts)
         return contexts
 
@@ -145,14 +147,13 @@ class Fetching:
                 context.begun = begun
                 context.time_left = effort.time_left(begun, context.claim.channel.spec, context.claim.lease.since)
 
-    def _keep_apart(self, contexts: list[Context], request: ClaimRequest) -> None:
+    def _keep_apart(self, contexts: list[Context]) -> None:
         """A process holds at most one message on its last attempt, so that a crash ends at most one of them."""
-        if not request.alone:
-            return
-        rows = [context for context in contexts if context.claim.member is None]
-        self._solitary = next((context for context in rows if _is_last(context)), None)
-        if self._solitary is None:
-            self._solitude.give_back()
+        for context in contexts:
+            if context.claim.member is None and _is_last(context):
+                self._solitary = context
+                return
+        self._solitude.give_back()
 
     def _ahead(self) -> int:
         """How much to claim beyond what can begin at once; nothing where others wait for the places."""
@@ -162,7 +163,8 @@ class Fetching:
         lease = self._consumer.lease or min((spec.lease for spec in specs), default=1.0)
         return self._pace.ahead(self._consumer.concurrency, lease)
 
-    def _context_class(self) -> type[Context]:
+    @cached_property
+    def _make_context(self) -> type[Context]:
         if not self._consumer.is_async:
             return Context
         from holdfast.runtime.loop import AsyncContext

@@ -23,8 +23,11 @@ class Shelf:
     def __len__(self) -> int:
         return len(self.waiting)
 
-    def put(self, contexts: Iterable[Context]) -> None:
-        """Adds to the end and wakes hands."""
+    def put(self, contexts: Iterable[Context], wakes: bool = True) -> None:
+        """Adds to the end and wakes hands, if there are any besides the one who claims."""
+        if not wakes:
+            self.waiting.extend(contexts)
+            return
         with self._filled:
             self.waiting.extend(contexts)
             self._filled.notify_all()

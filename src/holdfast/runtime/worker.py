@@ -301,7 +301,7 @@ class Worker:
         contexts = self._fetching.fetch(request)
         if self.outbox.on_news is not None and any(context.attempt > 1 for context in contexts):
             self.outbox.tell(RETRIED)
-        self.shelf.put(contexts)
+        self.shelf.put(contexts, wakes=not self.works_alone)
         if 0 < len(contexts) <= self.consumer.concurrency and not self.works_alone:
             self._wake.wait(STEP_ASIDE)
         return bool(contexts)
