@@ -2,8 +2,10 @@
 
 import os
 import platform
+import random
 import statistics
 import time
+from io import FileIO
 from pathlib import Path
 
 import apsw
@@ -39,7 +41,7 @@ def fsync_latency(folder: Path, times: int = 200) -> tuple[float, float]:
     """Median seconds of making 4 KB durable: written over what was there, and at the end of a growing file."""
     block = b"x" * 4096
     path = folder / "fsync-probe"
-    overwrites, appends = [], []
+    overwrites = []
     with path.open("wb", buffering=0) as file:
         file.write(block)
         os.fsync(file.fileno())
@@ -48,13 +50,28 @@ def fsync_latency(folder: Path, times: int = 200) -> tuple[float, float]:
             os.pwrite(file.fileno(), block, 0)
             os.fdatasync(file.fileno())
             overwrites.append(time.perf_counter() - started)
-        for _ in range(times):
-            started = time.perf_counter()
-            file.write(block)
-            os.fsync(file.fileno())
-            appends.append(time.perf_counter() - started)
+        appends = [_append(file, block) for _ in range(times)]
     path.unlink()
     return statistics.median(overwrites), statistics.median(appends)
+
+
+def fsync_at_pace(folder: Path, rate: float, times: int) -> float:
+    """The same at the end of a file, now and then: a machine that rests in between, and its disk, wake up first."""
+    path = folder / "fsync-probe"
+    appends = []
+    with path.open("wb", buffering=0) as file:
+        for _ in range(times):
+            time.sleep(random.uniform(0.5, 1.5) / rate)
+            appends.append(_append(file, b"x" * 4096))
+    path.unlink()
+    return statistics.median(appends)
+
+
+def _append(file: FileIO, block: bytes) -> float:
+    started = time.perf_counter()
+    file.write(block)
+    os.fsync(file.fileno())
+    return time.perf_counter() - started
 
 
 def processor() -> str:

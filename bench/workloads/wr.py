@@ -82,8 +82,8 @@ def _for_information(count: int) -> Iterator[Case]:
 
 def _wake(sizes: Sizes) -> Iterator[Case]:
     name = f"enqueue to handler at {sizes.latency_rate:.0f}/s"
-    rows = [Row(f"{name}, p50", "p50", "ms", goals=w4.MEDIAN), Row(f"{name}, p99", "p99", "ms")]
-    yield Case("wr", name, partial(measure_wake, sizes.latency_messages, sizes.latency_rate), rows)
+    measure = partial(measure_wake, sizes.latency_messages, sizes.latency_rate)
+    yield Case("wr", name, measure, w4.rows_of(name))
 
 
 def _idle(empty: str, seconds: float) -> Case:
@@ -126,7 +126,7 @@ def measure_wake(count: int, rate: float, place: Place, target: Target) -> Outco
     patience = 2 * count / rate + w4.PATIENCE
     _, waits = together([(_produce, (target, count, rate)), (receive, (target, count, patience))])
     check_drained(target, [number for number, _ in waits], count)
-    return w4.percentiles([wait for _, wait in waits])
+    return w4.beside_the_disk(w4.percentiles([wait for _, wait in waits]), count, rate)
 
 
 def measure_idle(empty: str, seconds: float, place: Place, target: Target) -> Outcome:
