@@ -89,10 +89,10 @@ class Runner:
         self._watch.start()
         self._beats.start()
         self._keeper.start()
+        if self._asked is not None:  # While there was nobody yet to tell: then nobody begins.
+            self.ask_to_stop(self._asked)
         for part in self._parts():
             part.start()
-        if self._asked is not None:  # While there was nobody yet to tell.
-            self.ask_to_stop(self._asked)
 
     def trouble(self) -> str | None:
         """What has kept maintenance from its work for a while; None if it works."""
