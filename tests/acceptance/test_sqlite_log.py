@@ -10,7 +10,9 @@ import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import apsw
 import pytest
 
 from holdfast import Holdfast
@@ -80,6 +82,31 @@ def test_others_read_it_too(hf: Holdfast, sqlite_path: Path, tmp_path: Path) -> 
     assert json.loads(done.stdout) == 31
     hf.enqueue("q", 31)
     assert [claim.message.body for claim in hf.claim("q", n=100)] == list(range(32))
+
+
+@pytest.mark.parametrize("options", [{}, {"delay": 60}], ids=["one statement", "several"])
+def test_only_who_holds_the_write_lock_lengthens_it(
+    sqlite_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    """Otherwise zeros could be written over what another process has just committed."""
+    lengthen, found = Log.lengthen, list[str]()
+
+    def watched(log: Log) -> None:
+        rival = apsw.Connection(str(sqlite_path))
+        try:
+            rival.execute("BEGIN IMMEDIATE")
+            found.append("free")
+        except apsw.BusyError:
+            found.append("taken")
+        finally:
+            rival.close()
+        lengthen(log)
+
+    monkeypatch.setattr(Log, "lengthen", watched)
+    with Holdfast(f"sqlite:///{sqlite_path}") as hf:
+        for number in range(100):
+            hf.enqueue("q", number, **options)
+    assert set(found) == {"taken"}
 
 
 def enqueue_some(path: str, start: int, count: int) -> None:
