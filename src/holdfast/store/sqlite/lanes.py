@@ -290,8 +290,10 @@ def _take_run(
     tx.run("lanes.move_cursor", group=channel.group, lane=lane, position=found[-1][0])
     lease, grant = _open_run(tx, request, channel, lane, found), request.kind
     return [
-        grant(Message(message_id, lane, *content), 1, lease, member, channel)
-        for member, (_, message_id, *content) in enumerate(found)
+        grant(
+            Message(raw, lane, body, headers, key, correlation, reply_to, topic, ends, sent), 1, lease, member, channel
+        )
+        for member, (_, raw, body, headers, key, correlation, reply_to, topic, ends, sent) in enumerate(found)
     ]
 
 

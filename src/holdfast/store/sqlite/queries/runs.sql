@@ -64,7 +64,6 @@ LIMIT :limit
 DELETE FROM holdfast_message
 WHERE position >= (SELECT first FROM holdfast_run WHERE token = :token)
   AND position <= (SELECT last FROM holdfast_run WHERE token = :token)
-RETURNING 1
 
 -- name: drop
 DELETE FROM holdfast_run WHERE token = :token RETURNING 1
