@@ -168,6 +168,17 @@ def test_ack_in_the_same_call_ends_the_earlier_claims(hf: Holdfast) -> None:
     assert [hf.status(claim.message.id).state for claim in first] == ["succeeded", "succeeded"]
 
 
+def test_runs_of_one_claim_are_told_apart(hf: Holdfast) -> None:
+    for priority in ("high", "normal"):
+        hf.enqueue_many("q", [f"{priority} {number}" for number in range(3)], priority=priority)
+    claims = hf.claim("q", n=6)
+    failed = claims.pop(4)
+    failed.nack("no", delay=0)
+    hf.ack(claims)
+    assert {hf.status(claim.message.id).state for claim in claims} == {"succeeded"}
+    assert bodies(hf.claim("q", n=6)) == ["normal 1"]
+
+
 def test_ack_in_the_same_call_frees_the_next_of_a_key(hf: Holdfast) -> None:
     hf.queue("q", ordering="fifo")
     hf.enqueue_many("q", [1, 2])

@@ -12,13 +12,13 @@ from tests.conformance.steps import OpenClient, sleepers
 
 
 @pytest.mark.parametrize("engine", ["lane", "row"])
-@pytest.mark.parametrize("end", ["ack", "ack in part", "nack", "cancel", "raise"])
+@pytest.mark.parametrize("end", ["ack", "ack with a claim", "ack in part", "nack", "cancel", "raise"])
 def test_a_sleeper_wakes_up_when_there_is_room(
     client: OpenClient, engine: str, end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3600.0)  # Only a ring wakes it.
     hf = client(clock=None)
-    hf.queue("q", concurrency=2, key_concurrency=2)
+    hf.queue("q", concurrency=2, key_concurrency=2, lease=3600)
     hf.enqueue_many("q", range(4), key="k" if engine == "row" else None)
     held = hf.claim("q", n=2)
     asleep = sleepers(hf)
@@ -27,6 +27,8 @@ def test_a_sleeper_wakes_up_when_there_is_room(
         assert asleep.acquire(timeout=20)
         if end == "ack":
             hf.ack(held)
+        elif end == "ack with a claim":
+            assert hf.claim("another queue", ack=held) == []
         elif end == "ack in part":
             hf.ack(held[1])
         elif end == "nack":

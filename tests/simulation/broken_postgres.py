@@ -34,15 +34,13 @@ def exchanged(stage: PostgresStage, **functions: str) -> Iterator[None]:
 
 def id_cursor(stage: PostgresStage) -> AbstractContextManager[None]:
     """Reads what has a higher number than the last one it saw. Who took a lower one and commits later is never seen."""
-    window = FUNCTIONS["holdfast_read_window"]
-    begin = window.index("DECLARE")
+    window, fresh = FUNCTIONS["holdfast_read_window"], FUNCTIONS["holdfast_read_fresh"]
+    by_number = """SELECT m.* FROM holdfast_message m
+        WHERE m.lane = wanted_lane AND m.seq > after_seq ORDER BY m.seq LIMIT wanted"""
     return exchanged(
         stage,
-        holdfast_read_window=window[:begin]
-        + """BEGIN
-            RETURN QUERY SELECT m.* FROM holdfast_message m
-                WHERE m.lane = wanted_lane AND m.seq > after_seq ORDER BY m.seq LIMIT wanted;
-        END $$""",
+        holdfast_read_window=f"{window[: window.index('DECLARE')]} BEGIN RETURN QUERY {by_number}; END $$",
+        holdfast_read_fresh=f"{fresh[: fresh.index('    SELECT')]} {by_number} $$",
         holdfast_claim_lane=FUNCTIONS["holdfast_claim_lane"].replace("now_at.seq := -1;", ""),
         holdfast_is_pending="""CREATE OR REPLACE FUNCTION
             holdfast_is_pending(cursor holdfast_cursor, message_xid xid8, message_seq bigint)

@@ -107,7 +107,7 @@ class Message(msgspec.Struct, eq=False, gc=False):
     ({'to': 'a@b.c'}, 2)
     """
 
-    raw_id: MessageId
+    _id: bytes
     lane: int
     raw_body: bytes
     raw_headers: bytes | None
@@ -124,7 +124,12 @@ class Message(msgspec.Struct, eq=False, gc=False):
     @property
     def id(self) -> str:
         """The UUIDv7 as text."""
-        return id_text(self.raw_id)
+        return id_text(self._id)
+
+    @property
+    def raw_id(self) -> MessageId:
+        """The same as a store wants it. Most messages are never asked for it."""
+        return MessageId(self._id)
 
     @property
     def body(self) -> Any:
@@ -161,10 +166,10 @@ class Message(msgspec.Struct, eq=False, gc=False):
             ) from None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Message) and (self.raw_id, self.raw_body) == (other.raw_id, other.raw_body)
+        return isinstance(other, Message) and (self._id, self.raw_body) == (other._id, other.raw_body)
 
     def __hash__(self) -> int:
-        return hash(self.raw_id)
+        return hash(self._id)
 
     def __repr__(self) -> str:
         return f"Message(id={self.id!r}, priority={self.priority}, key={self.key!r}, {len(self.raw_body)} bytes)"

@@ -154,18 +154,16 @@ def _or_none(column: list[Value | None]) -> list[Value | None] | None:
 
 def claim(tx: PostgresTransaction, request: ClaimRequest) -> Claimed:
     """One function call takes due rows and lane runs, priority by priority, until the limit is reached."""
-    return _claimed(tx.all("lanes.claim", **_wish(request)), request)
+    return _read(tx.all("lanes.claim", **_wish(request)), request).claimed
 
 
 def close_and_claim(
     tx: PostgresTransaction, request: ClaimRequest, whole: dict[int, Lease]
 ) -> tuple[set[int], Claimed]:
     """The same, after closing the runs that are acked whole; their tokens come first."""
-    found = tx.all("lanes.close_and_claim", **_runs(whole), **_wish(request))
-    closings, claimed = [row for row in found if row[0] is None], [row for row in found if row[0] is not None]
-    closed = {row[1] for row in closings}
-    tx.rings.update({row[6] for row in closings if row[6] is not None})
-    return closed | _closed_unheard(tx, whole, closed, request.ack), _claimed(claimed, request)
+    answer = _read(tx.all("lanes.close_and_claim", **_runs(whole), **_wish(request)), request)
+    tx.rings |= answer.rings
+    return answer.closed | _closed_unheard(tx, whole, answer.closed, request.ack), answer.claimed
 
 
 def close_whole(tx: PostgresTransaction, whole: dict[int, Lease], settlements: Sequence[Settlement]) -> set[int]:
@@ -334,29 +332,39 @@ def _wish(request: ClaimRequest) -> dict[str, object]:
     }
 
 
-def _claimed(found: list[Row], request: ClaimRequest) -> Claimed:
-    """A group that claims nothing before a beat comes without a token."""
-    silent = {row[0] for row in found if row[1] is None}
-    if not silent:
-        return Claimed(_grants(found, request), [], [])
-    grants = _grants([row for row in found if row[1] is not None], request)
-    return Claimed(grants, [], [], [channel for channel in request.channels if channel.group in silent])
+class Answer(msgspec.Struct):
+    """What was claimed; before that, which runs were closed, by token, and whom to wake because there is room now."""
+
+    claimed: Claimed
+    closed: set[int]
+    rings: set[int]
 
 
-def _grants(found: list[Row], request: ClaimRequest) -> list[Grant]:
+def _read(found: list[Row], request: ClaimRequest) -> Answer:
+    """A line without a group is about a run that was closed, or is a message of the run that was opened last; a group
+    without a token claims nothing before a beat. A line with both opens a run, or is a row."""
     channels = {channel.group: channel for channel in request.channels}
-    sizes: dict[int, int] = {}
-    for row in found:
-        if row[4] is not None:  # The last of a run has its last place, whoever was passed by before.
-            sizes[row[1]] = row[4] + 1
-    leases: dict[int, Lease] = {}
-    grants, grant = [], request.kind
-    for row in found:
-        group, token, until, attempt, member = row[:5]
-        lease = leases.get(token)
-        if lease is None or member is None:
-            channel = channels[group]
-            since = until - request.term(channel)
-            lease = leases[token] = Lease(token, group, until, sizes.get(token, 1), request.worker, since)
-        grants.append(grant(Message(*row[5:]), attempt, lease, member, channels[group]))
-    return grants
+    closed, rings, silent = set[int](), set[int](), set[int]()
+    grants, grant = list[Grant](), request.kind
+    lease: Any = None
+    channel: Any = None
+    lane, following = 0, 0
+    for group, token, until, attempt, place, raw, at, body, headers, key, trace, reply, topic, ends, sent in found:
+        if group is None and token is None:
+            member = following if place is None else place
+            following = member + 1
+            message = Message(raw, lane, body, headers, key, trace, reply, topic, ends, sent)
+            grants.append(grant(message, 1, lease, member, channel))
+        elif group is None:
+            closed.add(token)
+            if at is not None:
+                rings.add(at)
+        elif token is None:
+            silent.add(group)
+        else:
+            channel, lane, following = channels[group], at, 0
+            lease = Lease(token, group, until, place or 1, request.worker, until - request.term(channel))
+            if raw is not None:
+                message = Message(raw, lane, body, headers, key, trace, reply, topic, ends, sent)
+                grants.append(grant(message, attempt, lease, None, channel))
+    return Answer(Claimed(grants, [], [], [one for one in request.channels if one.group in silent]), closed, rings)

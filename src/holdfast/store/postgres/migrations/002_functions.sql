@@ -1,6 +1,8 @@
 -- What PostgreSQL does in one call, so that it costs one round trip.
 
--- Every claimed message, whichever engine it comes from. `member` is its place in a run, NULL for a row.
+-- Every claimed message, whichever engine it comes from. A run comes as a line without a message, with its size in place of a member,
+-- and then its messages, which have nothing to say of the run: all of it in every line took as long as reading the messages.
+-- `member` is a message's place in a run, if it is not the one behind that of the line before; NULL for a row.
 CREATE TYPE holdfast_grant AS (
     group_id       bigint,
     token          bigint,
@@ -25,6 +27,17 @@ RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT NOT pg_visible_in_snapshot(message_xid, (cursor).lo)
        AND (NOT pg_visible_in_snapshot(message_xid, (cursor).hi)
             OR (message_xid, message_seq) > ((cursor).xid, (cursor).seq))
+$$;
+
+-- The next messages of a window that began after `lo`, once those that were late have been read. It becomes a part of the query that asks:
+-- who wants only places reads nothing but the index.
+CREATE FUNCTION holdfast_read_fresh(wanted_lane bigint, hi pg_snapshot, after_xid xid8, after_seq bigint, wanted bigint)
+RETURNS SETOF holdfast_message LANGUAGE sql STABLE AS $$
+    SELECT m.* FROM holdfast_message m
+    WHERE m.lane = wanted_lane AND (m.xid, m.seq) > (after_xid, after_seq) AND m.xid < pg_snapshot_xmax(hi)
+      AND pg_visible_in_snapshot(m.xid, hi)
+    ORDER BY m.xid, m.seq
+    LIMIT wanted
 $$;
 
 -- The next messages of a window: first the late ones, whose transactions were still running at `lo`, then the fresh
@@ -56,12 +69,7 @@ BEGIN
         after_seq := -1;
     END IF;
     IF found < wanted THEN
-        RETURN QUERY
-            SELECT m.* FROM holdfast_message m
-            WHERE m.lane = wanted_lane AND (m.xid, m.seq) > (after_xid, after_seq) AND m.xid < pg_snapshot_xmax(hi)
-              AND pg_visible_in_snapshot(m.xid, hi)
-            ORDER BY m.xid, m.seq
-            LIMIT wanted - found;
+        RETURN QUERY SELECT * FROM holdfast_read_fresh(wanted_lane, hi, after_xid, after_seq, wanted - found);
     END IF;
 END
 $$;
@@ -170,21 +178,20 @@ CREATE FUNCTION holdfast_is_wanted(wanted text, skipped uuid[], name text, messa
     SELECT (wanted IS NULL OR name ~ wanted) AND (skipped IS NULL OR message_id <> ALL (skipped))
 $$;
 
--- Takes the next run of a lane: reads the window, moves the cursor, records one lease for all of it. A run cannot reach
+-- Takes the next run of a lane: looks how far it reaches, moves the cursor, records one lease for all of it. A run cannot reach
 -- over the end of a window, so what is missing then comes as a second run from the next one.
--- The lock is taken by a statement of its own, so that the read after it sees everything that `hi` shows.
+-- The lock is taken by a statement of its own, so that the look after it sees everything that `hi` shows.
 -- With `unkeyed` it stops before the first message that has a key. A group that wants only some messages (by their names, or because
 -- it skips the others) has the others settled from the start; where it wants none of many, it moves on until it has passed by
 -- enough for one turn. What was there before the group has a rate of its own, and ends a claim.
 CREATE FUNCTION holdfast_claim_lane(
     reader bigint, wanted_lane bigint, wanted bigint, term bigint, new_worker text, given_now bigint, unkeyed boolean,
     has_entered boolean
-) RETURNS SETOF holdfast_grant LANGUAGE plpgsql VOLATILE AS $$
+) RETURNS SETOF holdfast_run LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     now_at holdfast_cursor;
-    last_xid xid8;
-    last_seq bigint;
-    new_token bigint;
+    xids xid8[];
+    seqs bigint[];
     new_until bigint;
     taken bigint;
     granted bigint;
@@ -192,12 +199,14 @@ DECLARE
     skipped uuid[];
     is_picky boolean;
     others bigint[];
+    other bigint;
     bits bytea;
     passed bigint := 0;
     looked bigint;
     is_new boolean := false;
     is_group boolean;
     room bigint;
+    opened holdfast_run;
 BEGIN
     PERFORM 1 FROM holdfast_lane l WHERE l.group_id = reader AND l.lane = wanted_lane FOR UPDATE;
     new_until := holdfast_now(given_now) + term;  -- Only now: the wait for the lock must not eat up the lease.
@@ -223,9 +232,8 @@ BEGIN
                  WITH ORDINALITY AS w (lane, xid, seq, id, body, headers, key, correlation_id, reply_to, topic, expires_at,
                                        enqueued_at, place);
         END IF;
-        new_token := nextval('holdfast_token');
         looked := wanted;
-        bits := NULL;
+        others := NULL;
         IF is_picky THEN
             -- The shortest piece of the lane that has as many as wanted, or the longest that is looked at in one go.
             SELECT coalesce(max(w.place) FILTER (WHERE w.fits AND w.number <= wanted), count(*)),
@@ -236,37 +244,36 @@ BEGIN
                              WITH ORDINALITY AS m (lane, xid, seq, id, body, headers, key, correlation_id, reply_to, topic,
                                                    expires_at, enqueued_at, place)) AS f) AS w;
         END IF;
-        RETURN QUERY
-            SELECT reader, new_token, new_until, 1::bigint, w.place - 1, w.lane, w.id, w.body, w.headers, w.key,
-                   w.correlation_id, w.reply_to, w.topic, w.expires_at, w.enqueued_at
-            FROM holdfast_read_window(wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, looked)
-                 WITH ORDINALITY AS w (lane, xid, seq, id, body, headers, key, correlation_id, reply_to, topic, expires_at,
-                                       enqueued_at, place)
-            WHERE NOT is_picky OR holdfast_is_wanted(wanted_names, skipped, w.topic, w.id);
-        GET DIAGNOSTICS granted = ROW_COUNT;
-        taken := CASE WHEN is_picky THEN looked ELSE granted END;
-        IF granted < taken THEN
-            bits := decode(repeat('00', ((taken + 7) / 8)::int), 'hex');
-            FOR spot IN 1..cardinality(others) LOOP
-                bits := CASE WHEN others[spot] < taken THEN set_bit(bits, others[spot], 1) ELSE bits END;
-            END LOOP;
+        IF now_at.xid >= pg_snapshot_xmax(now_at.lo) THEN
+            SELECT count(*), array_agg(w.xid), array_agg(w.seq) INTO taken, xids, seqs
+            FROM holdfast_read_fresh(wanted_lane, now_at.hi, now_at.xid, now_at.seq, looked) w;
+        ELSE
+            SELECT count(*), array_agg(w.xid), array_agg(w.seq) INTO taken, xids, seqs
+            FROM holdfast_read_window(wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, looked) w;
         END IF;
+        granted := taken;
+        bits := NULL;
+        FOREACH other IN ARRAY coalesce(others, '{}') LOOP
+            EXIT WHEN other >= taken;
+            bits := set_bit(coalesce(bits, decode(repeat('00', ((taken + 7) / 8)::int), 'hex')), other, 1);
+            granted := granted - 1;
+        END LOOP;
         IF taken > 0 AND skipped IS NOT NULL THEN
             DELETE FROM holdfast_skip s
             USING holdfast_read_window(wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, taken) w
             WHERE s.group_id = reader AND s.id = w.id;
         END IF;
+        IF granted > 0 THEN
+            INSERT INTO holdfast_run (token, group_id, lane, lo, hi, after_xid, after_seq, last_xid, last_seq, size, settled, until,
+                                      worker)
+            VALUES (nextval('holdfast_token'), reader, wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, xids[taken],
+                    seqs[taken], taken, bits, new_until, new_worker)
+            RETURNING * INTO opened;
+            RETURN NEXT opened;
+        END IF;
         IF taken > 0 THEN
-            SELECT w.xid, w.seq INTO last_xid, last_seq
-            FROM holdfast_read_window(wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, taken) w OFFSET taken - 1;
-            IF granted > 0 THEN
-                INSERT INTO holdfast_run (token, group_id, lane, lo, hi, after_xid, after_seq, last_xid, last_seq, size, settled,
-                                          until, worker)
-                VALUES (new_token, reader, wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, last_xid, last_seq,
-                        taken, bits, new_until, new_worker);
-            END IF;
-            now_at.xid := last_xid;
-            now_at.seq := last_seq;
+            now_at.xid := xids[taken];
+            now_at.seq := seqs[taken];
         END IF;
         wanted := wanted - granted;
         EXIT WHEN wanted = 0;

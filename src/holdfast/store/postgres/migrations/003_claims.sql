@@ -370,6 +370,7 @@ DECLARE
     eaten record;
     copied bigint;
     passed bigint;
+    opened holdfast_run;
 BEGIN
     FOR place IN 1..CASE WHEN alone_first THEN cardinality(readers) ELSE 0 END LOOP
         SELECT g.paused OR g.dead_at IS NOT NULL OR g.missing > 0, g.limited > 0 INTO is_paused, is_limited
@@ -451,11 +452,29 @@ BEGIN
             END LOOP;
             EXIT WHEN is_over OR taken >= bound;
             IF place_in.in_lane AND place_in.fed IS NULL THEN
-                RETURN QUERY SELECT * FROM holdfast_claim_lane(readers[place], first_lanes[place] + place_in.level,
-                                         least(bound - taken, run_limits[place]), terms[place], new_worker, given_now, is_keyed,
-                                         is_limited);
-                GET DIAGNOSTICS part = ROW_COUNT;
-                taken := taken + part;
+                FOR opened IN SELECT * FROM holdfast_claim_lane(readers[place], first_lanes[place] + place_in.level,
+                                                                least(bound - taken, run_limits[place]), terms[place], new_worker,
+                                                                given_now, is_keyed, is_limited)
+                LOOP
+                    RETURN NEXT ROW(opened.group_id, opened.token, opened.until, 1, opened.size, opened.lane, NULL, NULL, NULL, NULL,
+                                    NULL, NULL, NULL, NULL, NULL)::holdfast_grant;
+                    IF opened.settled IS NULL AND opened.after_xid >= pg_snapshot_xmax(opened.lo) THEN
+                        RETURN QUERY
+                            SELECT NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, m.id, m.body,
+                                   m.headers, m.key, m.correlation_id, m.reply_to, m.topic, m.expires_at, m.enqueued_at
+                            FROM holdfast_read_fresh(opened.lane, opened.hi, opened.after_xid, opened.after_seq, opened.size) m;
+                    ELSE
+                        RETURN QUERY
+                            SELECT NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, w.place - 1, NULL::bigint, w.id, w.body,
+                                   w.headers, w.key, w.correlation_id, w.reply_to, w.topic, w.expires_at, w.enqueued_at
+                            FROM holdfast_read_window(opened.lane, opened.lo, opened.hi, opened.after_xid, opened.after_seq, opened.size)
+                                 WITH ORDINALITY AS w (lane, xid, seq, id, body, headers, key, correlation_id, reply_to, topic,
+                                                       expires_at, enqueued_at, place)
+                            WHERE opened.settled IS NULL OR get_bit(opened.settled, w.place - 1) = 0;
+                    END IF;
+                    GET DIAGNOSTICS part = ROW_COUNT;
+                    taken := taken + part;
+                END LOOP;
             END IF;
         END LOOP;
         IF NOT FOUND AND EXISTS (SELECT 1 FROM holdfast_group g WHERE g.id = readers[place] AND (g.canceled_at IS NOT NULL
