@@ -171,7 +171,11 @@ class OwnHand(ThreadHand):
             problem: BaseException | None = None
             try:
                 try:
-                    self.begin(context, now)
+                    context.started = now
+                    context.hand = self
+                    self.current = context
+                    if context.stop is not None:
+                        raise Interrupted
                     result = call(context)
                 finally:
                     self.current = None

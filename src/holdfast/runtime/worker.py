@@ -97,7 +97,7 @@ class Worker:
         self.naps = 0
         self._rung = False
         self._asked: ClaimRequest | None = None
-        self._stopping = False
+        self.stopping = False
         self.hurries = False
         self._grace_ends = math.inf
         self._troubles = 0
@@ -122,7 +122,7 @@ class Worker:
     def stop(self, grace: float) -> None:
         """No more claims; what is not begun goes back, what runs has `grace` seconds. Again: less of them."""
         self._grace_ends = min(self._grace_ends, time.monotonic() + grace)
-        self._stopping, self.hurries = True, self.hurries or grace <= 0
+        self.stopping, self.hurries = True, self.hurries or grace <= 0
         self.wake()
 
     def wake(self) -> None:
@@ -187,7 +187,7 @@ class Worker:
     @property
     def state(self) -> str:
         """What it is doing, in a word."""
-        if self._stopping:
+        if self.stopping:
             return "draining"
         if self.ledger.unfinished:
             return "working"
@@ -197,11 +197,6 @@ class Worker:
         """How long its handlers have run in all."""
         now = time.monotonic()
         return self._busy + sum(now - context.started for context in self.running())
-
-    @property
-    def stopping(self) -> bool:
-        """Whether what is not begun is handed back."""
-        return self._stopping
 
     def running(self) -> list[Context]:
         """What the hands are working on."""
@@ -223,7 +218,7 @@ class Worker:
             self.failed = True
             log.exception("consumer %s has failed", self.consumer.name)
         self.shelf.close()
-        self._tell(ConsumerStopped, reason="stopped" if self._stopping else "empty")
+        self._tell(ConsumerStopped, reason="stopped" if self.stopping else "empty")
         self.ended.set()
 
     def _turn_safely(self, bell: Bell) -> bool:
@@ -239,7 +234,7 @@ class Worker:
                 unexpected = None if isinstance(problem, HoldfastError) else problem
                 log.warning("consumer %s: %s; it goes on", self.consumer.name, problem, exc_info=unexpected)
             self._wake.wait(min(LONGEST_REST, 0.1 * 2 ** min(self._troubles, 10)))
-            return not (self._stopping and time.monotonic() > self._grace_ends)
+            return not (self.stopping and time.monotonic() > self._grace_ends)
         return goes_on
 
     def _leave_ended_groups(self) -> bool:
@@ -257,7 +252,7 @@ class Worker:
             return self._look(self._asked, bell)
         self._wake.clear()
         self._collect()
-        if self._stopping:
+        if self.stopping:
             return self._wind_down()
         if self.attachments.are_unknown:
             self.attachments.refresh()
