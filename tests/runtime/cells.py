@@ -118,6 +118,19 @@ def split(message: Message, context: Context) -> list[str]:
     return ids
 
 
+def add_line(note: Path, what: Any) -> None:
+    with note.open("a") as file:
+        file.write(f"{what}\n")
+
+
+def extend_and_wait(message: Message, context: Context) -> None:
+    """Says that it has, and ends when it is let go."""
+    note = Path(message.body["note"])
+    context.extend(message.body["for"])
+    add_line(note, context.attempt)
+    wait_for(note.with_suffix(".go"))
+
+
 def ask_nonsense(message: Message, context: Context) -> list[str]:
     """Every error of an enqueue is raised here, of its own class."""
     said = []

@@ -7,18 +7,16 @@ import pytest
 
 from holdfast import Holdfast, Message, State
 from holdfast.runtime import renewal
+from holdfast.runtime.ledger import Held
 from holdfast.runtime.renewal import RENEW_AFTER, TICK, Renewal, Rounds, Watch
 from tests.runtime.steps import Calls, ended, until
 
 
-class Lease:
+class Lease(Held):
     """One that is held since a moment."""
 
     def __init__(self, term: float, since: float) -> None:
-        self.term, self.renewed = term, since
-
-    def unsettled(self) -> list[Any]:
-        return []
+        super().__init__(None, term, since)  # type: ignore[arg-type]
 
 
 class Holder:

@@ -80,7 +80,7 @@ class CellContext:
         self._cell.tell(self, border.Progress(encode_json(value, "progress")))
 
     def extend(self, duration: Duration | None = None) -> None:
-        """Renews the lease for `duration` from now."""
+        """Makes the lease last for `duration` from now; never for less than it does anyway."""
         self._cell.ask(self, border.Extend(None if duration is None else seconds(duration)))
 
     def enqueue(

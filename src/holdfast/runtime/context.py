@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast import effort
+from holdfast import effort, endings
 from holdfast.claims import Claim
 from holdfast.core import priority as priorities
 from holdfast.core.command import CommandReceipt
@@ -23,10 +23,12 @@ from holdfast.core.saga_messages import KEY_HEADER
 from holdfast.core.settlement import Settlement
 from holdfast.drafting import Options
 from holdfast.errors import InvalidInput
+from holdfast.limits import checked_term
 from holdfast.outgoing import Outgoing, put_through
 from holdfast.receipts import Receipt
 from holdfast.runtime.stops import Stop
 from holdfast.store.api import Joined
+from holdfast.store.shielding import shielded
 
 if TYPE_CHECKING:
     from holdfast.runtime.consumer import Consumer
@@ -132,8 +134,11 @@ class Context(msgspec.Struct, eq=False, gc=False):
         self._worker.on_progress()
 
     def extend(self, duration: Duration | None = None) -> None:
-        """Renews the lease for `duration` from now. Seldom needed: it is renewed while the handler runs."""
-        self._worker.hf.extend(self.claim, duration)
+        """Makes the lease last for `duration` from now even if it cannot be renewed, and never for less than it did.
+
+        Seldom needed: it is renewed while the handler runs. Messages that were claimed together share a lease.
+        """
+        self._extend(0.0 if duration is None else checked_term(duration, "duration") / 1_000_000)
 
     def enqueue(
         self,
@@ -189,6 +194,18 @@ class Context(msgspec.Struct, eq=False, gc=False):
         return self.message.reply_to
 
     # --- for the runtime ----------------------------------------------------------------------------------------------
+
+    @shielded
+    def _extend(self, asked: float) -> None:
+        held = self._worker.ledger.find(self.claim.lease)
+        if held is None:
+            endings.refuse([self.claim])
+        assert held is not None, "a lost claim was refused"
+        with held.storing:
+            now = time.monotonic()
+            span = max(asked, held.span(now))
+            self._worker.hf.extend(self.claim, span)
+            held.extended = now + span
 
     def _draft(self, new: list[NewMessage], queue: str, bodies: list[Any], options: Options) -> list[Receipt]:
         """Adds to `new`, which is sure to follow only when every function around the enqueue has returned."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,14 +17,20 @@ SETTLE_WITHIN = 0.05
 
 
 class Held:
-    """One lease of this worker, and how long it surely lasts by this process's own clock."""
+    """One lease of this worker, and how long it surely lasts by this process's own clock.
 
-    __slots__ = ("contexts", "ended", "first_ended", "lease", "left", "renewed", "term")
+    `extended` is the end that a handler has asked for. Who stores a new end holds `storing`: of two at once, nobody
+    could tell whose end it is.
+    """
+
+    __slots__ = ("contexts", "ended", "extended", "first_ended", "lease", "left", "renewed", "storing", "term")
 
     def __init__(self, lease: Lease, term: float, renewed: float) -> None:
         self.lease = lease
         self.term = term
         self.renewed = renewed
+        self.extended = -math.inf
+        self.storing = threading.Lock()
         self.contexts: list[Context] = []
         self.left = 0
         self.ended: list[Context] = []
@@ -42,7 +50,11 @@ class Held:
     @property
     def ends(self) -> float:
         """Before this moment nobody else can have its messages."""
-        return self.renewed + self.term
+        return max(self.renewed + self.term, self.extended)
+
+    def span(self, now: float) -> float:
+        """How long it has to last from now on when its end is stored anew: for its term, or what was asked for."""
+        return max(self.term, self.extended - now)
 
     def unsettled(self) -> list[Context]:
         """The claims that this lease is still needed for."""
@@ -111,6 +123,10 @@ class Ledger:
         """Seconds until something has waited long enough; None if nothing waits."""
         waiting = [held.first_ended for held in self._held.values() if held.ended]
         return max(0.0, min(waiting) + SETTLE_WITHIN - now) if waiting else None
+
+    def find(self, lease: Lease) -> Held | None:
+        """What is known of a lease; None if nothing is left under it."""
+        return self._held.get(id(lease))
 
     def held(self) -> list[Held]:
         """All leases, for those who renew them and watch over them."""

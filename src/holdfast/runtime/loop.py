@@ -159,7 +159,7 @@ class AsyncContext(Context):
     """A context whose calls that ask the database are awaited."""
 
     async def extend(self, duration: Duration | None = None) -> None:  # type: ignore[override]
-        """Renews the lease for `duration` from now."""
+        """Makes the lease last for `duration` from now. See `Context.extend`."""
         await asyncio.to_thread(super().extend, duration)
 
     async def enqueue(self, queue: str, body: Any, **options: Any) -> Receipt:  # type: ignore[override]

@@ -118,21 +118,30 @@ class Renewal(Rounds):
                 mine += worker.ledger.held()
         if hf is None or not mine:
             return None
-        shortest, due = min(held.term for held in mine), defaultdict(list)
-        for held in mine:
-            if now + 2 * self._pause(shortest) >= held.renewed + held.term * RENEW_AFTER:
-                due[held.term].append(held)
-        for term, leases in due.items():
-            self._renew(hf, leases, term)
+        shortest = min(held.term for held in mine)
+        due = [one for one in mine if now + 2 * self._pause(shortest) >= one.renewed + one.term * RENEW_AFTER]
+        due = [held for held in due if held.storing.acquire(blocking=False)]  # The others are just being extended.
+        try:
+            self._renew_all(hf, due, now)
+        finally:
+            for held in due:
+                held.storing.release()
         return shortest
 
-    def _renew(self, hf: Holdfast, leases: list[Held], term: float) -> None:
+    def _renew_all(self, hf: Holdfast, due: list[Held], now: float) -> None:
+        by_span = defaultdict(list)
+        for held in due:
+            by_span[held.span(now)].append(held)
+        for span, leases in by_span.items():
+            self._renew(hf, leases, span)
+
+    def _renew(self, hf: Holdfast, leases: list[Held], span: float) -> None:
         """Every claim is asked for: one that was canceled, or is just being settled, says nothing of others."""
         chosen = [(held, context) for held in leases for context in held.unsettled()]
         started = time.monotonic()
         claims = [context.claim for _, context in chosen]
         try:
-            ends = hf.messages.extend(endings.acked(claims), round(term * 1_000_000))
+            ends = hf.messages.extend(endings.acked(claims), round(span * 1_000_000))
         except HoldfastError as problem:
             log.warning("%d lease(s) could not be renewed: %s", len(leases), problem)
             return
