@@ -44,14 +44,20 @@ class Cable:
     def __init__(self, hf: Holdfast, *verbs: str) -> None:
         self.cut = threading.Event()
         self.tries = 0
-        for verb in verbs or ("claim", "settle", "extend"):
-            setattr(hf.store.messages, verb, self._through(getattr(hf.store.messages, verb)))
+        self.tried: set[str] = set()
+        self.lay(hf.store.messages, *(verbs or ("claim", "settle", "extend")))
         hf._settlements._apply = hf.store.messages.settle
 
-    def _through(self, call: Callable[..., Any]) -> Callable[..., Any]:
+    def lay(self, role: Any, *verbs: str) -> None:
+        """These calls go through it too."""
+        for verb in verbs:
+            setattr(role, verb, self._through(verb, getattr(role, verb)))
+
+    def _through(self, verb: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def carried(*arguments: Any) -> Any:
             if self.cut.is_set():
                 self.tries += 1
+                self.tried.add(verb)
                 raise Unavailable("the cable is cut")
             return call(*arguments)
 

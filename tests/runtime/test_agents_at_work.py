@@ -10,7 +10,8 @@ from holdfast.runtime.context import HURRY, Context
 from holdfast.runtime.stops import Stop
 from tests.acceptance.children import eventually
 from tests.runtime.attempts import is_alive, sh
-from tests.runtime.steps import ended, until
+from tests.runtime.faults import Cable
+from tests.runtime.steps import Calls, ended, until
 
 pytestmark = pytest.mark.usefixtures("temporary")
 
@@ -124,6 +125,44 @@ def test_what_it_spends_counts_against_the_budgets(one: Holdfast, tmp_path: Path
     [letter] = one.dead_letters("drones")
     assert letter.error == "gave up (message_budget): spent 12 of 10"
     assert one.spent("drones") == 12
+
+
+REPORTS = 'echo s-1 >"$HOLDFAST_SESSION_FILE"; echo 6 >>"$HOLDFAST_SPEND_FILE"; '
+WAITS = 'echo 1 >>"$SAID"; echo 2 >>"$SAID"; until [ -e "$SAID.go" ]; do sleep 0.01; done; echo done'
+
+
+def test_it_is_done_though_the_database_is_away_when_it_ends(one: Holdfast, tmp_path: Path) -> None:
+    """Its session cannot be kept then, which is no failure; what it has spent is counted later."""
+    one.queue("drones", max_attempts=1, message_budget=10)
+    cable = Cable(one)
+    cable.lay(one.store.efforts, "remember", "spend")
+    drone = Drone(one, tmp_path / "said", REPORTS + WAITS, 1)
+    with one.running():
+        drone.begun()
+        cable.cut.set()
+        (tmp_path / "said.go").touch()
+        until(lambda: cable.tried >= {"remember", "spend"}, "both were tried")
+        cable.cut.clear()
+        assert ended(one, drone.message_id) is State.SUCCEEDED
+    status = one.status(drone.message_id)
+    assert status is not None
+    assert (status.result, one.spent("drones")) == ("done", 6)
+
+
+def test_a_session_is_stored_only_if_it_is_another(one: Holdfast, tmp_path: Path) -> None:
+    one.queue("drones", max_attempts=3, backoff=0)
+    script = '[ "$HOLDFAST_ATTEMPT" = 1 ] || echo "$HOLDFAST_ATTEMPT" | tr 3 2 >"$HOLDFAST_SESSION_FILE"; exit 1'
+    remembered, remember = Calls(), one.store.efforts.remember
+
+    def note(claim: Any, text: str | None) -> bool:
+        remembered.note((claim.attempt, text))
+        return remember(claim, text)
+
+    one.store.efforts.remember = note  # type: ignore[method-assign]
+    drone = Drone(one, tmp_path / "said", script, 1)
+    with one.running():
+        assert ended(one, drone.message_id) is State.DEAD
+    assert remembered.seen == [(2, "2")]
 
 
 class Held:

@@ -22,11 +22,10 @@ from holdfast.runtime.environment import (
     BODY,
     RESULT,
     AgentContext,
+    Reports,
     checked_env,
     inherited,
     private_folder,
-    session_in,
-    spent_in,
     variables,
     written,
 )
@@ -119,13 +118,15 @@ class ExecHandler:
     def __call__(self, message: Message, context: AgentContext) -> Any:
         """One run for one message; the result, or why there is none."""
         out, err = Head(self._result_limit), Tail(self._error_limit)
+        if context.cancelled:
+            raise ProgramFailed(f"{self.__name__} was not started: the attempt was cancelled before")
         with private_folder(message) as folder:
+            given = variables(message, context, folder)
+            reports = Reports(context, folder, given["HOLDFAST_SESSION"])
             try:
-                ended = self._run(message, context, folder, out, err)
+                ended = self._run(context, folder, given, out, err)
             finally:
-                context.session = session_in(folder) or context.session
-                if spent := spent_in(folder):
-                    context.spend(spent)
+                reports.take()
             self._judge(ended, err)
             return result_of(folder, out)
 
@@ -141,10 +142,8 @@ class ExecHandler:
         except ProgramFailed as problem:
             raise PreflightFailed(f"preflight: {problem}") from problem
 
-    def _run(self, message: Message, context: AgentContext, folder: Path, out: Head, err: Head) -> Ended:
-        if context.cancelled:
-            raise ProgramFailed(f"{self.__name__} was not started: the attempt was cancelled before")
-        env = {**inherited(self.secrets), **self._env, **variables(message, context, folder)}
+    def _run(self, context: AgentContext, folder: Path, given: dict[str, str], out: Head, err: Head) -> Ended:
+        env = {**inherited(self.secrets), **self._env, **given}
         return programs.run(
             found(self.command, env, self._cwd),
             env=env,

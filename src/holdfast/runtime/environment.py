@@ -1,11 +1,13 @@
-"""What a program that works on a message finds around it: variables, and a private folder with files."""
+"""What a program that works on a message finds around it, and leaves there: variables, a private folder with files."""
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import stat
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,12 +15,17 @@ from typing import Any, Protocol
 
 from holdfast.core.effort import spending
 from holdfast.core.message import TEXT_LIMIT, Message, clean_text
-from holdfast.errors import InvalidInput, ProgramFailed, shown
+from holdfast.errors import HoldfastError, InvalidInput, ProgramFailed, Unavailable, shown
+
+log = logging.getLogger("holdfast")
 
 LONGEST_VARIABLE = 100_000
 """Bytes. Linux starts no program with a longer one than 128 KiB."""
 
 BODY, HEADERS, RESULT, SESSION, SPEND = "body.json", "headers.json", "result", "session", "spend"
+
+AGAIN = 0.5
+"""Seconds between two tries to count what was spent."""
 
 SPEND_LIMIT = 1_048_576
 """Bytes of reports that are read."""
@@ -97,6 +104,42 @@ def inherited(secrets: Sequence[str] = ()) -> dict[str, str]:
 def checked_env(env: Mapping[str, str] | None) -> dict[str, str]:
     """Variables that a user adds."""
     return {str(name): str(value) for name, value in (env or {}).items()}
+
+
+class Reports:
+    """What a program leaves in its files about the attempt; `session` is what was known before it began."""
+
+    def __init__(self, context: AgentContext, folder: Path, session: str) -> None:
+        self._context, self._folder, self._session = context, folder, session
+
+    def take(self) -> None:
+        """Stores what is new. Raises what ends the attempt: a budget that is over, or a report that cannot be read."""
+        self._keep_session()
+        if spent := spent_in(self._folder):
+            self._count(spent)
+
+    def _keep_session(self) -> None:
+        session = session_in(self._folder)
+        if session is None or session == self._session:
+            return
+        try:
+            self._context.session = session
+        except HoldfastError as problem:  # The work may be done all the same.
+            log.warning("the session that a program left for %s is not kept: %s", self._context.message.id, problem)
+        else:
+            self._session = session
+
+    def _count(self, spent: float) -> None:
+        """What was spent stays spent: while the database is away, it is tried again until the attempt has to stop."""
+        over = threading.Event()
+        self._context.on_cancel(over.set)
+        while True:
+            try:
+                self._context.spend(spent)
+                return
+            except Unavailable:
+                if over.wait(AGAIN):
+                    raise
 
 
 def session_in(folder: Path) -> str | None:
