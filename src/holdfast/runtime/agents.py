@@ -18,6 +18,7 @@ from holdfast.core.message import Message, encode_json
 from holdfast.errors import InvalidInput, PreflightFailed, ProgramFailed, shown
 from holdfast.outcomes import DeadLetter, Retry
 from holdfast.runtime import programs
+from holdfast.runtime.consumer import checked_preflight
 from holdfast.runtime.environment import (
     BODY,
     RESULT,
@@ -30,6 +31,7 @@ from holdfast.runtime.environment import (
     written,
 )
 from holdfast.runtime.leash import SHELL
+from holdfast.runtime.preflight import objection
 from holdfast.runtime.programs import TIMED_OUT, Ended, Head, Tail
 
 Command = str | Sequence[str]
@@ -241,7 +243,7 @@ def found(command: list[str], env: Mapping[str, str], cwd: str | None) -> list[s
 
 def _preflight(check: Command | Callable[[], object] | None, shell: bool) -> list[str] | Callable[[], object] | None:
     if check is None or callable(check):
-        return check
+        return checked_preflight(check)
     return words(check, shell and isinstance(check, str), "preflight")
 
 
@@ -257,8 +259,8 @@ def _call(check: Callable[[], object], timeout: float) -> None:
 
     def work() -> None:
         try:
-            if check() is False:
-                problems.append("it returned False")
+            if said := objection(check()):
+                problems.append(said)
         except Exception as problem:
             problems.append(f"{type(problem).__name__}: {problem}")
 

@@ -92,7 +92,7 @@ class Consumer:
         self.stop_grace = float(getattr(handler, "stop_grace", 0.0))
         self.middleware = _functions(middleware)
         self.wants_context = _wants_context(handler)
-        self.preflight = _function(preflight) or getattr(handler, "preflight", None)
+        self.preflight = checked_preflight(preflight) or getattr(handler, "preflight", None)
         self.trust_commitments = bool(trust_commitments)
         if isinstance(getattr(handler, "secrets", None), tuple):
             handler.secrets = (*handler.secrets, hf.settings.url)  # type: ignore[attr-defined]
@@ -187,9 +187,14 @@ def _functions(middleware: Sequence[Middleware]) -> list[Middleware]:
     return list(middleware)
 
 
-def _function(preflight: Callable[[], object] | None) -> Callable[[], object] | None:
+def checked_preflight(preflight: Callable[[], object] | None) -> Callable[[], object] | None:
+    """Something that can be called, and says by that how the check went."""
     if preflight is not None and not callable(preflight):
         raise InvalidInput(f"preflight must be a function without arguments, not {shown(preflight)}")
+    if preflight is not None and _is_async(preflight):
+        raise InvalidInput(
+            f"preflight must be a plain function: nobody awaits {shown(preflight)}. Give it one that calls asyncio.run"
+        )
     return preflight
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 
 from holdfast.core.deadletter import error_text
 from holdfast.errors import HoldfastError, PreflightFailed
@@ -21,22 +21,38 @@ def fit(consumers: Sequence[Consumer]) -> list[Consumer]:
     return fit
 
 
+def objection(answer: object) -> str | None:
+    """What is wrong with what a check has returned; None if nothing is."""
+    if isinstance(answer, Coroutine):
+        answer.close()
+        return "it returned what nobody awaits"
+    return "it returned False" if answer is False else None
+
+
 def _trouble(consumer: Consumer) -> str | None:
     if consumer.preflight is None:
         return None
     try:
-        consumer.preflight()
+        if (said := objection(consumer.preflight())) is None:
+            return None
+        words = f"preflight: {said}"
     except Exception as problem:
         words = str(problem) if isinstance(problem, HoldfastError) else error_text(problem)
-        log.error("consumer %s is not started: %s", consumer.name, words)
-        _tell(consumer, words)
-        return words
-    return None
+    log.error("consumer %s is not started: %s", consumer.name, words)
+    _tell(consumer, words)
+    return words
 
 
 def _tell(consumer: Consumer, words: str) -> None:
-    queue = consumer.queues[0] if consumer.queues else None
+    """Every owner of its queues, once. There is one open notice of a name, so all but the first add whose it is."""
+    hf, about = consumer.hf, consumer.name
     try:
-        consumer.hf.report("preflight", consumer.name, words, queue=queue)
+        owners: dict[str | None, str | None] = {}
+        for channel in hf._book.channels(consumer.queues):
+            owners.setdefault(channel.spec.owner, channel.name)
+        if len(owners) > 1:
+            owners.pop(None, None)
+        for number, (owner, queue) in enumerate((owners or {None: None}).items()):
+            hf.report("preflight", f"{about} ({owner})" if number else about, words, queue=queue)
     except HoldfastError as problem:
         log.error("nobody could be told that the preflight check of %s failed: %s", consumer.name, problem)
