@@ -55,11 +55,16 @@ def test_a_retry_counts_from_when_it_is_due(hf: Holdfast, clock: FakeClock) -> N
     assert load(hf) == Load(1, 5.0)
 
 
-def test_what_is_in_hand_is_no_load(hf: Holdfast, clock: FakeClock) -> None:
+def test_what_is_in_hand_does_not_wait(hf: Holdfast, clock: FakeClock) -> None:
     hf.enqueue_many("q", [1, 2, 3])
-    hf.claim("q", n=2, lease=100)
+    first, _ = hf.claim("q", n=2, lease=100)
     clock.advance(5)
-    assert load(hf) == Load(1, 5.0)
+    assert load(hf) == Load(1, 5.0, held=2)
+    hf.claim("q", lease=100)
+    first.ack()
+    assert load(hf) == Load(0, 0.0, held=2)
+    hf.pause("q")
+    assert load(hf) == Load(0, 0.0, held=2), "also when nothing more is given out"
 
 
 def test_what_is_paused_or_blocked_is_no_load(hf: Holdfast, clock: FakeClock) -> None:

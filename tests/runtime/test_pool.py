@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast, InvalidInput, exec_handler
+from holdfast.core.scaling import Load, Scaler
 from holdfast.events import PoolScaled
 from holdfast.runtime.locating import Address, address_of, located
-from tests.runtime.steps import Calls, ended, until
+from tests.runtime.steps import PATIENCE, Calls, ended, until
 
 
 @pytest.fixture
@@ -26,6 +27,21 @@ def module(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
 def mine(tmp_path: Path) -> Iterator[Holdfast]:
     with Holdfast(f"sqlite:///{tmp_path}/work.db") as client:
         yield client
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """What supervisors decide, look by look; they look often."""
+    decided: list[int] = []
+    wanted = Scaler.wanted
+
+    def noted(self: Scaler, load: Load, running: int, now: float) -> int:
+        decided.append(wanted(self, load, running, now))
+        return decided[-1]
+
+    monkeypatch.setattr(Scaler, "wanted", noted)
+    monkeypatch.setattr("holdfast.runtime.supervisor.LOOK_EVERY", 0.02)
+    return decided
 
 
 def job(message: Any) -> None:
@@ -106,3 +122,26 @@ def test_a_pool_without_a_queue_waits_for_one(hf: Holdfast) -> None:
         assert ended(hf, hf.enqueue("q", 1).id) == "succeeded"
     assert (scaled[0].before, scaled[0].wanted) == (0, 1)
     assert hf.store.seats.taken("default", "sell") == []
+
+
+def test_the_last_consumer_is_there_for_others_while_it_works(hf: Holdfast, looks: list[int]) -> None:
+    """A pool that may be empty is not, as long as anything is in its hands."""
+    begun, go_on, calls = threading.Event(), threading.Event(), Calls()
+
+    def work(message: Any) -> None:
+        if message.body == "long":
+            begun.set()
+            go_on.wait(PATIENCE)
+        calls.note(message.body)
+
+    hf.pool(hf.consumer("q", name="sell", concurrency=4)(work), members="thread", min=0, max=1, cooldown=0)
+    long = hf.enqueue("q", "long")
+    with hf.running():
+        assert begun.wait(PATIENCE)
+        seen = len(looks)
+        until(lambda: len(looks) > seen + 5, "some looks, each of which could drain it")
+        assert ended(hf, hf.enqueue("q", "quick").id) == "succeeded"
+        assert calls.seen == ["quick"]
+        go_on.set()
+        assert ended(hf, long.id) == "succeeded"
+        until(lambda: hf.store.seats.taken("default", "sell") == [], "now it is empty")

@@ -11,7 +11,7 @@ from holdfast.core.scaling import Load, PoolSpec, Scaler, to_drain
 CALM, MIDDLE, MUCH = Load(0, 0.0), Load(10, 1.0), Load(20, 1.0)
 OLD = Load(1, 30.0)
 
-loads = st.builds(Load, st.integers(0, 60), st.floats(0, 60), st.booleans())
+loads = st.builds(Load, st.integers(0, 60), st.floats(0, 60), st.integers(0, 3), st.booleans())
 pauses = st.floats(0, 20)
 
 
@@ -83,6 +83,21 @@ def test_a_pool_that_may_be_empty_has_one_as_soon_as_something_waits() -> None:
     for moment in range(2, 60):
         assert one.wanted(Load(1, 0.0), 1, float(moment)) == 1, "the last one is not drained while something waits"
     assert one.wanted(CALM, 1, 60.0) == 0
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_the_last_one_is_not_drained_while_it_works(ends: bool) -> None:
+    """Who drains keeps its seat, so nobody could take its place."""
+    one, working = scaler(least=0, most=1), Load(0, 0.0, held=1, ends=ends)
+    for moment in range(60):
+        assert one.wanted(working, 1, float(moment)) == 1
+    assert one.wanted(CALM, 1, 60.0) == 0
+
+
+def test_what_is_in_hand_starts_nobody_and_keeps_no_second_one() -> None:
+    one, working = scaler(least=0), Load(0, 0.0, held=3)
+    assert one.wanted(working, 0, 0.0) == 0
+    assert [one.wanted(working, 3, 10.0), one.wanted(working, 2, 20.0), one.wanted(working, 1, 30.0)] == [2, 1, 1]
 
 
 def test_nobody_is_started_only_to_end_again() -> None:

@@ -22,13 +22,14 @@ class PoolSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Load(msgspec.Struct, frozen=True):
-    """What a pool's queues have waiting, due now, and for how long the oldest of it has waited.
+    """What a pool's queues have waiting, due now, for how long the oldest of it has waited, and how much is in hand.
 
     `ends` says that consumers end by themselves when nothing is left.
     """
 
     depth: int
     oldest: float
+    held: int = 0
     ends: bool = False
 
 
@@ -42,7 +43,7 @@ class Scaler:
 
     def wanted(self, load: Load, running: int, now: float) -> int:
         """How many there should be, given how many there are (everywhere) and what waits."""
-        least = self._least(load)
+        least = self._least(load, running)
         is_much = load.depth >= self.spec.up_depth or (load.depth > 0 and load.oldest >= self.spec.up_age)
         is_little = load.depth <= self.spec.down_depth and not is_much
         self._calm = (self._calm if self._calm is not None else now) if is_little else None
@@ -56,11 +57,15 @@ class Scaler:
             return self._change(running - 1, running, now)
         return running
 
-    def _least(self, load: Load) -> int:
-        """What waits has someone to wait for, also in a pool that may be empty; nobody is started only to end again."""
+    def _least(self, load: Load, running: int) -> int:
+        """What waits has someone to wait for, also in a pool that may be empty; nobody is started only to end again.
+
+        The last one is not drained while it may be at work: it would keep its seat, and what comes would wait for it.
+        """
         if load.depth:
             return max(self.spec.least, 1)
-        return 0 if load.ends else self.spec.least
+        least = 0 if load.ends else self.spec.least
+        return max(least, min(running, 1)) if load.held else least
 
     def _change(self, wanted: int, running: int, now: float) -> int:
         if wanted != running:

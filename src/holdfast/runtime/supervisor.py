@@ -9,6 +9,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from holdfast.core.scaling import Load, Scaler, to_drain
 from holdfast.core.supervision import CrashLog
 from holdfast.errors import HoldfastError
@@ -104,7 +106,7 @@ class Supervisor:
         channels = self._attachments.channels()
         load = self.hf.store.reads.load(channels)
         ends = bool(channels) and all(self._attachments.empty(channel) == "terminate" for channel in channels)
-        return Load(load.depth, load.oldest, ends)
+        return msgspec.structs.replace(load, ends=ends)
 
     def _grow(self, running: int, wanted: int) -> None:
         missing = self._crashes.may_start(time.monotonic(), wanted - running, len(self._trials()))

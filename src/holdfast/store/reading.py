@@ -175,14 +175,15 @@ def _oldest(tx: Transaction, channel: Channel) -> float | None:
 
 
 def load(tx: Transaction, channels: Sequence[Channel]) -> Load:
-    """What can be claimed from these queues now, and for how long the first of it could have been."""
-    depth, since = 0, tx.clock()
+    """What can be claimed from these queues now, for how long the first of it could have been, and what is in hand."""
+    depth, held, since = 0, 0, tx.clock()
     for channel in channels:
         moment = _claimable_since(tx, channel)
+        held += tally.held(tx, channel.group)
         if moment is not None:
             depth += _depth(tx, channel)[0] - _number(tx.one("rows.waiting", group=channel.group))
             since = min(since, moment)
-    return Load(depth, (tx.clock() - since) / 1_000_000)
+    return Load(depth, (tx.clock() - since) / 1_000_000, held)
 
 
 def _claimable_since(tx: Transaction, channel: Channel) -> int | None:
