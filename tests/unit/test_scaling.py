@@ -1,5 +1,6 @@
 """How many consumers a pool should have."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -31,8 +32,8 @@ def test_a_deep_queue_doubles_the_pool_up_to_its_most() -> None:
 
 
 def test_age_alone_is_a_backlog_too() -> None:
-    assert scaler().wanted(OLD, 2, 0.0) == 4
-    assert scaler().wanted(Load(1, 29.9), 2, 0.0) == 2
+    assert scaler(least=2).wanted(OLD, 2, 0.0) == 4
+    assert scaler(least=2).wanted(Load(1, 29.9), 2, 0.0) == 2
 
 
 def test_the_age_of_nothing_is_no_backlog() -> None:
@@ -96,7 +97,8 @@ def test_the_last_one_is_not_drained_while_it_works(ends: bool) -> None:
 
 def test_what_is_in_hand_starts_nobody_and_keeps_no_second_one() -> None:
     one, working = scaler(least=0), Load(0, 0.0, held=3)
-    assert one.wanted(working, 0, 0.0) == 0
+    assert scaler(least=0).wanted(working, 0, 0.0) == 0
+    assert one.wanted(working, 3, 0.0) == 3
     assert [one.wanted(working, 3, 10.0), one.wanted(working, 2, 20.0), one.wanted(working, 1, 30.0)] == [2, 1, 1]
 
 
@@ -140,6 +142,42 @@ def test_two_changes_are_a_cooldown_apart(steps: list[tuple[Load, float]]) -> No
             assert changed is None or now - changed >= 10.0
             changed = now
         running = max(1, wanted)
+
+
+def changes(scalers: list[Scaler], load: Load, running: int, looks: int) -> list[tuple[float, int]]:
+    """What becomes of a count that all of them see and change, each looking twice a second, one after the other."""
+    found = []
+    for look in range(looks):
+        for place, one in enumerate(scalers):
+            now = 0.5 * look + 0.1 * place
+            if (wanted := one.wanted(load, running, now)) != running:
+                running = wanted
+                found.append((now, running))
+    return found
+
+
+def test_supervisors_share_the_cooldown_when_they_grow() -> None:
+    grown = changes([scaler(most=100) for _ in range(3)], MUCH, 1, looks=70)
+    assert [running for _, running in grown] == [2, 4, 8, 16]
+    assert all(later[0] - sooner[0] >= 10.0 for sooner, later in pairwise(grown))
+
+
+def test_supervisors_share_the_cooldown_when_they_shrink() -> None:
+    """Each has been calm since another moment."""
+    scalers = [scaler() for _ in range(3)]
+    for place, one in enumerate(scalers):
+        assert one.wanted(CALM, 4, -3.0 * place) == 4
+    shrunk = changes(scalers, CALM, 4, looks=70)
+    assert [running for _, running in shrunk] == [3, 2, 1]
+    assert all(later[0] - sooner[0] >= 10.0 for sooner, later in pairwise(shrunk))
+
+
+def test_a_consumer_that_is_gone_keeps_no_pool_from_growing() -> None:
+    """Crashes are not decisions; otherwise a pool with much to do would dwindle crash by crash."""
+    one = scaler()
+    assert one.wanted(MUCH, 1, 0.0) == 2
+    assert one.wanted(MUCH, 2, 10.0) == 4
+    assert [one.wanted(MUCH, 3, 15.0), one.wanted(MUCH, 2, 19.0), one.wanted(MUCH, 2, 20.0)] == [3, 2, 4]
 
 
 @pytest.mark.parametrize(

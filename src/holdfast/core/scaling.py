@@ -34,15 +34,30 @@ class Load(msgspec.Struct, frozen=True):
 
 
 class Scaler:
-    """Remembers when something changed last, and since when it has been calm."""
+    """Remembers when something changed last, and since when it has been calm. Others decide too: what they change is
+    seen by a count that neither was there nor is what was wanted."""
 
     def __init__(self, spec: PoolSpec) -> None:
         self.spec = spec
         self._changed: float | None = None
         self._calm: float | None = None
+        self._expected = (0, spec.least)
 
     def wanted(self, load: Load, running: int, now: float) -> int:
         """How many there should be, given how many there are (everywhere) and what waits."""
+        self._note_others(running, now)
+        wanted = self._wanted(load, running, now)
+        self._expected = (min(running, wanted), max(running, wanted))
+        return wanted
+
+    def _note_others(self, running: int, now: float) -> None:
+        fewest, most = self._expected
+        if running > most:
+            self._changed = now
+        elif running < fewest:
+            self._calm = None  # Only that: it may have crashed, which is no reason not to grow.
+
+    def _wanted(self, load: Load, running: int, now: float) -> int:
         least = self._least(load, running)
         is_much = load.depth >= self.spec.up_depth or (load.depth > 0 and load.oldest >= self.spec.up_age)
         is_little = load.depth <= self.spec.down_depth and not is_much
