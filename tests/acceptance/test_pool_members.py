@@ -48,7 +48,7 @@ hf.pool(drone, max=2, scale_up_depth=5, scale_down_depth=1, cooldown="100ms")
     hf.enqueue_many("hard", list(range(100, 130)))
     hf.attach("drone", "hard")
     hf.attach("drone", "more")
-    with Watching(hf, "drone") as seats:
+    with Watching(hf, 'drone/{"tier":"haiku"}') as seats:
         programs.start()
         hf.enqueue("easy", 0)
         soon(lambda: programs.done() == once(1), "what it is for")

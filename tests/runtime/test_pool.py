@@ -3,7 +3,7 @@
 import sys
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,9 @@ import pytest
 from holdfast import AsyncHoldfast, Holdfast, InvalidInput, exec_handler
 from holdfast.core.scaling import Load, Scaler
 from holdfast.events import PoolScaled
+from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.locating import Address, address_of, located
+from holdfast.runtime.pool import Pool
 from tests.runtime.steps import PATIENCE, Calls, ended, until
 
 
@@ -145,3 +147,28 @@ def test_the_last_consumer_is_there_for_others_while_it_works(hf: Holdfast, look
         go_on.set()
         assert ended(hf, long.id) == "succeeded"
         until(lambda: hf.store.seats.taken("default", "sell") == [], "now it is empty")
+
+
+def test_tiers_of_one_name_do_not_take_each_others_seats(connect: Callable[..., Holdfast]) -> None:
+    """A pool is named after its function, and programs for two tiers may well call it the same."""
+    haiku, opus = (connect(worker=tier) for tier in ("haiku", "opus"))
+    for tier, client in (("haiku", haiku), ("opus", opus)):
+        client.queue(tier, requires={"tier": tier})
+        client.pool(client.consumer(tier, name="work", labels={"tier": tier})(job), members="thread", max=1)
+    with haiku.running():
+        assert ended(haiku, haiku.enqueue("haiku", 1).id) == "succeeded"
+        with opus.running():
+            assert ended(opus, opus.enqueue("opus", 1).id) == "succeeded"
+            until(lambda: [one.pool for one in opus.consumers()] == ["work", "work"], "both say so")
+
+
+def test_seats_are_counted_by_name_and_labels(mine: Holdfast) -> None:
+    def key(name: str, **labels: str) -> str:
+        return Pool(Consumer(mine, job, ["q"], name=name, labels=labels)).key
+
+    assert key("work") == "work"
+    assert key("work", tier="haiku", at="eu") == key("work", at="eu", tier="haiku") == 'work/{"at":"eu","tier":"haiku"}'
+    assert key("work", a='b","c":"d') != key("work", a="b", c="d")
+    long = [key("work", **{"a" * 200: "b" * 200, "c": text}) for text in "de"]
+    assert long[0] != long[1]
+    assert all(len(one) < 100 for one in long), "what PostgreSQL has in an index is short"

@@ -64,7 +64,7 @@ class ProcessMember:
         context = multiprocessing.get_context("spawn")
         self._leash, theirs = context.Pipe()
         self._process = context.Process(
-            target=work, args=(theirs, address, pool.name, seat.number, bytes(seat.token), seat.worker, grace)
+            target=work, args=(theirs, address, pool.name, pool.key, seat.number, bytes(seat.token), seat.worker, grace)
         )
         # Ctrl-C reaches all; the supervisor says what to do about it, from a member's first moment on. Python's own
         # helper is started before, because that would make us hear signals again.
@@ -108,7 +108,7 @@ class ThreadMember:
         self._worker = worker
         worker.start()
         worker.on_progress()  # So that it is told of soon.
-        self._keeper = SeatKeeper(pool.name, pool.consumer, seat, lambda: self.drain(math.inf))
+        self._keeper = SeatKeeper(pool.key, pool.consumer, seat, lambda: self.drain(math.inf))
 
     @property
     def exit_code(self) -> int | None:
@@ -135,9 +135,9 @@ class ThreadMember:
 class SeatKeeper:
     """Keeps a seat while its holder works; tells the holder if it was lost, and gives it back at the end."""
 
-    def __init__(self, pool: str, consumer: Consumer, seat: Seat, on_lost: Callable[[], None]) -> None:
+    def __init__(self, key: str, consumer: Consumer, seat: Seat, on_lost: Callable[[], None]) -> None:
         self._hf = consumer.hf
-        self._place = (consumer.hf.settings.tenant, pool, seat)
+        self._place = (consumer.hf.settings.tenant, key, seat)
         self._on_lost = on_lost
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="holdfast-seat", daemon=True)
@@ -166,22 +166,24 @@ class SeatKeeper:
             self._on_lost()
 
 
-def work(leash: Connection, address: Address, pool: str, number: int, token: bytes, worker: str, grace: float) -> None:
+def work(
+    leash: Connection, address: Address, pool: str, key: str, number: int, token: bytes, worker: str, grace: float
+) -> None:
     """What a member's process does, from its start to its end."""
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     seat = Seat(number, worker, MessageId(token), 0)
-    sys.exit(_work(leash, located(address), pool, seat, grace))
+    sys.exit(_work(leash, located(address), pool, key, seat, grace))
 
 
-def _work(leash: Connection, consumer: Consumer, pool: str, seat: Seat, grace: float) -> int:
+def _work(leash: Connection, consumer: Consumer, pool: str, key: str, seat: Seat, grace: float) -> int:
     from holdfast.runtime.runner import Runner
 
     consumer.hf._book.open()
-    if not consumer.hf.store.seats.keep(consumer.hf.settings.tenant, pool, seat, round(SEAT_TERM * 1_000_000)):
+    if not consumer.hf.store.seats.keep(consumer.hf.settings.tenant, key, seat, round(SEAT_TERM * 1_000_000)):
         return 0  # It took too long to get here, and someone else may have the seat.
     runner = Runner(consumer.hf, [consumer], grace, pool=pool)
-    keeper = SeatKeeper(pool, consumer, seat, lambda: runner.ask_to_stop(math.inf))
+    keeper = SeatKeeper(key, consumer, seat, lambda: runner.ask_to_stop(math.inf))
     runner.on_news = partial(_tell, leash)
     threading.Thread(target=_obey, args=(leash, runner), name="holdfast-leash", daemon=True).start()
     try:

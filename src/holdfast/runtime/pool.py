@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from holdfast.core.duration import Duration, seconds
+from holdfast.core.message import encode_json
 from holdfast.core.queue import channel_name
 from holdfast.core.scaling import PoolSpec
 from holdfast.core.supervision import Restarts
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.consumer import Consumer
 
 MOST_MEMBERS = 1_000
+LONGEST_LABELS = 200
 KINDS = ("process", "thread")
 
 
@@ -76,8 +79,21 @@ class Pool:
             most=_count(max_crashes, "max_crashes", 1), window=seconds(crash_window, "crash_window")
         )
 
+    @property
+    def key(self) -> str:
+        """What its seats are counted under: tiers of one name are pools of their own."""
+        return _key(self.name, self.consumer.labels)
+
     def __repr__(self) -> str:
         return f"Pool({self.name!r}, {self.spec.least}..{self.spec.most} of {self.consumer!r})"
+
+
+def _key(name: str, labels: dict[str, str]) -> str:
+    """Readable, unless the labels are long: a database has it in an index. No name has a slash."""
+    if not labels:
+        return name
+    text = encode_json(dict(sorted(labels.items())))
+    return f"{name}/{text.decode() if len(text) <= LONGEST_LABELS else hashlib.sha256(text).hexdigest()}"
 
 
 def _count(value: Any, what: str, least: int) -> int:

@@ -94,7 +94,7 @@ class Supervisor:
     def _look(self) -> None:
         self._bury()
         self._tell_owner()
-        seats = self.hf.store.seats.taken(self.hf.settings.tenant, self.pool.name)
+        seats = self.hf.store.seats.taken(self.hf.settings.tenant, self.pool.key)
         wanted = self._scaler.wanted(self._load(), len(seats), time.monotonic())
         if wanted > len(seats):
             self._grow(len(seats), wanted)
@@ -126,11 +126,11 @@ class Supervisor:
     def _take(self, most: int) -> Seat | None:
         term = SEAT_TERM if self._address is None else STARTING_TERM
         return self.hf.store.seats.take(
-            self.hf.settings.tenant, self.pool.name, self.hf.worker, most, round(term * 1_000_000)
+            self.hf.settings.tenant, self.pool.key, self.hf.worker, most, round(term * 1_000_000)
         )
 
     def _leave(self, seat: Seat) -> None:
-        self.hf.store.seats.leave(self.hf.settings.tenant, self.pool.name, seat)
+        self.hf.store.seats.leave(self.hf.settings.tenant, self.pool.key, seat)
 
     def _new_member(self, seat: Seat) -> Member:
         if self._address is not None:
