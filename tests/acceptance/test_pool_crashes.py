@@ -80,6 +80,30 @@ hf.pool(job, min=1, max=1, max_crashes=3, owner="ops")
     assert program.wait() == 0
 
 
+def test_one_that_takes_too_long_to_start_has_crashed(hf: Holdfast, programs: Programs) -> None:
+    programs.write(
+        """
+from holdfast.runtime import supervisor
+
+supervisor.STARTING_TERM = 0.2
+if __name__ != "__main__":
+    time.sleep(0.5)
+
+@hf.consumer("jobs")
+def job(message):
+    slowly(message, 0)
+
+hf.pool(job, min=1, max=1, max_crashes=1)
+"""
+    )
+    hf.enqueue("jobs", 0)
+    program = programs.start()
+    soon(lambda: hf.notices(), "it is given up")
+    assert "pool job: a consumer needed more than 60 s to start" in program.said
+    assert "needed more than 60 s to start" in hf.notices()[0].error
+    assert programs.log("begin") == []
+
+
 def test_a_poison_message_is_the_only_one_that_dies(hf: Holdfast, programs: Programs) -> None:
     """It takes a consumer down with every attempt, more often than a pool may crash; the pool lives."""
     programs.write(

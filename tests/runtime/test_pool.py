@@ -14,6 +14,7 @@ from holdfast.core.scaling import Load, Scaler
 from holdfast.events import PoolScaled
 from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.locating import Address, address_of, located
+from holdfast.runtime.members import SeatKeeper
 from holdfast.runtime.pool import Pool
 from tests.runtime.steps import PATIENCE, Calls, ended, until
 
@@ -172,3 +173,22 @@ def test_seats_are_counted_by_name_and_labels(mine: Holdfast) -> None:
     long = [key("work", **{"a" * 200: "b" * 200, "c": text}) for text in "de"]
     assert long[0] != long[1]
     assert all(len(one) < 100 for one in long), "what PostgreSQL has in an index is short"
+
+
+def test_a_seat_that_cannot_be_kept_is_lost_whatever_the_reason(
+    hf: Holdfast, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> bool:
+        raise RuntimeError("broken on purpose")
+
+    consumer, lost = hf.consumer("q", name="sell")(job), threading.Event()
+    hf.queue("q")
+    seat = hf.store.seats.take("default", "sell", "anna", 1, 60_000_000)
+    assert seat is not None
+    monkeypatch.setattr("holdfast.runtime.members.SEAT_TERM", 0.1)
+    monkeypatch.setattr(type(hf.store.seats), "keep", broken)
+    keeper = SeatKeeper("sell", consumer, seat, lost.set)
+    assert lost.wait(PATIENCE)
+    assert "a seat of the pool sell could not be kept: broken on purpose" in caplog.text
+    keeper.stop()
+    assert hf.store.seats.taken("default", "sell") == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import multiprocessing
 import signal
@@ -28,13 +29,25 @@ if TYPE_CHECKING:
     from holdfast.runtime.runner import Runner
     from holdfast.runtime.worker import Worker
 
+log = logging.getLogger("holdfast")
+
 CRASHED = 1
+
+LATE = 75
+"""The exit code of one that took too long to start, so that someone else may have its seat."""
 
 STARTING_TERM = 60.0
 """Seconds that a program has to import all that it needs before its seat is someone else's."""
 
 SEAT_TERM = 15.0
 """Seconds that a seat is held without a word; renewed every third of it."""
+
+
+def how_it_ended(exit_code: int) -> str:
+    """What became of a member that ended as it should not."""
+    if exit_code == LATE:
+        return f"needed more than {STARTING_TERM:g} s to start, and its seat may be another's by now"
+    return f"was killed by signal {-exit_code}" if exit_code < 0 else f"ended with exit code {exit_code}"
 
 
 class Member(Protocol):
@@ -159,8 +172,9 @@ class SeatKeeper:
                 if not self._hf.store.seats.keep(*self._place, round(SEAT_TERM * 1_000_000)):
                     break
                 kept = started
-            except HoldfastError:
+            except Exception as problem:  # Whatever it is: the seat is over when its time is.
                 if time.monotonic() > kept + SEAT_TERM:
+                    log.warning("a seat of the pool %s could not be kept: %s", self._place[1], problem)
                     break
         if not self._over.is_set():
             self._on_lost()
@@ -181,7 +195,7 @@ def _work(leash: Connection, consumer: Consumer, pool: str, key: str, seat: Seat
 
     consumer.hf._book.open()
     if not consumer.hf.store.seats.keep(consumer.hf.settings.tenant, key, seat, round(SEAT_TERM * 1_000_000)):
-        return 0  # It took too long to get here, and someone else may have the seat.
+        return LATE
     runner = Runner(consumer.hf, [consumer], grace, pool=pool)
     keeper = SeatKeeper(key, consumer, seat, lambda: runner.ask_to_stop(math.inf))
     runner.on_news = partial(_tell, leash)

@@ -17,7 +17,7 @@ from holdfast.errors import HoldfastError
 from holdfast.events import MemberCrashed, PoolGaveUp, PoolScaled
 from holdfast.runtime.attachments import Attachments
 from holdfast.runtime.locating import address_of
-from holdfast.runtime.members import SEAT_TERM, STARTING_TERM, Member, ProcessMember, ThreadMember
+from holdfast.runtime.members import SEAT_TERM, STARTING_TERM, Member, ProcessMember, ThreadMember, how_it_ended
 from holdfast.runtime.news import SETTLED
 from holdfast.runtime.pool import Pool
 from holdfast.store.api import Seat
@@ -162,8 +162,7 @@ class Supervisor:
             self._leave(member.seat)  # At once: who held it is gone for sure.
 
     def _crashed(self, member: Member) -> None:
-        code = member.exit_code or 0
-        words = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        words = how_it_ended(member.exit_code or 0)
         was_too_many = self._crashes.note(time.monotonic(), is_excused=bool(member.news))
         self._tell(MemberCrashed, words=words)
         log.warning("pool %s: a consumer %s", self.pool.name, words)
