@@ -226,6 +226,24 @@ def test_each_queue_has_its_own_wish(hf: Holdfast) -> None:
     assert hf.stats("a").pending == 1
 
 
+def test_a_queue_that_was_left_is_taken_from_again_once_someone_says_so(hf: Holdfast) -> None:
+    """And left again, if it is empty and nobody has said otherwise."""
+    seen = declare(hf, "a", "b", empty={"a": "terminate", "b": "poll"})
+    with hf.running() as runner:
+        until(lambda: runner.workers[0].attachments.queues == ["b"], "it is left")
+        hf.enqueue("a", 1)
+        hf.attach("handler", "a", weight=2)
+        assert [body for body, _ in seen.wait(1)] == [1]
+        until(lambda: runner.workers[0].attachments.queues == ["b"], "it is left again")
+        hf.enqueue("a", 2)
+        hf.attach("handler", "a", empty="poll")
+        hf.enqueue("b", 3)
+        assert sorted(body for body, _ in seen.wait(3)) == [1, 2, 3]
+        hf.enqueue("a", 4)
+        assert [body for body, _ in seen.wait(4)][3] == 4
+        assert runner.workers[0].attachments.queues == ["a", "b"]
+
+
 def test_one_that_ends_leaves_the_others_at_work(hf: Holdfast) -> None:
     seen, other = declare(hf, "q", empty="terminate"), Calls()
     hf.consumer("other", name="other")(lambda message: other.note(message.body))

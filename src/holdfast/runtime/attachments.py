@@ -35,7 +35,7 @@ class Attachments:
             for queue in consumer.queues
         ]
         self._attached: dict[str, Attachment] = {}
-        self._ended: set[str] = set()
+        self._ended: dict[str, int | None] = {}
         self._met: set[str] = set()
         self._refused: set[str] = set()
         self._resting: dict[str, float] = {}
@@ -98,7 +98,7 @@ class Attachments:
         return channel.spec.has_lanes or not self._consumer.hf.store.reads.load([channel]).depth
 
     def leave_ended_groups(self) -> list[str]:
-        """Groups that were there and have ended, or were canceled, are left for good. Others may be subscribed yet."""
+        """Groups that were there and have ended, or were canceled, are left. Others may be subscribed yet."""
         book, topics = self._consumer.hf._book, self._consumer.hf.store.topics
         gone = [queue for queue in self._attached if parts(queue) is not None and book.has_ended(queue)]
         tenant = self._consumer.hf.settings.tenant
@@ -116,11 +116,13 @@ class Attachments:
         return {channel.name for channel in channels} <= self._attached.keys()
 
     def _leave(self, queues: set[str]) -> None:
-        self._ended |= queues
+        """For as long as nobody changes anything about them."""
+        self._ended.update((queue, one.changed_at) for queue, one in self._attached.items() if queue in queues)
         self._set(self._attached)
 
     def _set(self, wanted: dict[str, Attachment]) -> None:
-        kept = {queue: one for queue, one in wanted.items() if queue not in self._ended}
+        ended = self._ended
+        kept = {name: one for name, one in wanted.items() if name not in ended or ended[name] != one.changed_at}
         if kept != self._attached:
             self._attached = kept
             self._rotation = Rotation(self._consumer.policy, {queue: one.weight or 1.0 for queue, one in kept.items()})
