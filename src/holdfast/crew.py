@@ -34,8 +34,9 @@ class Crewing:
     def attach(self, consumer: str, queue: str, *, weight: float | None = None, empty: str | None = None) -> None:
         """Has a consumer take from a queue, too, or in another way; running ones follow at once, later ones too.
 
-        `weight` is how often the queue has its turn beside the others, `empty` what happens when nothing is left
-        ("poll", "hibernate" or "terminate"). What is not given stays as it was, or as the consumer's code says.
+        `weight` is how often the queue has its turn beside the others (without effect under the policies "strict" and
+        "random"), `empty` what happens when nothing is left ("poll", "hibernate" or "terminate"). What is not given
+        stays as it was, or as the consumer's code says.
         """
         channel_name(consumer, "consumer")
         weight, empty = checked_weight(weight), checked_empty(empty)

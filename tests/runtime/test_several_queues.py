@@ -108,6 +108,15 @@ def queues_seen(hf: Holdfast) -> list[str]:
     return [queue for one in hf.consumers() for queue in one.queues]
 
 
+@pytest.mark.usefixtures("one_by_one")
+def test_an_attached_weight_is_a_share(hf: Holdfast) -> None:
+    """Of a consumer whose code knows no weights."""
+    hf.queue("a")
+    hf.attach("handler", "a", weight=3)
+    order = order_of(hf, {"a": 90, "b": 30}, name="handler")
+    assert 74 <= Counter(order[:100])["a"] <= 76
+
+
 def test_what_was_attached_outlives_a_restart(hf: Holdfast, connect: Connect) -> None:
     declare(hf, "a")
     with hf.running():

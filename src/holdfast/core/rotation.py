@@ -11,12 +11,12 @@ class Rotation:
     """Turns over some queues, by a policy. Only `strict` lets a queue starve: it never looks past one that has work.
 
     Weighted turns are spread evenly: with weights 3 and 1 the first queue leads three times in four, never more than
-    three times in a row. Round robin is the same with equal weights.
+    three times in a row. Round robin is the same with equal weights, until an attachment brings one of its own.
     """
 
     def __init__(self, policy: str, weights: Mapping[str, float]) -> None:
         self.policy = policy
-        self._weights = dict(weights) if policy == "weighted" else dict.fromkeys(weights, 1.0)
+        self._weights = dict(weights)
         self._credit = dict.fromkeys(self._weights, 0.0)
 
     def order(self, chances: Sequence[float] = ()) -> list[str]:
