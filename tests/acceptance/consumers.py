@@ -38,7 +38,7 @@ def consumer(
     with Holdfast(url, worker=worker, sweep_every=0.1, patience=patience) as hf:
         records = Records(log, hf, pause)
         hf.consumer(queue, name="handler", **options)(records.handle)
-        threading.Thread(target=stop_when_drained, args=(hf, queue), daemon=True).start()
+        threading.Thread(target=stop_when_drained, args=(hf, queue, records), daemon=True).start()
         try:
             hf.run(grace=grace)
         finally:
@@ -51,10 +51,11 @@ def shift_clock(seconds: float) -> None:
     time.time = lambda: true() + seconds
 
 
-def stop_when_drained(hf: Holdfast, queue: str) -> None:
+def stop_when_drained(hf: Holdfast, queue: str, records: "Records") -> None:
     orders = Orders()
     for _ in orders:
         pass
+    records.go_on.set()
     while True:  # It may not even have begun to run.
         if is_drained(hf, queue):
             hf.stop()
@@ -62,11 +63,14 @@ def stop_when_drained(hf: Holdfast, queue: str) -> None:
 
 
 class Records:
-    """A handler that writes down what happens to it. The body is what to do: wait for so many seconds, or a word."""
+    """A handler that writes down what happens to it. The body is what to do: sleep for so many seconds, or a word.
+
+    "wait" is until there are no more orders."""
 
     def __init__(self, log: Log, hf: Holdfast, pause: float) -> None:
         self._log = log
         self._pause = pause
+        self.go_on = threading.Event()
         self._held: dict[tuple[str, int], Claim] = {}
         hf.on(MessageSucceeded, lambda event: self._log.settled("ack", [self._claim(event)]))
         hf.on(MessageFailed, lambda event: self._log.settled("nack", [self._claim(event)]))
@@ -84,7 +88,10 @@ class Records:
             self._say("started", message.body)
             while True:
                 pass
-        elif self._pause:
+        elif message.body == "wait":
+            self._say("started", message.body)
+            self.go_on.wait()
+        if self._pause:
             time.sleep(self._pause)
         self._log.settling("ack", [context.claim])
 
@@ -92,4 +99,4 @@ class Records:
         return self._held[event.id, event.attempt]
 
     def _say(self, *words: Any) -> None:
-        print(json.dumps(words), flush=True)
+        print(json.dumps(words) + "\n", end="", flush=True)  # At once: handlers in other threads speak too.

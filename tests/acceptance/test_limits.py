@@ -74,6 +74,30 @@ def test_four_processes_never_claim_more_often_than_the_rate(family: Family, url
     assert all(late - early >= 300_000 for early, late in zip(starts, starts[30:], strict=False))
 
 
+def test_running_consumers_keep_a_limit_and_follow_a_new_one(family: Family, url: str, connect: Connect) -> None:
+    """Two processes with `hf.run()`. One takes only what it can begin, and leaves the other place to the other one."""
+    hf = connect(url)
+    hf.queue("q", concurrency=2, lease=30)
+    sender = family.start("puppet", url=url, queue="q")
+    sender.ask("send_many", values=[f"quick-{number}" for number in range(20)] + ["wait"] * 40)
+    small = family.start("consumer", url=url, queue="q", pause=0.005)
+    small.hear()
+    assert hf.stats("q").processing == 1, "nothing is claimed ahead where others wait for the places"
+    large = family.start("consumer", url=url, queue="q", pause=0.005, concurrency=6)
+    large.hear()
+    assert hf.stats("q").processing == 2
+    before = [grant for grant in grants_of(family.history()) if grant.value == "wait"]
+    hf.queue("q", concurrency=4, lease=30)
+    for _ in range(2):
+        large.hear()
+    family.finish()
+
+    history = family.history()
+    assert faults(history) == []
+    assert (len(before), {grant.who for grant in before}) == (2, {"consumer-1", "consumer-2"})
+    assert most_held(grants_of(history)) == 4
+
+
 def grants_of(history: History) -> list[Grant]:
     return [grant for grants in history.grants.values() for grant in grants]
 
