@@ -15,7 +15,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from holdfast import Cancel, DeadLetter, Holdfast, HoldfastError, InvalidInput, Message, Retry, Snooze, TooLarge
+from holdfast import (
+    Cancel,
+    Commitment,
+    DeadLetter,
+    Holdfast,
+    HoldfastError,
+    InvalidInput,
+    Message,
+    Retry,
+    Snooze,
+    TooLarge,
+)
 from holdfast.runtime.context import Context
 
 HANDLED: list[Any] = []
@@ -116,6 +127,16 @@ def split(message: Message, context: Context) -> list[str]:
     if context.attempt == 1 and len(ids) > 2:
         raise RuntimeError("after the enqueue")
     return ids
+
+
+PROMISES: dict[str, Any] = {
+    "budget": 1.5,
+    "commitments": [Commitment("there", "test -f it", timeout=3), {"name": "done", "check": "true"}],
+}
+
+
+def promise(message: Message, context: Context) -> None:
+    context.enqueue("parts", 1, **PROMISES)
 
 
 def add_line(note: Path, what: Any) -> None:

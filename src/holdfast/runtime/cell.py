@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from multiprocessing.connection import Connection
@@ -96,6 +96,8 @@ class CellContext:
         reply_to: str | None = None,
         ttl: Duration | None = None,
         idempotency_key: str | None = None,
+        budget: float | None = None,
+        commitments: Sequence[Any] | None = None,
     ) -> Receipt:
         """A message that arrives in the transaction of this one's ack; if the attempt fails, it never was."""
         options = {
@@ -108,6 +110,8 @@ class CellContext:
             "reply_to": reply_to,
             "ttl": ttl,
             "idempotency_key": idempotency_key,
+            "budget": budget,
+            "commitments": commitments,
         }
         asked = border.Enqueue(encode_json(body), encode_json(options, "an option of enqueue"))
         return Receipt(MessageId(self._cell.ask(self, asked).id or b""))

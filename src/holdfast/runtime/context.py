@@ -153,9 +153,11 @@ class Context(msgspec.Struct, eq=False, gc=False):
         reply_to: str | None = None,
         ttl: Duration | None = None,
         idempotency_key: str | None = None,
+        budget: float | None = None,
+        commitments: Sequence[Any] | None = None,
     ) -> Receipt:
         """A message that arrives in the transaction of this one's ack; if the attempt fails, it never was."""
-        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key)
+        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key, budget, commitments)
         new: list[NewMessage] = []
         draft, around = partial(self._draft, new), self._worker.hf._around_enqueue
         if around:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration
 from holdfast.core.message import NewMessage
 from holdfast.outgoing import Outgoing, await_through
@@ -162,15 +164,31 @@ class AsyncContext(Context):
         """Makes the lease last for `duration` from now. See `Context.extend`."""
         await asyncio.to_thread(super().extend, duration)
 
-    async def enqueue(self, queue: str, body: Any, **options: Any) -> Receipt:  # type: ignore[override]
+    async def enqueue(  # type: ignore[override]
+        self,
+        queue: str,
+        body: Any,
+        *,
+        priority: int | str = priorities.NORMAL,
+        key: str | None = None,
+        delay: Duration = 0,
+        headers: dict[str, Any] | None = None,
+        correlation_id: str | None = None,
+        reply_to: str | None = None,
+        ttl: Duration | None = None,
+        idempotency_key: str | None = None,
+        budget: float | None = None,
+        commitments: Sequence[Any] | None = None,
+    ) -> Receipt:
         """A message that arrives in the transaction of this one's ack. See `Context.enqueue`."""
+        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key, budget, commitments)
         new: list[NewMessage] = []
 
         async def draft(*parts: Any) -> list[Receipt]:
             return await asyncio.to_thread(self._draft, new, *parts)
 
         around = self._worker.hf._awaited_around_enqueue
-        [receipt] = await await_through(around, draft, Outgoing(queue, [body], **options))
+        [receipt] = await await_through(around, draft, Outgoing(queue, [body], *options))
         self.following = [*self.following, *new]
         return receipt
 

@@ -1,0 +1,39 @@
+"""`context.enqueue` takes what `hf.enqueue` takes, wherever the handler runs."""
+
+import inspect
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast, Message, State
+from holdfast.runtime.cell import CellContext
+from holdfast.runtime.context import Context
+from holdfast.runtime.loop import AsyncContext
+from tests.runtime import cells
+from tests.runtime.steps import ended
+
+
+@pytest.mark.parametrize("kind", [Context, AsyncContext, CellContext])
+def test_it_has_the_arguments_of_the_client(kind: Any) -> None:
+    of_client = inspect.signature(Holdfast.enqueue)
+    without = [one for name, one in of_client.parameters.items() if name != "conn"]
+    assert inspect.signature(kind.enqueue) == of_client.replace(parameters=without)
+
+
+async def promise(message: Message, context: Any) -> None:
+    """As `cells.promise`."""
+    await context.enqueue("parts", 1, **cells.PROMISES)
+
+
+@pytest.mark.parametrize("kind", ["def", "async def", "process"])
+def test_budget_and_commitments_arrive(hf: Holdfast, kind: str) -> None:
+    hf.queue("q", max_attempts=1)
+    isolation = "process" if kind == "process" else "thread"
+    hf.consumer("q", isolation=isolation)(promise if kind == "async def" else cells.promise)
+    sent = hf.enqueue("q", 1)
+    hf.enqueue("wanted", 1, **cells.PROMISES)
+    with hf.running():
+        assert ended(hf, sent.id) is State.SUCCEEDED
+    [found], [wanted] = hf.peek("parts"), hf.peek("wanted")
+    assert found.headers == wanted.headers
+    assert len(found.headers) == 2, "budget and commitments travel there"
