@@ -39,9 +39,12 @@ def expired(claims: Sequence[Claim]) -> list[Settlement]:
     return [claim.settlement(Event.EXPIRED) for claim in claims]
 
 
-def canceled(claims: Sequence[Claim]) -> list[Settlement]:
-    """Their consumer found that nobody wants them any more."""
-    return [claim.settlement(Event.CANCELED) for claim in claims]
+def canceled(claims: Sequence[Claim], reason: str) -> list[Settlement]:
+    """Their consumer found that nobody wants them any more; why stands in their history."""
+    text = error_text(reason)
+    return [
+        claim.settlement(Event.CANCELED, failure=Failure(claim.attempt, claim.lease.worker, text)) for claim in claims
+    ]
 
 
 def snoozed(claims: Sequence[Claim], delay: Duration) -> list[Settlement]:

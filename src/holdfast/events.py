@@ -61,7 +61,9 @@ class MessageSnoozed(MessageEvent, frozen=True, kw_only=True):
 
 
 class MessageCanceled(MessageEvent, frozen=True, kw_only=True):
-    """The handler found that nobody needs it."""
+    """The handler found that nobody needs it, for the `reason` that it gave."""
+
+    reason: str
 
 
 class MessageReleased(MessageEvent, frozen=True, kw_only=True):

@@ -93,7 +93,7 @@ def test_every_kind_of_event_is_told_once_and_after_it_is_stored(hf: Holdfast) -
         "MessageFailed": RuntimeError("bad"),
         "MessageDied": DeadLetter("never"),
         "MessageSnoozed": Snooze(3600),
-        "MessageCanceled": Cancel(),
+        "MessageCanceled": Cancel("nobody wants it"),
     }
 
     @hf.consumer("q")
@@ -118,6 +118,7 @@ def test_every_kind_of_event_is_told_once_and_after_it_is_stored(hf: Holdfast) -
     assert by_kind["MessageFailed"].delay >= 1800
     assert by_kind["MessageDied"].error == "never"
     assert by_kind["MessageSnoozed"].delay == 3600
+    assert by_kind["MessageCanceled"].reason == "nobody wants it"
     assert [type(event).__name__ for event in told.seen].count("MessageStarted") == 5
     assert type(told.seen[0]) is happenings.ConsumerStarted
     assert type(told.seen[-1]) is happenings.ConsumerStopped

@@ -104,9 +104,25 @@ def test_cancel_ends_it_without_a_dead_letter(hf: Holdfast, declare: Any, way: s
     sent = hf.enqueue("q", 1, delay=0 if way == "lane" else 0.001)
     with hf.running():
         assert ended(hf, sent.id) is State.CANCELED
+    [line] = hf.status(sent.id).history  # type: ignore[union-attr]
+    assert (line.attempt, line.error, line.at > 0) == (1, "nobody wants it", True)
     assert hf.dead_letters("q") == []
     assert hf.stats("q").queue_depth == 0
     assert hf.stats("q").in_flight_count == 0
+
+
+def test_the_reason_of_a_cancel_follows_what_failed_before(hf: Holdfast, declare: Any) -> None:
+    hf.queue("q", backoff=0)
+
+    def at_last(message: Message, context: Context) -> None:
+        raise Retry(reason="not yet") if context.attempt == 1 else Cancel("nobody wants it")
+
+    declare(at_last)
+    sent = hf.enqueue("q", 1)
+    with hf.running():
+        assert ended(hf, sent.id) is State.CANCELED
+    history = hf.status(sent.id).history  # type: ignore[union-attr]
+    assert [(line.attempt, line.error) for line in history] == [(1, "not yet"), (2, "nobody wants it")]
 
 
 def test_dead_letter_ends_it_now(hf: Holdfast, declare: Any) -> None:

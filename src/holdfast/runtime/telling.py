@@ -61,7 +61,7 @@ def tell_end(listeners: Listeners, worker: Worker, context: Context) -> None:
     if kind in (events.MessageSucceeded, events.MessageFailed, events.MessageDied):
         more["seconds"] = context.took
     if settlement is not None and settlement.failure is not None:
-        more["error"] = settlement.failure.error
+        more["reason" if kind is events.MessageCanceled else "error"] = settlement.failure.error
     if kind in (events.MessageFailed, events.MessageSnoozed):
         assert settlement is not None, "only an ack has none"
         more["delay"] = settlement.delay / 1_000_000

@@ -36,7 +36,7 @@ def failed(consumer: Consumer, context: Context, problem: BaseException) -> Sett
         case Snooze():
             return endings.snoozed([claim], problem.delay(context.now()))[0]
         case Cancel():
-            return endings.canceled([claim])[0]
+            return endings.canceled([claim], str(problem))[0]
         case DeadLetter():
             return endings.nacked([claim], str(problem), None, permanent=True)[0]
         case Retry():

@@ -104,9 +104,10 @@ def end(
     state: State,
     replay_of: MessageId | None,
     attempts: int | None = None,
+    errors: bytes | None = None,
 ) -> bool:
     """Ends a row, canceled or expired, unless it has ended before. Behind the head of a key, the next one follows."""
-    ended = tx.one("rows.end", group=group, id=message_id, state=state.value, attempts=attempts)
+    ended = tx.one("rows.end", group=group, id=message_id, state=state.value, attempts=attempts, errors=errors)
     if ended is None:
         return False
     was_head, order_key, saga = ended

@@ -166,14 +166,12 @@ def _move_out(tx: Transaction, insert: Insert, leaving: list[Settlement], shared
 
 
 def _row_of(settlement: Settlement, content: Content, now: int) -> NewRow:
-    attempts = attempts_after(settlement.attempt, settlement.event)
-    if settlement.event in ENDINGS:
-        return NewRow(settlement.lease.group, content, state=ENDINGS[settlement.event], attempts=attempts)
     return NewRow(
         settlement.lease.group,
         content,
+        state=ENDINGS.get(settlement.event, State.PENDING),
         delay=settlement.delay,
-        attempts=attempts,
+        attempts=attempts_after(settlement.attempt, settlement.event),
         alone=settlement.alone,
         errors=add_to_history(None, settlement.failure, now) if settlement.failure else None,
     )
@@ -247,7 +245,8 @@ def _die(tx: Transaction, insert: Insert, chosen: list[tuple[Settlement, HeldRow
 def _end(tx: Transaction, chosen: list[tuple[Settlement, HeldRow]]) -> None:
     for settlement, row in chosen:
         attempts, state = attempts_after(settlement.attempt, settlement.event), ENDINGS[settlement.event]
-        rows.end(tx, settlement.lease.group, row.content.id, state, row.replay_of, attempts)
+        errors = add_to_history(row.errors, settlement.failure, tx.clock()) if settlement.failure else None
+        rows.end(tx, settlement.lease.group, row.content.id, state, row.replay_of, attempts, errors)
 
 
 def _again(tx: Transaction, chosen: list[tuple[Settlement, HeldRow]]) -> None:

@@ -88,7 +88,7 @@ RETURNING 1
 
 -- name: end
 UPDATE holdfast_row
-SET state = :state, attempts = coalesce(:attempts::bigint, attempts), finished_at = (SELECT holdfast_now(:now::bigint)), token = NULL, until = NULL
+SET state = :state, attempts = coalesce(:attempts::bigint, attempts), errors = coalesce(:errors::bytea, errors), finished_at = (SELECT holdfast_now(:now::bigint)), token = NULL, until = NULL
 WHERE group_id = :group AND id = :id::uuid AND finished_at IS NULL
 RETURNING head, order_key, saga
 

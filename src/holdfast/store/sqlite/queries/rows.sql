@@ -61,7 +61,7 @@ RETURNING 1
 
 -- name: end
 UPDATE holdfast_row
-SET state = :state, attempts = coalesce(:attempts, attempts), finished_at = :now, token = NULL, until = NULL
+SET state = :state, attempts = coalesce(:attempts, attempts), errors = coalesce(:errors, errors), finished_at = :now, token = NULL, until = NULL
 WHERE group_id = :group AND id = :id AND finished_at IS NULL
 RETURNING head, order_key, saga
 
