@@ -111,7 +111,7 @@ class ExecHandler:
     ) -> None:
         self.command = command
         self._result_limit, self._error_limit = result_limit, error_limit
-        self._env, self._cwd, self.stop_grace = env, cwd, stop_grace
+        self.env, self.cwd, self.stop_grace = env, cwd, stop_grace
         self._preflight, self._preflight_timeout = preflight, preflight_timeout
         self._permanent_codes, self._retry_code, self._retry_after = permanent_codes, retry_code, retry_after
         self.secrets = secrets
@@ -134,9 +134,9 @@ class ExecHandler:
 
     def preflight(self) -> None:
         """Whether it could work at all: the program is there, and what `preflight` asks for succeeds."""
-        env = {**inherited(self.secrets), **self._env}
+        env = {**inherited(self.secrets), **self.env}
         try:
-            found(self.command, env, self._cwd)
+            found(self.command, env, self.cwd)
             if callable(self._preflight):
                 _call(self._preflight, self._preflight_timeout)
             elif self._preflight:
@@ -145,13 +145,13 @@ class ExecHandler:
             raise PreflightFailed(f"preflight: {problem}") from problem
 
     def _run(self, context: AgentContext, folder: Path, given: dict[str, str], out: Head, err: Head) -> Ended:
-        env = {**inherited(self.secrets), **self._env, **given}
+        env = {**inherited(self.secrets), **self.env, **given}
         return programs.run(
-            found(self.command, env, self._cwd),
+            found(self.command, env, self.cwd),
             env=env,
             out=out,
             err=err,
-            cwd=self._cwd,
+            cwd=self.cwd,
             stdin=str(folder / BODY),
             folder=str(folder),
             grace=lambda: context.grace(self.stop_grace),
@@ -171,10 +171,10 @@ class ExecHandler:
     def _check(self, command: list[str], env: dict[str, str]) -> None:
         output = Tail(PREFLIGHT_SHOWN)
         ended = programs.run(
-            found(command, env, self._cwd),
+            found(command, env, self.cwd),
             env=env,
             out=output,
-            cwd=self._cwd,
+            cwd=self.cwd,
             timeout=self._preflight_timeout,
             grace=lambda: self.stop_grace,
         )

@@ -81,10 +81,14 @@ def before(consumer: Consumer, context: Context) -> list[Commitment]:
 
 def verify(consumer: Consumer, context: Context, promises: list[Commitment], result: Any) -> None:
     """Done is not complete: what was promised is checked here, outside of the handler, and kept."""
+    from holdfast.runtime.agents import ExecHandler
     from holdfast.runtime.commitments import check_done
 
-    claim, hf = context.claim, consumer.hf
-    results = check_done(promises, claim.message, context, result, secrets=(hf.settings.url,))
+    claim, hf, handler = context.claim, consumer.hf, consumer.handler
+    around: dict[str, Any] = {"secrets": (hf.settings.url,)}
+    if isinstance(handler, ExecHandler):
+        around = {"env": handler.env, "cwd": handler.cwd, "secrets": handler.secrets}
+    results = check_done(promises, claim.message, context, result, **around)
     [settlement] = endings.acked([claim])
     if not hf.store.commitments.keep(settlement, results):
         endings.refuse([claim])
