@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from holdfast import effort, endings
-from holdfast.core.commitments import Commitment, failed_text
+from holdfast.core.commitments import Commitment, CommitmentResult, failed_text
 from holdfast.errors import ProgramFailed
 from holdfast.runtime.consumer import Consumer, Middleware
 from holdfast.runtime.context import Context
@@ -88,9 +88,13 @@ def verify(consumer: Consumer, context: Context, promises: list[Commitment], res
     around: dict[str, Any] = {"secrets": (hf.settings.url,)}
     if isinstance(handler, ExecHandler):
         around = {"env": handler.env, "cwd": handler.cwd, "secrets": handler.secrets}
-    results = check_done(promises, claim.message, context, result, **around)
     [settlement] = endings.acked([claim])
-    if not hf.store.commitments.keep(settlement, results):
-        endings.refuse([claim])
+
+    def keep(results: list[CommitmentResult]) -> None:
+        if not hf.store.commitments.keep(settlement, results):
+            endings.refuse([claim])
+
+    context.is_checking = True
+    results = check_done(promises, claim.message, context, result, on_checked=keep, **around)
     if words := failed_text(results):
         raise ProgramFailed(words)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from holdfast.core.commitments import (
@@ -30,6 +30,9 @@ from holdfast.runtime.leash import SHELL
 from holdfast.runtime.programs import Grace, OnCancel, Tail
 
 __all__ = ["check_done", "commitments_of", "failed_text", "verify"]
+
+OnChecked = Callable[[list[CommitmentResult]], object]
+"""Told of all results so far after every check, since the next one may be cut off."""
 
 STOP_GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL for a check that has to stop."""
@@ -65,6 +68,7 @@ def check_done(
     env: Mapping[str, str] | None = None,
     cwd: str | None = None,
     secrets: Sequence[str] = (),
+    on_checked: OnChecked = lambda results: None,
 ) -> list[CommitmentResult]:
     """Checks what was promised of a message whose handler has returned `result`, in the surroundings of a program."""
     raw = encode_json(result, "result")
@@ -80,6 +84,7 @@ def check_done(
             on_cancel=context.on_cancel,
             folder=str(folder),
             grace=lambda: context.grace(STOP_GRACE),
+            on_checked=on_checked,
         )
 
 
@@ -91,9 +96,14 @@ def verify(
     on_cancel: OnCancel = lambda stop: None,
     folder: str = "",
     grace: Grace = lambda: STOP_GRACE,
+    on_checked: OnChecked = lambda results: None,
 ) -> list[CommitmentResult]:
     """Runs every check, also after one has failed: whoever mends it wants to know all. Once cancelled, none passes."""
-    return [_checked(one, env, cwd, on_cancel, folder, grace) for one in commitments]
+    results: list[CommitmentResult] = []
+    for one in commitments:
+        results.append(_checked(one, env, cwd, on_cancel, folder, grace))
+        on_checked(results)
+    return results
 
 
 def _checked(

@@ -72,6 +72,7 @@ class Context(msgspec.Struct, eq=False, gc=False):
     joined: Joined | None = None
     receipt: CommandReceipt | None = None
     repeated: bool = False
+    is_checking: bool = False
     _progress: Any = None
 
     @property
@@ -222,8 +223,8 @@ class Context(msgspec.Struct, eq=False, gc=False):
 
     @property
     def ends(self) -> float | None:
-        """When its time is over, by this process's clock."""
-        timeout = self._worker.consumer.timeout
+        """When its time is over, by this process's clock. A check of its commitments has a time of its own."""
+        timeout = None if self.is_checking else self._worker.consumer.timeout
         limits = [] if timeout is None else [self.started + timeout]
         if self.time_left is not None:
             limits.append(self.claimed + self.time_left)
@@ -231,7 +232,7 @@ class Context(msgspec.Struct, eq=False, gc=False):
 
     def is_timed_out(self, now: float) -> bool:
         """Whether this attempt alone has taken too long."""
-        timeout = self._worker.consumer.timeout
+        timeout = None if self.is_checking else self._worker.consumer.timeout
         return timeout is not None and now >= self.started + timeout
 
     def grace(self, wanted: float) -> float:
