@@ -12,9 +12,12 @@ from holdfast.core.effort import Effort, GiveUp, Limits, Standing, Trigger
 from holdfast.core.message import plain_text
 from holdfast.core.queue import QueueSpec
 from holdfast.outcomes import BudgetSpent, GaveUp
+from holdfast.store.api import Channel
 
 if TYPE_CHECKING:
     from holdfast.client import Holdfast
+
+_BUDGET = effort.BUDGET_HEADER.encode()
 
 
 def spend(hf: Holdfast, claim: Claim, amount: float) -> Effort:
@@ -32,14 +35,22 @@ def act(hf: Holdfast, claim: Claim, text: str) -> Effort:
     return _judged(claim, hf.store.efforts.act(settlement, effort.fingerprint(text)))
 
 
+def are_limited(channels: Sequence[Channel], claims: Sequence[Claim]) -> bool:
+    """Whether any of these claims, from these queues, may be limited over all attempts together."""
+    if [one for one in channels if _limits(one.spec)]:
+        return True
+    return bool([one for one in claims if one.message.raw_headers and _BUDGET in one.message.raw_headers])
+
+
 def begin(hf: Holdfast, claims: Sequence[Claim]) -> list[Effort | None]:
-    """Notes when work on messages began, where their queue limits the time; the first time counts.
+    """Notes when work on messages began, where their time or budget is limited; the first time counts.
 
     None where there is no limit, or the claim is lost.
     """
-    timed = [claim for claim in claims if claim.channel.spec.max_time is not None]
-    begun = iter(hf.store.efforts.begin(endings.acked(timed)) if timed else [])
-    return [None if claim.channel.spec.max_time is None else next(begun) for claim in claims]
+    limited = [are_limited([claim.channel], [claim]) for claim in claims]
+    chosen = [claim for claim, is_limited in zip(claims, limited, strict=True) if is_limited]
+    begun = iter(hf.store.efforts.begin(endings.acked(chosen)) if chosen else [])
+    return [next(begun) if is_limited else None for is_limited in limited]
 
 
 def check(claim: Claim, begun: Effort | None) -> None:
@@ -66,6 +77,10 @@ def remember(hf: Holdfast, claim: Claim, text: str | None) -> None:
 def time_left(begun: Effort, spec: QueueSpec, now: int) -> float | None:
     """Seconds until the time of all attempts together is over; None where the queue does not limit it."""
     return effort.time_left(begun, spec.max_time, now)
+
+
+def _limits(spec: QueueSpec) -> bool:
+    return spec.max_time is not None or spec.message_budget is not None
 
 
 def _judged(claim: Claim, standing: Standing | None) -> Effort:

@@ -108,7 +108,7 @@ class Fetching:
         self._ledger.open(contexts, terms, started)
         if contexts:
             self._worker.on_held(min(terms.values()))
-        if [channel for channel in request.channels if channel.spec.max_time is not None]:
+        if claims and effort.are_limited(request.channels, claims):
             self._note_time(contexts)
         return contexts
 
@@ -134,7 +134,7 @@ class Fetching:
         return done, ready, Finished([one.claim for one in ready], runs)
 
     def _note_time(self, contexts: list[Context]) -> None:
-        """Where a queue limits the time of all attempts together, each claim knows what is left of it."""
+        """Where time or budget of all attempts together is limited, each claim knows what is left of it."""
         try:
             self._note_begin(contexts)
         except HoldfastError:
