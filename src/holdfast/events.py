@@ -93,8 +93,10 @@ class ConsumerStopped(RuntimeEvent, frozen=True, kw_only=True):
 
 
 class PoolScaled(RuntimeEvent, frozen=True, kw_only=True):
-    """A pool gets more or fewer consumers."""
+    """A pool gets more or fewer consumers: this supervisor has started some, or drains some, so that `before` become
+    `wanted`."""
 
+    pool: str
     before: int
     wanted: int
 
@@ -102,12 +104,14 @@ class PoolScaled(RuntimeEvent, frozen=True, kw_only=True):
 class MemberCrashed(RuntimeEvent, frozen=True, kw_only=True):
     """A consumer of a pool has ended as it should not."""
 
+    pool: str
     words: str
 
 
 class PoolGaveUp(RuntimeEvent, frozen=True, kw_only=True):
     """A pool whose consumers only crash is left alone, but for one consumer that is tried every few minutes."""
 
+    pool: str
     error: str
 
 

@@ -123,7 +123,7 @@ def test_a_pool_without_a_queue_waits_for_one(hf: Holdfast) -> None:
         hf.queue("q")
         hf.attach("sell", "q")
         assert ended(hf, hf.enqueue("q", 1).id) == "succeeded"
-    assert (scaled[0].before, scaled[0].wanted) == (0, 1)
+    assert (scaled[0].pool, scaled[0].before, scaled[0].wanted) == ("sell", 0, 1)
     assert hf.store.seats.taken("default", "sell") == []
 
 

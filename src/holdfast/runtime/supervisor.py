@@ -110,18 +110,25 @@ class Supervisor:
 
     def _grow(self, running: int, wanted: int) -> None:
         missing = self._crashes.may_start(time.monotonic(), wanted - running, len(self._trials()))
-        if not missing:
-            return
-        for _ in range(missing):
-            seat = None if self._stopping else self._take(wanted)
-            if seat is None:
-                break
-            try:
-                self.members.append(self._new_member(seat))
-            except BaseException:
-                self._leave(seat)
-                raise
-        self._tell(PoolScaled, before=running, wanted=running + missing)
+        started = 0
+        try:
+            while started < missing and not self._stopping and self._start_one(wanted):
+                started += 1
+        finally:
+            if started:
+                self._tell(PoolScaled, before=running, wanted=running + started)
+
+    def _start_one(self, wanted: int) -> bool:
+        """False if others have taken the last seat."""
+        seat = self._take(wanted)
+        if seat is None:
+            return False
+        try:
+            self.members.append(self._new_member(seat))
+        except BaseException:
+            self._leave(seat)
+            raise
+        return True
 
     def _take(self, most: int) -> Seat | None:
         term = SEAT_TERM if self._address is None else STARTING_TERM
@@ -141,11 +148,12 @@ class Supervisor:
 
     def _shrink(self, seats: set[int], wanted: int) -> None:
         leaving = to_drain(sorted(seats), wanted)
-        for member in self.members:
-            if member.seat.number in leaving and member not in self._draining:
-                self._draining.append(member)
-                member.drain(math.inf)
-                self._tell(PoolScaled, before=len(seats), wanted=wanted)
+        mine = [one for one in self.members if one.seat.number in leaving and one not in self._draining]
+        for member in mine:
+            self._draining.append(member)
+            member.drain(math.inf)
+        if mine:
+            self._tell(PoolScaled, before=len(seats), wanted=len(seats) - len(mine))
 
     def _bury(self) -> None:
         """Takes note of members that have ended."""
@@ -220,4 +228,6 @@ class Supervisor:
 
     def _tell(self, kind: Any, **more: Any) -> None:
         if self.hf._listeners.want(kind):
-            self.hf._listeners.tell(kind(consumer=self.pool.consumer.name, worker=self.hf.worker, **more))
+            self.hf._listeners.tell(
+                kind(pool=self.pool.name, consumer=self.pool.consumer.name, worker=self.hf.worker, **more)
+            )
