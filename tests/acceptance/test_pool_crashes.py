@@ -11,11 +11,12 @@ from tests.acceptance.pools import once
 from tests.acceptance.programs import Programs, soon
 
 
-def test_one_that_crashed_is_started_again(hf: Holdfast, programs: Programs) -> None:
+@pytest.mark.parametrize("define", ["def", "async def"])
+def test_one_that_crashed_is_started_again(hf: Holdfast, programs: Programs, define: str) -> None:
     programs.write(
-        """
+        f"""
 @hf.consumer("jobs", lease="1s")
-def job(message, context):
+{define} job(message, context):
     note("begin", message.body)
     if context.attempt == 1:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -2,9 +2,10 @@
 
 import signal
 import time
+from pathlib import Path
 
 from holdfast import Holdfast
-from tests.acceptance.pools import QUICK, once
+from tests.acceptance.pools import BOTH, QUICK, once
 from tests.acceptance.programs import Programs, Watching, soon
 
 
@@ -30,6 +31,38 @@ hf.pool(job, name="crew", members="thread", {QUICK})
     assert {one.pid for one in programs.log()} == {program.process.pid}
     assert len(programs.log("begin")) == 23, "draining interrupts nobody"
     assert seats.now == 0
+
+
+@BOTH
+def test_handlers_may_be_async(hf: Holdfast, programs: Programs, tmp_path: Path) -> None:
+    """Several at a time in one process; those that have begun finish when the pool is stopped."""
+    go_on = tmp_path / "go on"
+    programs.write(
+        f"""
+import asyncio
+
+meeting = asyncio.Barrier(3)
+
+@hf.consumer("jobs", concurrency=3)
+async def job(message):
+    note("begin", message.body)
+    await meeting.wait()
+    while message.body >= 3 and not os.path.exists({str(go_on)!r}):
+        await asyncio.sleep(0.01)
+    note("end", message.body)
+
+hf.pool(job, max=1)
+"""
+    )
+    hf.enqueue_many("jobs", list(range(6)))
+    program = programs.start()
+    soon(lambda: len(programs.log("begin")) == 6, "three have met, and three more have begun")
+    program.send(signal.SIGTERM)
+    go_on.touch()
+    assert program.wait() == 0
+    assert programs.done() == once(6)
+    assert {one.pid for one in programs.log("end")} == {programs.log("boot")[1].pid}
+    assert hf.store.seats.taken("default", "job") == []
 
 
 def test_a_tier_takes_only_what_is_for_it(hf: Holdfast, programs: Programs) -> None:
