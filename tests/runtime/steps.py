@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from holdfast import Holdfast, State
 
 PATIENCE = 100.0
@@ -23,6 +25,12 @@ def ended(hf: Holdfast, message_id: str) -> State:
     """The state of a message once it has ended."""
     final = (State.SUCCEEDED, State.DEAD, State.CANCELED, State.EXPIRED)
     return until(lambda: (found := hf.status(message_id)) and found.state in final and found.state, "the end")
+
+
+def swallow_rings(monkeypatch: pytest.MonkeyPatch, hf: Holdfast) -> None:
+    """Whatever this client does, nobody is woken by it."""
+    monkeypatch.setattr(hf.store.wakeup, "ring", lambda *_: None)
+    monkeypatch.setattr(hf.store.wakeup, "is_quiet", lambda: False, raising=False)  # PostgreSQL's may ring by itself.
 
 
 class Calls:

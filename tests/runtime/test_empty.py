@@ -13,7 +13,7 @@ from holdfast.events import ConsumerStopped
 from holdfast.runtime.runner import Runner
 from tests.acceptance.children import Family
 from tests.clock import FakeClock
-from tests.runtime.steps import PATIENCE, Calls, ended, until
+from tests.runtime.steps import PATIENCE, Calls, ended, swallow_rings, until
 
 Connect = Callable[..., Holdfast]
 
@@ -160,6 +160,22 @@ def test_it_is_woken_by_an_enqueue_from_another_process(
             time.sleep(0.15)
             sender.ask("send", value=f"{number}")
             assert seen.wait(number + 2)[-1][0] == f"{number}"
+
+
+@pytest.mark.parametrize("empty", ["poll", "hibernate"])
+def test_it_looks_for_itself_if_nobody_rings(
+    hf: Holdfast, connect: Connect, empty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for nap in ("LONGEST_NAP", "SAFETY_NAP"):
+        monkeypatch.setattr(f"holdfast.runtime.worker.{nap}", 0.3)
+    monkeypatch.setattr("holdfast.runtime.maintenance.wakeups.turn", lambda hf: 0)
+    seen, other = declare(hf, "q", empty=empty), connect()
+    swallow_rings(monkeypatch, other)
+    with hf.running() as runner:
+        until(lambda: runner.workers[0].state == ("idle" if empty == "poll" else "hibernating"), "it sleeps")
+        for number in range(2):
+            other.enqueue("q", number)
+            seen.wait(number + 1)
 
 
 @pytest.mark.parametrize("empty", ["poll", "hibernate"])

@@ -1,16 +1,16 @@
 """Maintenance goes on: while every consumer of the process sleeps, and when one of its duties fails."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from holdfast import Holdfast, Step, Unavailable, Wait
-from holdfast.runtime.maintenance import escalation, keeper, reaper, schedules
+from holdfast.runtime.maintenance import escalation, keeper, reaper, schedules, wakeups
 from holdfast.store.api import Channel
-from tests.runtime.steps import Calls, until
+from tests.runtime.steps import Calls, swallow_rings, until
 from tests.runtime.test_empty import asleep
 
 
@@ -80,6 +80,23 @@ def test_there_is_a_look_for_safety(hf: Holdfast, monkeypatch: pytest.MonkeyPatc
         hf.enqueue("other", 1)
         hf.claim("other")
         until(lambda: hf.stats("other").pending == 1, "the lease is taken back")
+
+
+def test_who_has_missed_the_bell_is_rung_for_again(
+    hf: Holdfast, connect: Callable[..., Holdfast], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By whoever leads, once something is due that the sleeper knows nothing of."""
+    monkeypatch.setattr("holdfast.runtime.worker.LONGEST_NAP", 3600.0)
+    monkeypatch.setattr(wakeups, "EVERY", 0.1)
+    monkeypatch.setattr(keeper, "LOOK_EVERY", 0.1)
+    calls, other = Calls(), connect()
+    hf.consumer("q", name="poller", empty="poll")(lambda message: calls.note(message.body))
+    swallow_rings(monkeypatch, other)
+    with hf.running() as runner:
+        until(lambda: runner.workers[0].naps > 0, "it sleeps")
+        for number in range(3):
+            other.enqueue("q", number, delay=0.2)
+            calls.wait(number + 1)
 
 
 def test_a_look_that_fails_is_made_again(one: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
