@@ -1,5 +1,6 @@
 """Processes that run consumers with `hf.run()`: what each handler was given, and what became of it, is in the log."""
 
+import asyncio
 import json
 import os
 import signal
@@ -28,6 +29,7 @@ def consumer(
     shift: float = 0.0,
     term: float | None = None,
     pause: float = 0.0,
+    kind: str = "def",
     **options: Any,
 ) -> None:
     """Runs until a signal; or until there are no more orders and nothing is left in the queue."""
@@ -37,7 +39,7 @@ def consumer(
         keeper.TERM = term
     with Holdfast(url, worker=worker, sweep_every=0.1, patience=patience) as hf:
         records = Records(log, hf, pause)
-        hf.consumer(queue, name="handler", **options)(records.handle)
+        hf.consumer(queue, name="handler", **options)(records.awaited if kind == "async def" else records.handle)
         threading.Thread(target=stop_when_drained, args=(hf, queue, records), daemon=True).start()
         try:
             hf.run(grace=grace)
@@ -77,6 +79,19 @@ class Records:
         hf.on(MessageLost, lambda event: self._log.refused("ack", [self._claim(event)]))
 
     def handle(self, message: Message, context: Context) -> None:
+        self._do(message, context)
+        if self._pause:
+            time.sleep(self._pause)
+        self._log.settling("ack", [context.claim])
+
+    async def awaited(self, message: Message, context: Context) -> None:
+        """The same on an event loop, which everything but the pause blocks, as careless code does."""
+        self._do(message, context)
+        if self._pause:
+            await asyncio.sleep(self._pause)
+        self._log.settling("ack", [context.claim])
+
+    def _do(self, message: Message, context: Context) -> None:
         self._held[message.id, context.attempt] = context.claim
         self._log.claimed([context.claim])
         if isinstance(message.body, float):
@@ -91,9 +106,6 @@ class Records:
         elif message.body == "wait":
             self._say("started", message.body)
             self.go_on.wait()
-        if self._pause:
-            time.sleep(self._pause)
-        self._log.settling("ack", [context.claim])
 
     def _claim(self, event: MessageEvent) -> Claim:
         return self._held[event.id, event.attempt]

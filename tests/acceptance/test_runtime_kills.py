@@ -33,10 +33,13 @@ def test_killed_processes_strand_nothing(family: Family, url: str, connect: Conn
     hf = connect(url)
     hf.queue("q", lease=LEASE, max_attempts=1000, backoff=None, history=0)
     family.start("produce", url=url, queue="q", name="m", count=10_000, batch=500).finish()
-    chance = random.Random(6)
+    chance, kinds = random.Random(6), dict[str, str]()
 
     def start() -> Child:
-        return family.start("consumer", url=url, queue="q", pause=0.004, concurrency=chance.choice([1, 1, 2]))
+        kind, hands = chance.choice(["def", "async def"]), chance.choice([1, 1, 2])
+        child = family.start("consumer", url=url, queue="q", pause=0.004, concurrency=hands, kind=kind)
+        kinds[child.log.stem] = kind
+        return child
 
     workers, busy = [start() for _ in range(4)], 0
     for _ in range(100):
@@ -52,13 +55,13 @@ def test_killed_processes_strand_nothing(family: Family, url: str, connect: Conn
     assert faults(history) == []
     assert len(history.acked | history.perhaps_acked) == 10_000
     assert (hf.stats("q").processing, hf.stats("q").dead) == (0, 0)
-    taken_over = [
-        later
+    killed = {
+        kinds[earlier.who]
         for grants in history.grants.values()
-        for earlier, later in pairwise(grants)
+        for earlier, _ in pairwise(grants)
         if not earlier.settled_as and not earlier.unheard
-    ]
-    assert taken_over, "no handler was killed: nothing was tried"
+    }
+    assert killed == {"def", "async def"}, "no handler was killed: nothing was tried"
     assert busy > 80, "they had little to do"
     ends = [grant.settled_at for grants in history.grants.values() for grant in grants if grant.settled_as == "ack"]
     assert max(ends) - last_kill < SOON
@@ -67,6 +70,28 @@ def test_killed_processes_strand_nothing(family: Family, url: str, connect: Conn
 def is_empty(hf: Holdfast) -> bool:
     stats = hf.stats("q")
     return stats.pending + stats.processing == 0
+
+
+@on_both
+def test_a_loop_that_is_blocked_past_its_lease_keeps_its_message(family: Family, url: str, connect: Connect) -> None:
+    """L4: an `async def` handler that never awaits, for two leases and a half, beside a process that has nothing to do.
+
+    It is executed once.
+    """
+    hf = connect(url)
+    hf.queue("q", lease=2 * LEASE, backoff=None)
+    blocked = family.start("consumer", url=url, queue="q", kind="async def")
+    sent = hf.enqueue("q", 5 * LEASE)
+    blocked.hear()
+    family.start("consumer", url=url, queue="q", kind="async def")
+    eventually(lambda: len(hf.consumers()) == 2, "someone else wants it")
+    eventually(lambda: is_empty(hf), "it is done")
+    family.finish()
+
+    history = family.history()
+    assert history.errors() == []
+    [grant] = history.grants[sent.id]
+    assert (grant.who, grant.settled_as, grant.settled_at > grant.until) == ("consumer-0", "ack", True)
 
 
 @pytest.mark.parametrize("url", ["sqlite-apsw", "sqlite-stdlib", "postgres"], indirect=True)
