@@ -171,11 +171,7 @@ class OwnHand(ThreadHand):
             problem: BaseException | None = None
             try:
                 try:
-                    context.started = now
-                    context.hand = self
-                    self.current = context
-                    if context.stop is not None:
-                        raise Interrupted
+                    self.begin(context, now)
                     result = call(context)
                 finally:
                     self.current = None
