@@ -15,7 +15,7 @@ import pytest
 
 from holdfast import InvalidInput, PreflightFailed, ProgramFailed, exec_handler
 from holdfast.outcomes import DeadLetter, Retry
-from holdfast.runtime.environment import inherited
+from holdfast.runtime.environment import Reports, inherited
 from tests.runtime.attempts import Attempt, python, run, sh
 
 pytestmark = pytest.mark.usefixtures("temporary")
@@ -383,3 +383,16 @@ def test_a_report_that_is_no_number_is_a_failure(word: str) -> None:
     context = Attempt()
     with pytest.raises(ProgramFailed, match=f"HOLDFAST_SPEND_FILE must hold numbers from 0 to 1e15, not '3 {word}'"):
         run(sh(f'echo 3 {word} >>"$HOLDFAST_SPEND_FILE"'), context=context)
+
+
+def test_reports_are_taken_while_it_writes(tmp_path: Path) -> None:
+    """What has no end yet may be half a number; what is no number is said when the program has ended."""
+    context, spend = Attempt(), tmp_path / "spend"
+    reports = Reports(context, tmp_path, "")
+    (tmp_path / "session").write_text("s-1")
+    for text in ("5 1", "5 12\n", "5 12\n3 much "):
+        spend.write_text(text)
+        reports.look()
+    assert (context.session, context.spent) == ("s-1", [5, 12])
+    with pytest.raises(ProgramFailed, match="must hold numbers"):
+        reports.end()

@@ -1,5 +1,9 @@
 """Programs of a consumer at work: stopped as they should be, whatever the reason is."""
 
+import os
+import subprocess
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +12,7 @@ import pytest
 from holdfast import Holdfast, State, Unavailable, exec_handler
 from holdfast.runtime.context import HURRY, Context
 from holdfast.runtime.stops import Stop
-from tests.acceptance.children import eventually
+from tests.acceptance.children import end_with, eventually
 from tests.runtime.attempts import is_alive, sh
 from tests.runtime.faults import Cable
 from tests.runtime.steps import Calls, ended, until
@@ -147,6 +151,50 @@ def test_it_is_done_though_the_database_is_away_when_it_ends(one: Holdfast, tmp_
     status = one.status(drone.message_id)
     assert status is not None
     assert (status.result, one.spent("drones")) == ("done", 6)
+
+
+WORKER = """
+import sys
+from holdfast import Holdfast, exec_handler
+with Holdfast(sys.argv[1]) as hf:
+    hf.consumer("drones", name="drone", lease=3)(exec_handler(sys.argv[2:]))
+    hf.run()
+"""
+
+
+def test_what_it_has_reported_outlives_its_worker(one: Holdfast) -> None:
+    """Which is killed by kill -9 while the program still works."""
+    one.queue("drones", backoff=0, budget=1000)
+    script = sh(f'[ "$HOLDFAST_ATTEMPT" = 2 ] || {{ {REPORTS} sleep 600; }}; echo "$HOLDFAST_SESSION"')
+    sent = one.enqueue("drones", 1)
+    command = [sys.executable, "-c", WORKER, one.settings.url, *script]
+    with subprocess.Popen(command, preexec_fn=partial(end_with, os.getpid())) as worker:
+        try:
+            until(lambda: one.spent("drones") == 6, "it is counted")
+        finally:
+            worker.kill()
+    one.consumer("drones", name="drone")(exec_handler(script))
+    with one.running():
+        assert ended(one, sent.id) is State.SUCCEEDED
+    status = one.status(sent.id)
+    assert status is not None
+    assert (status.result, status.attempts, one.spent("drones")) == ("s-1", 2, 6)
+
+
+def test_a_budget_that_is_over_ends_it(one: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, and not when it would have ended; it can tidy up, and what that costs is counted too."""
+    monkeypatch.setattr("holdfast.runtime.environment.LOOK", 0.01)
+    one.queue("drones", message_budget=10, budget=1000)
+    tidy = """trap 'echo 1 >>"$HOLDFAST_SPEND_FILE"; exit 0' TERM; """
+    run = 'sleep 600 & echo $! >>"$SAID"; echo $$ >>"$SAID"; echo 11 >>"$HOLDFAST_SPEND_FILE"; wait'
+    drone = Drone(one, tmp_path / "said", tidy + run, 60)
+    with one.running():
+        pids = drone.begun()
+        assert ended(one, drone.message_id) is State.DEAD
+        assert_gone(pids)
+    [letter] = one.dead_letters("drones")
+    assert letter.error == "gave up (message_budget): spent 12 of 10"
+    assert one.spent("drones") == 12
 
 
 def test_a_session_is_stored_only_if_it_is_another(one: Holdfast, tmp_path: Path) -> None:

@@ -126,9 +126,9 @@ class ExecHandler:
             given = variables(message, context, folder)
             reports = Reports(context, folder, given["HOLDFAST_SESSION"])
             try:
-                ended = self._run(context, folder, given, out, err)
+                ended = self._run(context, reports, folder, given, out, err)
             finally:
-                reports.take()
+                reports.end()
             self._judge(ended, err)
             return result_of(folder, out)
 
@@ -144,8 +144,15 @@ class ExecHandler:
         except ProgramFailed as problem:
             raise PreflightFailed(f"preflight: {problem}") from problem
 
-    def _run(self, context: AgentContext, folder: Path, given: dict[str, str], out: Head, err: Head) -> Ended:
+    def _run(
+        self, context: AgentContext, reports: Reports, folder: Path, given: dict[str, str], out: Head, err: Head
+    ) -> Ended:
         env = {**inherited(self.secrets), **self.env, **given}
+
+        def on_cancel(stop: Callable[[], None]) -> None:
+            context.on_cancel(stop)
+            reports.watch(stop)
+
         return programs.run(
             found(self.command, env, self.cwd),
             env=env,
@@ -155,7 +162,7 @@ class ExecHandler:
             stdin=str(folder / BODY),
             folder=str(folder),
             grace=lambda: context.grace(self.stop_grace),
-            on_cancel=context.on_cancel,
+            on_cancel=on_cancel,
         )
 
     def _judge(self, ended: Ended, err: Tail) -> None:

@@ -9,7 +9,7 @@ import stat
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,6 +23,9 @@ LONGEST_VARIABLE = 100_000
 """Bytes. Linux starts no program with a longer one than 128 KiB."""
 
 BODY, HEADERS, RESULT, SESSION, SPEND = "body.json", "headers.json", "result", "session", "spend"
+
+LOOK = 1.0
+"""Seconds between two looks at what a program reports while it works."""
 
 AGAIN = 0.5
 """Seconds between two tries to count what was spent."""
@@ -107,16 +110,63 @@ def checked_env(env: Mapping[str, str] | None) -> dict[str, str]:
 
 
 class Reports:
-    """What a program leaves in its files about the attempt; `session` is what was known before it began."""
+    """What a program leaves in its files about the attempt; `session` is what was known before it began.
+
+    They are read now and then while it works, since it may be killed together with its worker: by a thread of their
+    own, because the database may be away, and whoever waits for the program has to be free to stop it.
+    """
 
     def __init__(self, context: AgentContext, folder: Path, session: str) -> None:
         self._context, self._folder, self._session = context, folder, session
+        self._counted = 0.0
+        self._seen: list[tuple[int, int] | None] = []
+        self._problem: Exception | None = None
+        self._thread: threading.Thread | None = None
+        self._ended, self._cancelled = threading.Event(), threading.Event()
+        context.on_cancel(self._cancelled.set)
 
-    def take(self) -> None:
-        """Stores what is new. Raises what ends the attempt: a budget that is over, or a report that cannot be read."""
+    def watch(self, stop: Callable[[], None]) -> None:
+        """Looks at them from here on, and calls `stop` when a budget is over."""
+        self._thread = threading.Thread(target=self._watch, args=(stop,), name="holdfast-reports", daemon=True)
+        self._thread.start()
+
+    def look(self) -> None:
+        """Stores what is new, and complete. What cannot be read may be half of something."""
+        stamps = [_stamp(self._folder / name) for name in (SESSION, SPEND)]
+        if stamps != self._seen:
+            self._keep_session()
+            with suppress(ProgramFailed):
+                self._count(spent_in(self._folder, so_far=True))
+            self._seen = stamps
+
+    def end(self) -> None:
+        """Stores the rest. Raises what ends the attempt: a budget that is over, or a report that cannot be read.
+
+        What was spent stays spent: while the database is away, it is tried again until the attempt has to stop.
+        """
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
         self._keep_session()
-        if spent := spent_in(self._folder):
-            self._count(spent)
+        while True:
+            try:
+                self._count(spent_in(self._folder))
+                break
+            except Unavailable:
+                if self._cancelled.wait(AGAIN):
+                    raise
+        if self._problem is not None:
+            raise self._problem
+
+    def _watch(self, stop: Callable[[], None]) -> None:
+        while not self._ended.wait(LOOK):
+            try:
+                with suppress(Unavailable):  # The next look tries again.
+                    self.look()
+            except Exception as problem:
+                self._problem = problem
+                stop()
+                return
 
     def _keep_session(self) -> None:
         session = session_in(self._folder)
@@ -130,16 +180,15 @@ class Reports:
             self._session = session
 
     def _count(self, spent: float) -> None:
-        """What was spent stays spent: while the database is away, it is tried again until the attempt has to stop."""
-        over = threading.Event()
-        self._context.on_cancel(over.set)
-        while True:
-            try:
-                self._context.spend(spent)
-                return
-            except Unavailable:
-                if over.wait(AGAIN):
-                    raise
+        more = spent - self._counted
+        if more <= 0:
+            return
+        self._counted = spent  # Also if that was too much.
+        try:
+            self._context.spend(more)
+        except Unavailable:
+            self._counted -= more
+            raise
 
 
 def session_in(folder: Path) -> str | None:
@@ -148,9 +197,15 @@ def session_in(folder: Path) -> str | None:
     return text[:TEXT_LIMIT] or None
 
 
-def spent_in(folder: Path) -> float:
-    """What a program says that it has spent: all numbers that it wrote, together."""
-    words = written(folder / SPEND, SPEND_LIMIT).decode("utf-8", "replace").split()
+def spent_in(folder: Path, so_far: bool = False) -> float:
+    """What a program says that it has spent: all numbers that it wrote, together.
+
+    `so_far` leaves out a last one that may go on.
+    """
+    text = written(folder / SPEND, SPEND_LIMIT).decode("utf-8", "replace")
+    words = text.split()
+    if so_far and words and not text[-1].isspace():
+        words.pop()
     try:
         return spending(sum(spending(float(word)) for word in words))
     except (ValueError, InvalidInput):
@@ -169,6 +224,14 @@ def written(path: Path, limit: int) -> bytes:
         return os.read(file, limit) if stat.S_ISREG(os.fstat(file).st_mode) else b""
     finally:
         os.close(file)
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """Something else whenever the file was changed."""
+    with suppress(OSError):
+        found = path.lstat()
+        return found.st_mtime_ns, found.st_size
+    return None
 
 
 def _address(url: str) -> str:
