@@ -98,6 +98,7 @@ class Records:
             self._say("started", message.body)
             time.sleep(message.body)
         elif message.body == POISON:
+            self._log.write("poisoned", "ok", run=context.claim.lease.size)
             os.kill(os.getpid(), signal.SIGKILL)
         elif message.body == "spin":
             self._say("started", message.body)
