@@ -1,10 +1,11 @@
 """Functions around handlers, and around what follows from them: in which order, and how they refuse."""
 
+import functools
 from typing import Any
 
 import pytest
 
-from holdfast import Context, Holdfast, Message, Outgoing, State
+from holdfast import Context, Holdfast, InvalidInput, Message, Outgoing, State
 from tests.runtime.stamps import async_stamp, stamp
 from tests.runtime.steps import Calls, ended, until
 
@@ -166,3 +167,26 @@ def test_a_handler_is_refused_by_raising_and_its_result_may_be_changed(hf: Holdf
     assert status is not None
     assert status.result == {"instead of": "allowed"}
     assert "not this one" in hf.dead_letters("q")[0].error
+
+
+def test_what_nobody_would_await_is_refused_when_it_is_declared(one: Holdfast) -> None:
+    """An `async def` around a `def` would never run, nor the handler, and the message would count as done."""
+
+    async def awaited(context: Context, proceed: Any) -> Any:
+        return await proceed()
+
+    class Awaited:
+        async def __call__(self, context: Context, proceed: Any) -> Any:
+            return await proceed()
+
+    for middleware in (awaited, functools.partial(awaited), Awaited()):
+        with pytest.raises(InvalidInput, match="middleware of a `def` handler must be `def` functions"):
+            one.consumer("q", middleware=[middleware])(lambda message: None)
+
+    @one.consumer("q", middleware=[awaited, lambda context, proceed: proceed()])
+    async def handler(message: Message) -> str:
+        return "done"
+
+    sent = one.enqueue("q", 1)
+    with one.running():
+        assert ended(one, sent.id) == State.SUCCEEDED

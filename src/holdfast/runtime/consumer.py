@@ -90,7 +90,7 @@ class Consumer:
         self.is_async = _is_async(handler)
         self.interruptible = isolation == "thread" and getattr(handler, "interruptible", True)
         self.stop_grace = float(getattr(handler, "stop_grace", 0.0))
-        self.middleware = _functions(middleware)
+        self.middleware = _functions(middleware, self.is_async)
         self.wants_context = _wants_context(handler)
         self.preflight = checked_preflight(preflight) or getattr(handler, "preflight", None)
         self.trust_commitments = bool(trust_commitments)
@@ -180,10 +180,15 @@ def _empty(empty: str | Mapping[str, str] | None, queues: Sequence[str]) -> dict
     return chosen
 
 
-def _functions(middleware: Sequence[Middleware]) -> list[Middleware]:
+def _functions(middleware: Sequence[Middleware], are_awaited: bool) -> list[Middleware]:
     for one in middleware:
         if not callable(one):
             raise InvalidInput(f"middleware must be functions that take (context, proceed), not {shown(one)}")
+        if _is_async(one) and not are_awaited:
+            raise InvalidInput(
+                f"middleware of a `def` handler must be `def` functions, and {_name_of(one)!r} is an `async def`, "
+                "which nobody would await: make it a `def`, or the handler an `async def`"
+            )
     return list(middleware)
 
 
