@@ -8,9 +8,11 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from holdfast import effort
 from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration
 from holdfast.core.message import NewMessage
+from holdfast.errors import InvalidInput
 from holdfast.outgoing import Outgoing, await_through
 from holdfast.receipts import Receipt
 from holdfast.runtime.calling import Call, before, verify
@@ -160,6 +162,25 @@ def awaited(consumer: Consumer) -> Call:
 class AsyncContext(Context):
     """A context whose calls that ask the database are awaited."""
 
+    @property
+    def session(self) -> str | None:
+        """For functions that run in a thread beside the loop; on it, `get_session` and `set_session` are awaited."""
+        _refuse_on_loop("await context.get_session()")
+        return effort.session(self._worker.hf, self.claim)
+
+    @session.setter
+    def session(self, text: str | None) -> None:
+        _refuse_on_loop("await context.set_session(text)")
+        effort.remember(self._worker.hf, self.claim, text)
+
+    async def get_session(self) -> str | None:
+        """A text that is kept with the message from attempt to attempt. See `Context.session`."""
+        return await asyncio.to_thread(effort.session, self._worker.hf, self.claim)
+
+    async def set_session(self, text: str | None) -> None:
+        """Keeps a text with the message, for the attempts after this one; None forgets it."""
+        await asyncio.to_thread(effort.remember, self._worker.hf, self.claim, text)
+
     async def extend(self, duration: Duration | None = None) -> None:  # type: ignore[override]
         """Makes the lease last for `duration` from now. See `Context.extend`."""
         await asyncio.to_thread(super().extend, duration)
@@ -205,3 +226,11 @@ class AsyncContext(Context):
     async def action(self, text: str) -> None:  # type: ignore[override]
         """Says what is about to be done. See `Context.action`."""
         await asyncio.to_thread(super().action, text)
+
+
+def _refuse_on_loop(instead: str) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise InvalidInput(f"context.session asks the database and would block the event loop: write {instead} instead")
