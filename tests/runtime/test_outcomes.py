@@ -185,10 +185,6 @@ def test_a_result_that_is_no_json_is_a_failure(hf: Holdfast, declare: Any) -> No
     assert "result" in hf.dead_letters("q")[0].error
 
 
-async def _enqueue(context: Any, *args: Any, **options: Any) -> None:
-    await context.enqueue(*args, **options)
-
-
 def test_what_follows_arrives_with_the_ack(hf: Holdfast) -> None:
     @hf.consumer("q", name="plain")
     def split(message: Message, context: Context) -> None:
@@ -208,19 +204,25 @@ def test_what_follows_arrives_with_the_ack(hf: Holdfast) -> None:
     assert {message.key for message in hf.peek("parts")} == {"k", None}
 
 
-def test_what_follows_a_failure_never_was(hf: Holdfast, declare: Any) -> None:
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_what_follows_a_failure_never_was(hf: Holdfast, kind: str) -> None:
     hf.queue("q", max_attempts=2, backoff=0)
 
     def split(message: Message, context: Context) -> None:
-        context.following = hf._drafted("parts", ["part"], (2, None, 0, None, None, None, None, None))
+        context.enqueue("parts", context.attempt)
         if context.attempt == 1:
             raise RuntimeError("after the enqueue")
 
-    declare(split)
+    async def split_too(message: Message, context: Any) -> None:
+        await context.enqueue("parts", context.attempt)
+        if context.attempt == 1:
+            raise RuntimeError("after the enqueue")
+
+    hf.consumer("q", name="handler")(split if kind == "def" else split_too)
     sent = hf.enqueue("q", 1)
     with hf.running():
         assert ended(hf, sent.id) is State.SUCCEEDED
-    assert hf.stats("parts").pending == 1
+    assert [message.body for message in hf.peek("parts")] == [2]
 
 
 def test_what_follows_does_not_fit_so_the_attempt_failed(hf: Holdfast) -> None:
