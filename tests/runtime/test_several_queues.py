@@ -157,9 +157,9 @@ def test_a_queue_that_requires_more_is_left_alone(hf: Holdfast, connect: Connect
     hf.queue("gpu", requires={"gpu": "yes"})
     seen = declare(hf, "a")
     hf.enqueue("gpu", 1)
-    with hf.running():
+    with hf.running() as runner:
         hf.attach("handler", "gpu")
-        until(lambda: "gpu" in queues_seen(hf), "it has noticed")
+        until(lambda: "gpu" in runner.workers[0].attachments.queues, "it has noticed")
         hf.enqueue("a", 1)
         assert seen.wait(1) == [("a", 1)]
         assert hf.stats("gpu").pending == 1
@@ -167,6 +167,7 @@ def test_a_queue_that_requires_more_is_left_alone(hf: Holdfast, connect: Connect
         able = declare(other, "a", labels={"gpu": "yes"})
         with other.running():
             assert able.wait(1) == [("gpu", 1)]
+            until(lambda: sorted(queues_seen(hf)) == ["a", "a", "gpu"], "only who takes from it is seen to")
     assert seen.seen == [("a", 1)]
 
 
@@ -181,4 +182,5 @@ def test_a_label_that_is_required_later_counts(hf: Holdfast) -> None:
         hf.enqueue("a", 1)
         hf.enqueue("b", 3)
         assert seen.wait(3)[2] == ("b", 3)
+        until(lambda: queues_seen(hf) == ["b"], "what it leaves alone is not told as one of its queues")
     assert seen.seen == [("b", 1), ("b", 2), ("b", 3)]

@@ -111,6 +111,11 @@ class Attachments:
         """Their names."""
         return list(self._attached)
 
+    @property
+    def fitting(self) -> list[str]:
+        """Those that it takes from: not the ones whose labels the consumer does not have."""
+        return [queue for queue in self._attached if queue not in self._refused]
+
     def hold(self, channels: Iterable[Channel]) -> bool:
         """Whether all of these are still attached."""
         return {channel.name for channel in channels} <= self._attached.keys()

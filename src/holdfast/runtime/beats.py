@@ -108,7 +108,7 @@ class Pulse:
             consumer=worker.consumer.name,
             host=socket.gethostname(),
             pid=os.getpid(),
-            queues=worker.attachments.queues,
+            queues=worker.attachments.fitting,
             state=state,
             valid_for=HIBERNATING_FOR if state == "hibernating" else VALID_FOR,
             pool=worker.pool,
