@@ -1,4 +1,4 @@
-"""`holdfast consumers`, `attach` and `detach`, as an operator types them."""
+"""`holdfast consumers`, `attach`, `detach` and `attachments`, as an operator types them."""
 
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,8 @@ def test_programs_get_json(run: Any, crew: None) -> None:
     assert (mailer["id"], mailer["saturation"], mailer["alive"]) == ("w1", 0.8, True)
     assert mailer["work"][0] == {"id": "m1", "queue": "emails", "attempt": 1, "since": 0, "progress": "page 3"}
     assert (printer["state"], printer["work"]) == ("idle", [])
+    assert (mailer["amplification"], printer["amplification"]) == (1, 1)
+    assert values(run("consumers", "--json", "--threshold", "0"))[0]["amplification"] == 2
 
 
 def test_where_nobody_works(run: Any) -> None:
@@ -63,6 +65,21 @@ def test_a_consumer_is_attached_and_detached(run: Any, db: str, crew: None) -> N
         first, second = hf.attachments()
     assert first == Attachment("mailer", "emails", True, 2.5, "hibernate", first.changed_at)
     assert second == Attachment("nobody", "sms", False, None, None, second.changed_at)
+
+
+def test_what_was_attached_is_listed(run: Any, crew: None) -> None:
+    assert run("attachments") == ["Nothing was attached or detached."]
+    run("attach", "mailer", "emails", "--weight", "2.5")
+    run("detach", "printer", "sms")
+    lines = run("attachments")
+    [mailer] = [line for line in lines if "mailer" in line]
+    [printer] = [line for line in lines if "printer" in line]
+    for words in ("emails", "attached", "2.5"):
+        assert words in mailer
+    assert "detached" in printer
+    [one] = values(run("attachments", "printer", "--json"))
+    assert (one["consumer"], one["queue"], one["attached"], one["weight"]) == ("printer", "sms", False, None)
+    assert run("attachments", "nobody", "--json") == []
 
 
 @pytest.mark.parametrize(

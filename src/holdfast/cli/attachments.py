@@ -1,12 +1,15 @@
-"""`holdfast attach` and `holdfast detach`: which queues a consumer takes from, changed while it runs."""
+"""`holdfast attach`, `detach` and `attachments`: which queues a consumer takes from, changed while it runs."""
 
 from __future__ import annotations
 
 import click
 
-from holdfast import Holdfast
-from holdfast.cli.options import client_options, open_client
+from holdfast import Attachment, Holdfast
+from holdfast.cli.options import client_options, json_option, open_client
+from holdfast.cli.showing import moment, show_json, show_table
 from holdfast.core.queue import EMPTY
+
+COLUMNS = ("consumer", "queue", "state", "weight", "empty", "changed")
 
 
 @click.command()
@@ -31,6 +34,30 @@ def detach(consumer: str, queue: str, url: str, tenant: str) -> None:
     with open_client(url, tenant) as hf:
         hf.detach(consumer, queue)
         click.echo(f"{consumer!r} takes nothing more from {queue!r}: {_running(hf, consumer)}.")
+
+
+@click.command()
+@click.argument("consumer", required=False)
+@client_options
+@json_option
+def attachments(consumer: str | None, url: str, tenant: str, as_json: bool) -> None:
+    """List what was attached to consumers, and detached from them: all, or of one CONSUMER.
+
+    What their code declares is not in it; nor is a weight or an answer to an empty queue that was left to the code.
+    """
+    with open_client(url, tenant) as hf:
+        found = hf.attachments(consumer)
+    if as_json:
+        show_json(found)
+    elif found:
+        show_table(COLUMNS, [_cells(one) for one in found], right=["weight"])
+    else:
+        click.echo("Nothing was attached or detached.")
+
+
+def _cells(one: Attachment) -> list[object]:
+    state = "attached" if one.attached else "detached"
+    return [one.consumer, one.queue, state, one.weight, one.empty, moment(one.changed_at or 0)]
 
 
 def _running(hf: Holdfast, consumer: str) -> str:

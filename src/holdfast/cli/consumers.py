@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+import msgspec
 
 from holdfast import ConsumerStatus, Work
 from holdfast.cli.options import client_options, json_option, open_client
@@ -28,16 +29,17 @@ RIGHT = ("saturation", "handled", "failed", "pid")
 def consumers(url: str, tenant: str, everyone: bool, threshold: float, as_json: bool) -> None:
     """List running consumers: their queues, how busy they are, and what they have in hand.
 
-    `saturation` is the share of its time that a consumer spends working. The amplification below the table is how many
-    of them reach the threshold.
+    `saturation` is the share of its time that a consumer spends working. The amplification below the table (as JSON: in
+    every line) is how many of them reach the threshold.
     """
     with open_client(url, tenant) as hf:
         found = hf.consumers(alive=not everyone)
+    amplified = amplification(found, threshold)
     if as_json:
-        show_json(found)
+        show_json({**msgspec.structs.asdict(one), "amplification": amplified} for one in found)
     elif found:
         show_table(COLUMNS, [_cells(one) for one in found], right=RIGHT)
-        click.echo(f"Amplification: {amplification(found, threshold)} (saturation of {threshold:.0%} or more)")
+        click.echo(f"Amplification: {amplified} (saturation of {threshold:.0%} or more)")
     else:
         click.echo("No consumer is running.")
 

@@ -32,6 +32,7 @@ COMMANDS = {
         "holdfast.cli.attachments",
         "Have a consumer take nothing more from a queue; what it has in hand it finishes.",
     ),
+    "attachments": ("holdfast.cli.attachments", "List what was attached to consumers, and detached from them."),
     "check": ("holdfast.cli.check", "Say what is wrong with a spec, where, and what was probably meant."),
     "fmt": ("holdfast.cli.fmt", "Bring specs into their canonical form, comments and all."),
     "torture": (
