@@ -160,7 +160,7 @@ def test_a_message_that_is_taken_away_is_a_failure(started: Holdfast, how: str) 
     elif how == "purge":
         assert hf.purge("flight.book") == 1
     else:
-        hf._settlements.call(endings.canceled([take(hf, "flight.book")]))
+        hf._settlements.call(endings.canceled([take(hf, "flight.book")], "nobody flies"))
     assert shown(hf, "t1").status == "failed"
 
 
