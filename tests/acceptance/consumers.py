@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from holdfast import Claim, Holdfast, Message
@@ -40,7 +41,7 @@ def consumer(
     with Holdfast(url, worker=worker, sweep_every=0.1, patience=patience) as hf:
         records = Records(log, hf, pause)
         hf.consumer(queue, name="handler", **options)(records.awaited if kind == "async def" else records.handle)
-        threading.Thread(target=stop_when_drained, args=(hf, queue, records), daemon=True).start()
+        threading.Thread(target=stop_when_drained, args=(hf, queue, records.go_on.set), daemon=True).start()
         try:
             hf.run(grace=grace)
         finally:
@@ -53,11 +54,11 @@ def shift_clock(seconds: float) -> None:
     time.time = lambda: true() + seconds
 
 
-def stop_when_drained(hf: Holdfast, queue: str, records: "Records") -> None:
+def stop_when_drained(hf: Holdfast, queue: str, on_no_more: Callable[[], object] = lambda: None) -> None:
     orders = Orders()
     for _ in orders:
         pass
-    records.go_on.set()
+    on_no_more()
     while True:  # It may not even have begun to run.
         if is_drained(hf, queue):
             hf.stop()
