@@ -155,6 +155,18 @@ def test_a_claim_that_was_tried_again_may_hide_one() -> None:
     assert tale.faults() == {}
 
 
+def test_a_server_may_still_be_at_a_claim_that_was_tried_again() -> None:
+    """It had to wait for a lock, and got it after the second try was answered."""
+    tale = life(Tale(), "m2")
+    claimed = next(event for event in tale.events if event.op == CLAIM and event.phase == "ok")
+    claimed.unheard = 1
+    tale.wait(1).send("m1").claim("m1", 2).end("ack", "m1", 2).state("m1", "succeeded")
+    assert tale.faults() == {"attempts": 1}
+    final = tale.final()
+    final.is_server = True
+    assert check(tale.events, final).clean
+
+
 def test_a_claim_hides_nothing_that_was_sent_later() -> None:
     """Nor anything at all once whoever asked is dead, or was told that it failed; a server may linger."""
     for end in (Event(0, "nemesis", ENDED, "ok", note="bob"), Event(0, "bob", CLAIM, "info", call=1)):

@@ -197,6 +197,7 @@ class _Reader:
 
     def __init__(self, found: Account) -> None:
         self._found = found
+        self._lingers = LINGERS if found.final.is_server else 0
         self._sends: dict[tuple[str, int, str], Sent] = {}
         self._claims: dict[tuple[str, int], Event] = {}
         self._broken: dict[tuple[str, int], int] = {}
@@ -227,9 +228,8 @@ class _Reader:
 
     def finish(self) -> None:
         """Who never heard of its claim may have had something all the same."""
-        lingers = LINGERS if self._found.final.is_server else 0
         for call, event in self._claims.items():
-            last = self._broken.get(call, self._ended.get(event.who, inf)) + lingers
+            last = self._broken.get(call, self._ended.get(event.who, inf)) + self._lingers
             for item in event.items:
                 self._found.unheard[item.channel].add(event.at, last)
         for unheard in self._found.unheard.values():
@@ -262,7 +262,7 @@ class _Reader:
         asked = call.at
         if event.unheard:
             for item in call.items:
-                self._found.unheard[item.channel].add(asked, event.at, event.unheard)
+                self._found.unheard[item.channel].add(asked, event.at + self._lingers, event.unheard)
         for item in event.items:
             grant = _grant(item, event, asked)
             self._by_claim[item.channel, item.id, item.token] = grant
