@@ -24,8 +24,8 @@ def test_every_workload_runs_and_loses_nothing(store: str, tmp_path: Path) -> No
     rows = json.loads(numbers.read_text())["rows"]
     assert {row["workload"] for row in rows} == {"w1", "w2", "w3", "w3s", "w4", "w5", "w6", "wr", "ws"}
     nothing = [row["row"] for row in rows if row["holdfast"] <= 0]
-    late = [row for row in nothing if "meanwhile" in row or "removed" in row]
-    assert nothing == late, "a run as short as this may be over before the others have begun"
+    # A run as short as this may be over before the others have begun, and a disk be slower for its own measure.
+    assert [row for row in nothing if not any(word in row for word in ("meanwhile", "removed", "beyond"))] == []
 
 
 def test_a_lost_or_doubled_message_is_noticed() -> None:
