@@ -39,7 +39,9 @@ def are_limited(channels: Sequence[Channel], claims: Sequence[Claim]) -> bool:
     """Whether any of these claims, from these queues, may be limited over all attempts together."""
     if [one for one in channels if _limits(one.spec)]:
         return True
-    return bool([one for one in claims if one.message.raw_headers and _BUDGET in one.message.raw_headers])
+    # Whatever the headers are: they are read where a handler is called, and nowhere before.
+    headers = [one.message.raw_headers for one in claims if one.message.raw_headers]
+    return bool([one for one in headers if isinstance(one, bytes) and _BUDGET in one])
 
 
 def begin(hf: Holdfast, claims: Sequence[Claim]) -> list[Effort | None]:
