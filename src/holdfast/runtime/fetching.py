@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from functools import cached_property
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from holdfast import effort
@@ -100,8 +101,7 @@ class Fetching:
             self._outbox.settled(ready, lost)
         for held in done:
             self._outbox.closed(held, lost)
-        make, worker = self._make_context, self._worker
-        contexts = [make(worker, claim, started) for claim in claims]
+        contexts = list(map(self._make_context, repeat(self._worker), claims, repeat(started)))
         if request.alone:
             self._keep_apart(contexts)
         terms = {one.group: request.term(one) / 1_000_000 for one in request.channels}

@@ -160,10 +160,10 @@ class OwnHand(ThreadHand):
 
         As `handle` does with each, but without the calls in between: they take as long as a quick handler.
         """
-        worker, call = self.worker, self.worker.call
+        worker, call, take, done = self.worker, self.worker.call, waiting.popleft, self.worker.done.append
         now = time.monotonic()
         while waiting and now <= ends and not self.is_relieved and not worker.stopping:
-            context = waiting.popleft()
+            context = take()
             if context.stop is not None:
                 worker.skip(context)
                 continue
@@ -184,10 +184,16 @@ class OwnHand(ThreadHand):
                 self._absorb(problem)
             if self.abandoned:
                 return False
-            worker.finished(context, result, problem)
+            now = time.monotonic()
+            context.took = now - context.started
+            is_more = context.following or context.callbacks or context.receipt is not None or context.repeated
+            if result is not None or problem is not None or is_more or self.is_relieved:
+                worker.finished(context, result, problem)
+            else:
+                context.ended = True
+                done(context)
             if context.took > patience:
                 return True
-            now = context.started + context.took
         return False
 
     def relieve(self, context: Context) -> bool:

@@ -89,7 +89,7 @@ class Worker:
         self._fetching = Fetching(self, solitude)
         self._make_hand = make_hand
         self._listeners = hf._listeners
-        self._done: deque[Context] = deque()
+        self.done: deque[Context] = deque()
         self._wake = threading.Event()
         self._bell: Bell | None = None
         self._busy = 0.0
@@ -143,7 +143,7 @@ class Worker:
             context.settlement = self._judged(context, result, problem)
         if context.callbacks:
             context.callbacks = ()  # They may know the context, and nobody would ever clean up such a circle.
-        self._done.append(context)
+        self.done.append(context)
         if not self.works_alone and len(self.shelf.waiting) <= self._fetching.low and not self._wake.is_set():
             self.wake()
 
@@ -159,7 +159,7 @@ class Worker:
     def skip(self, context: Context) -> None:
         """Its time was over before a hand was free: as if it had never been claimed."""
         (context.settlement,) = endings.released([context.claim])
-        self._done.append(context)
+        self.done.append(context)
         self.wake()
 
     def cut_off(self, context: Context) -> None:
@@ -283,8 +283,8 @@ class Worker:
         return claimed or self._sleep(request, bell)
 
     def _collect(self) -> None:
-        take = self._done.popleft
-        ended = [take() for _ in range(len(self._done))]
+        take = self.done.popleft
+        ended = [take() for _ in range(len(self.done))]
         if not ended:
             return
         took = sum([context.took for context in ended])
