@@ -341,30 +341,33 @@ class Answer(msgspec.Struct):
 
 
 def _read(found: list[Row], request: ClaimRequest) -> Answer:
-    """A line without a group is about a run that was closed, or is a message of the run that was opened last; a group
-    without a token claims nothing before a beat. A line with both opens a run, or is a row."""
+    """Whose lines are what is said at `holdfast_grant`; before them come the runs that were closed."""
     channels = {channel.group: channel for channel in request.channels}
     closed, rings, silent = set[int](), set[int](), set[int]()
     grants, grant = list[Grant](), request.kind
     lease: Any = None
     channel: Any = None
-    lane, following = 0, 0
-    for group, token, until, attempt, place, raw, at, body, headers, key, trace, reply, topic, ends, sent in found:
-        if group is None and token is None:
-            member = following if place is None else place
-            following = member + 1
+    lane, place = 0, 0
+    for head, raw, body, headers, key, trace, reply, topic, ends, sent in found:
+        if raw is None:
+            match head:
+                case [group]:
+                    silent.add(group)
+                case [token, whom]:
+                    closed.add(token)
+                    rings |= set() if whom is None else {whom}
+                case [group, token, until, size, lane]:
+                    channel, place = channels[group], 0
+                    lease = Lease(token, group, until, size, request.worker, until - request.term(channel))
+        elif head is None or len(head) == 1:
+            place = place if head is None else head[0]
             message = Message(raw, lane, body, headers, key, trace, reply, topic, ends, sent)
-            grants.append(grant(message, 1, lease, member, channel))
-        elif group is None:
-            closed.add(token)
-            if at is not None:
-                rings.add(at)
-        elif token is None:
-            silent.add(group)
+            grants.append(grant(message, 1, lease, place, channel))
+            place += 1
         else:
-            channel, lane, following = channels[group], at, 0
-            lease = Lease(token, group, until, place or 1, request.worker, until - request.term(channel))
-            if raw is not None:
-                message = Message(raw, lane, body, headers, key, trace, reply, topic, ends, sent)
-                grants.append(grant(message, attempt, lease, None, channel))
+            group, token, until, attempt, lane = head
+            channel = channels[group]
+            lease = Lease(token, group, until, 1, request.worker, until - request.term(channel))
+            message = Message(raw, lane, body, headers, key, trace, reply, topic, ends, sent)
+            grants.append(grant(message, attempt, lease, None, channel))
     return Answer(Claimed(grants, [], [], [one for one in request.channels if one.group in silent]), closed, rings)

@@ -1,15 +1,13 @@
 -- What PostgreSQL does in one call, so that it costs one round trip.
 
--- Every claimed message, whichever engine it comes from. A run comes as a line without a message, with its size in place of a member,
--- and then its messages, which have nothing to say of the run: all of it in every line took as long as reading the messages.
--- `member` is a message's place in a run, if it is not the one behind that of the line before; NULL for a row.
+-- A line of what was claimed. What `head` says of a line costs the messages of a run nothing, which are nearly all of them:
+--     group, token, until, size, lane       without an id: a run is opened, its messages are the lines behind this one
+--     NULL                                  the next message of that run
+--     place                                 the message at this place of it: some before it are not wanted
+--     group, token, until, attempt, lane    a message of its own, a row
+--     group                                 without an id: this group is silent, it claims nothing before a beat
 CREATE TYPE holdfast_grant AS (
-    group_id       bigint,
-    token          bigint,
-    until          bigint,
-    attempt        bigint,
-    member         bigint,
-    lane           bigint,
+    head           bigint[],
     id             uuid,
     body           bytea,
     headers        bytea,
@@ -345,8 +343,8 @@ BEGIN
             RETURNING r.*
         )
         SELECT first_alone,
-               ROW(reader, new_token, new_until, t.attempts, NULL, t.lane, t.id, t.body, t.headers, t.key,
-                   t.correlation_id, t.reply_to, t.topic, t.expires_at, t.enqueued_at)::holdfast_grant
+               ROW(ARRAY[reader, new_token, new_until, t.attempts, t.lane], t.id, t.body, t.headers, t.key, t.correlation_id,
+                   t.reply_to, t.topic, t.expires_at, t.enqueued_at)::holdfast_grant
         FROM taken t
         ORDER BY t.due_at, t.seq;
 END

@@ -193,8 +193,8 @@ BEGIN
             RETURNING r.*
         )
         SELECT choice.alone,
-               ROW(mine.group_id, new_token, new_until, t.attempts, NULL, t.lane, t.id, t.body, t.headers, t.key,
-                   t.correlation_id, t.reply_to, t.topic, t.expires_at, t.enqueued_at)::holdfast_grant
+               ROW(ARRAY[mine.group_id, new_token, new_until, t.attempts, t.lane], t.id, t.body, t.headers, t.key, t.correlation_id,
+                   t.reply_to, t.topic, t.expires_at, t.enqueued_at)::holdfast_grant
         FROM taken t
         ORDER BY t.due_at, t.seq;
 END
@@ -348,7 +348,7 @@ $$;
 
 -- One claim: for each group in turn, priority by priority, due rows and then the lane, until the limit is reached.
 -- With `alone_first` it begins with a row that must be alone, so that those are not passed by for ever; who holds one
--- already takes no other (`may_be_alone`). A group that is dead, has lost something, or was canceled comes back without a token. A run limit of 1 says that a message has one attempt only.
+-- already takes no other (`may_be_alone`). A group that is dead, has lost something, or was canceled comes back as silent. A run limit of 1 says that a message has one attempt only.
 CREATE FUNCTION holdfast_claim(
     readers bigint[], first_lanes bigint[], terms bigint[], run_limits bigint[], wanted bigint, new_worker text,
     alone_first boolean, may_be_alone boolean, most_waiting bigint, given_now bigint
@@ -456,17 +456,17 @@ BEGIN
                                                                 least(bound - taken, run_limits[place]), terms[place], new_worker,
                                                                 given_now, is_keyed, is_limited)
                 LOOP
-                    RETURN NEXT ROW(opened.group_id, opened.token, opened.until, 1, opened.size, opened.lane, NULL, NULL, NULL, NULL,
+                    RETURN NEXT ROW(ARRAY[opened.group_id, opened.token, opened.until, opened.size, opened.lane], NULL, NULL, NULL, NULL,
                                     NULL, NULL, NULL, NULL, NULL)::holdfast_grant;
                     IF opened.settled IS NULL AND opened.after_xid >= pg_snapshot_xmax(opened.lo) THEN
                         RETURN QUERY
-                            SELECT NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, m.id, m.body,
-                                   m.headers, m.key, m.correlation_id, m.reply_to, m.topic, m.expires_at, m.enqueued_at
+                            SELECT NULL::bigint[], m.id, m.body, m.headers, m.key, m.correlation_id, m.reply_to, m.topic, m.expires_at,
+                                   m.enqueued_at
                             FROM holdfast_read_fresh(opened.lane, opened.hi, opened.after_xid, opened.after_seq, opened.size) m;
                     ELSE
                         RETURN QUERY
-                            SELECT NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, w.place - 1, NULL::bigint, w.id, w.body,
-                                   w.headers, w.key, w.correlation_id, w.reply_to, w.topic, w.expires_at, w.enqueued_at
+                            SELECT ARRAY[w.place - 1], w.id, w.body, w.headers, w.key, w.correlation_id, w.reply_to, w.topic,
+                                   w.expires_at, w.enqueued_at
                             FROM holdfast_read_window(opened.lane, opened.lo, opened.hi, opened.after_xid, opened.after_seq, opened.size)
                                  WITH ORDINALITY AS w (lane, xid, seq, id, body, headers, key, correlation_id, reply_to, topic,
                                                        expires_at, enqueued_at, place)
@@ -480,8 +480,7 @@ BEGIN
         IF NOT FOUND AND EXISTS (SELECT 1 FROM holdfast_group g WHERE g.id = readers[place] AND (g.canceled_at IS NOT NULL
                                    OR NOT g.paused AND g.ended_at IS NULL AND (g.dead_at IS NOT NULL OR g.missing > 0)))
         THEN
-            RETURN NEXT ROW(readers[place], NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-                            NULL)::holdfast_grant;
+            RETURN NEXT ROW(ARRAY[readers[place]], NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::holdfast_grant;
         END IF;
         IF taken > before THEN
             PERFORM holdfast_count(readers[place], moment, 0, 0, 0, taken - before, 0, 0, 0, 0, 0);

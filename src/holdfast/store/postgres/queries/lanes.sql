@@ -60,22 +60,19 @@ UNION ALL
 SELECT 0, NULL, NULL WHERE holdfast_ring(:bell::text, :payload::text)
 
 -- name: claim
-SELECT group_id, token, until, attempt, member, uuid_send(id) AS id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at,
-       enqueued_at
+SELECT head, uuid_send(id) AS id, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at
 FROM holdfast_claim(:readers::bigint[], :first_lanes::bigint[], :terms::bigint[], :run_limits::bigint[], :wanted::bigint,
                     :worker::text, :alone_first, :alone, :most_waiting::bigint, :now::bigint)
 
 -- name: close_and_claim
 -- The same as runs.close_whole and then claim, in one statement: one round trip and one commit per turn of a consumer.
--- A closed run comes back as a row without a message, and with whom to wake in place of the lane.
-SELECT NULL::bigint AS group_id, token, NULL::bigint AS until, NULL::bigint AS attempt, NULL::bigint AS member,
-       NULL::bytea AS id, channel AS lane, NULL::bytea AS body, NULL::bytea AS headers, NULL::text AS key,
-       NULL::text AS correlation_id, NULL::text AS reply_to, NULL::text AS topic,
-       NULL::bigint AS expires_at, NULL::bigint AS enqueued_at
+-- A run that was closed comes back as its token and whom to wake, without an id.
+SELECT ARRAY[token, channel] AS head, NULL::bytea AS id, NULL::bytea AS body, NULL::bytea AS headers, NULL::text AS key,
+       NULL::text AS correlation_id, NULL::text AS reply_to, NULL::text AS topic, NULL::bigint AS expires_at,
+       NULL::bigint AS enqueued_at
 FROM holdfast_close(:tokens::bigint[], :sizes::bigint[], :sinces::bigint[], :now::bigint)
 UNION ALL
-SELECT group_id, token, until, attempt, member, uuid_send(id), lane, body, headers, key, correlation_id, reply_to, topic,
-       expires_at, enqueued_at
+SELECT head, uuid_send(id), body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at
 FROM holdfast_claim(:readers::bigint[], :first_lanes::bigint[], :terms::bigint[], :run_limits::bigint[], :wanted::bigint,
                     :worker::text, :alone_first, :alone, :most_waiting::bigint, :now::bigint)
 
