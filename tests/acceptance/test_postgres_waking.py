@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from holdfast import Holdfast
+from holdfast.store.postgres.wakeup import Ears
 
 Connect = Callable[..., Holdfast]
 
@@ -102,3 +103,31 @@ def test_a_sleeper_is_woken_by_the_commit(hf: Holdfast, postgres_url: str, monke
     sleeper.join()
     assert [claim.message.body for claim in got] == ["ring"]
     assert hf.store.wakeup._sender is None  # type: ignore[attr-defined]
+
+
+def test_what_came_before_the_server_knew_of_the_sleeper_wakes_it_too(
+    hf: Holdfast, connect: Connect, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks, and sleeps, before it listens: a message of that moment is told to nobody."""
+    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3600.0)
+    wakeup: Any = hf.store.wakeup
+    sleeps, may_listen, connect_now = threading.Event(), threading.Event(), wakeup._connect
+
+    def connect_late() -> Any:
+        assert may_listen.wait(60)
+        return connect_now()
+
+    def nap_openly(ears: Any, *args: Any, nap: Callable[..., Any] = Ears.wait) -> Any:
+        sleeps.set()
+        return nap(ears, *args)
+
+    monkeypatch.setattr(wakeup, "_connect", connect_late)
+    monkeypatch.setattr(Ears, "wait", nap_openly)
+    got: list[Any] = []
+    sleeper = threading.Thread(target=lambda: got.extend(hf.claim("q", wait=3600)), daemon=True)
+    sleeper.start()
+    assert sleeps.wait(60)
+    connect(postgres_url).enqueue("q", "unheard")
+    may_listen.set()
+    sleeper.join(30)
+    assert [claim.message.body for claim in got] == ["unheard"]

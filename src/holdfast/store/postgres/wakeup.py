@@ -76,13 +76,11 @@ class PostgresWakeup:
                 self._listener.hear(payload(set(channels)))
 
     def bell(self) -> Bell:
-        """A new ear. Returns once the server knows that this process listens."""
+        """A new ear. It need not wait until the server knows of it: then everyone wakes up and looks, once."""
         with self._lock:
             if self._listener is None:
                 self._listener = Listener(self._connect) if self._listens else Ears(_LOOK_EVERY)
-            listener = self._listener
-        listener.ready.wait(timeout=5.0)
-        return ConditionBell(listener)
+            return ConditionBell(self._listener)
 
     def close(self) -> None:
         """Ends both threads; they start again when needed."""
@@ -152,8 +150,6 @@ class Ears:
     """What was rung, for all sleepers of this process; those that cannot hear everything wake up by the clock."""
 
     def __init__(self, longest: float = math.inf) -> None:
-        self.ready = threading.Event()
-        self.ready.set()
         self.count = 0
         self._longest = longest
         self._changed = threading.Condition()
@@ -202,7 +198,6 @@ class Listener(Ears):
 
     def __init__(self, connect: Connect) -> None:
         super().__init__()
-        self.ready.clear()
         self._connect = connect
         self._closed = threading.Event()
         self._closing, self._close_heard = socket.socketpair()
@@ -226,8 +221,7 @@ class Listener(Ears):
             try:
                 with self._connect() as connection:
                     connection.execute(f"LISTEN {CHANNEL}")
-                    self.hear(_EVERYONE)  # Whatever was rung while nobody listened; not for those who come now.
-                    self.ready.set()
+                    self.hear(_EVERYONE)  # Whatever was rung while nobody listened.
                     self._listen(connection)
             except psycopg.Error:
                 self._closed.wait(_RETRY)
