@@ -27,6 +27,7 @@ class Attempt:
         self.session = session
         self.told: list[Any] = []
         self.spent: list[float] = []
+        self.actions: list[str] = []
         self._lock, self._callbacks, self.cancelled = threading.Lock(), list[Callable[[], None]](), False
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
@@ -47,6 +48,9 @@ class Attempt:
 
     def spend(self, amount: float) -> None:
         self.spent.append(amount)
+
+    def action(self, text: str) -> None:
+        self.actions.append(text)
 
     def progress(self, value: Any) -> None:
         self.told.append(value)

@@ -12,8 +12,9 @@ import pytest
 from holdfast import Holdfast, State, Unavailable, exec_handler
 from holdfast.runtime.context import HURRY, Context
 from holdfast.runtime.stops import Stop
-from tests.acceptance.children import end_with, eventually
-from tests.runtime.attempts import is_alive, sh
+from tests.acceptance.children import end_with
+from tests.runtime.attempts import sh
+from tests.runtime.drones import Drone, assert_gone
 from tests.runtime.faults import Cable
 from tests.runtime.steps import Calls, ended, until
 
@@ -23,31 +24,6 @@ TIDY = 'trap "sleep 2.5; echo tidied >>$SAID; exit 0" TERM; sleep 600 & echo $! 
 """Takes longer to tidy up than a handler may take to stop."""
 
 DEAF = 'trap "" TERM; sleep 600 & echo $! >>"$SAID"; echo $$ >>"$SAID"; wait'
-
-
-class Drone:
-    """A consumer with a program that writes down the numbers of its processes."""
-
-    def __init__(self, hf: Holdfast, said: Path, script: str, stop_grace: float, **options: Any) -> None:
-        self._said = said
-        program = exec_handler(sh(script), env={"SAID": str(said)}, stop_grace=stop_grace)
-        hf.consumer("drones", name="drone", **options)(program)
-        self.message_id = hf.enqueue("drones", 1).id
-
-    def lines(self) -> list[str]:
-        return self._said.read_text().split("\n")[:-1] if self._said.exists() else []
-
-    def begun(self) -> list[int]:
-        """Its processes, as soon as they run."""
-        return [int(line) for line in eventually(lambda: self.lines() if len(self.lines()) == 2 else None, "it runs")]
-
-    def has_tidied(self) -> bool:
-        return "tidied" in self.lines()
-
-
-def assert_gone(pids: list[int]) -> None:
-    for pid in pids:
-        until(lambda pid=pid: not is_alive(pid), f"{pid} is gone")
 
 
 def test_at_its_timeout_it_can_tidy_up(one: Holdfast, tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ def exec_handler(
     else is an error.
 
     What it appends to HOLDFAST_SPEND_FILE, number by number, counts against the budgets of message and queue.
+    Every line that it appends to HOLDFAST_ACTION_FILE says what it is about to do; the same too often in a row ends it.
 
     `command` is split into words and run as it is; no word of a message ever becomes a part of it. With `shell` it is a
     line for /bin/sh. `env` adds variables; those that hold Holdfast's own settings, or an address of `secrets`, are not

@@ -22,7 +22,8 @@ log = logging.getLogger("holdfast")
 LONGEST_VARIABLE = 100_000
 """Bytes. Linux starts no program with a longer one than 128 KiB."""
 
-BODY, HEADERS, RESULT, SESSION, SPEND = "body.json", "headers.json", "result", "session", "spend"
+BODY, HEADERS = "body.json", "headers.json"
+RESULT, SESSION, SPEND, ACTION = "result", "session", "spend", "action"
 
 LOOK = 1.0
 """Seconds between two looks at what a program reports while it works."""
@@ -32,6 +33,12 @@ AGAIN = 0.5
 
 SPEND_LIMIT = 1_048_576
 """Bytes of reports that are read."""
+
+ACTION_LIMIT = 4_096
+"""Bytes of a line that tell one action from another."""
+
+ACTIONS_AT_A_LOOK, ACTIONS_AT_THE_END = 100, 1_000
+"""How many are counted, since each is a write to the database: in every look, and when the program has ended."""
 
 
 class AgentContext(Protocol):
@@ -55,6 +62,7 @@ class AgentContext(Protocol):
     def on_cancel(self, callback: Callable[[], None]) -> object: ...
     def progress(self, value: Any) -> object: ...
     def spend(self, amount: float) -> object: ...
+    def action(self, text: str) -> object: ...
     def grace(self, wanted: float) -> float: ...
 
 
@@ -85,6 +93,7 @@ def variables(message: Message, context: AgentContext, folder: Path) -> dict[str
         "HOLDFAST_RESULT_FILE": str(folder / RESULT),
         "HOLDFAST_SESSION_FILE": str(folder / SESSION),
         "HOLDFAST_SPEND_FILE": str(folder / SPEND),
+        "HOLDFAST_ACTION_FILE": str(folder / ACTION),
     }
     if len(headers) <= LONGEST_VARIABLE:
         found["HOLDFAST_HEADERS"] = headers.decode()
@@ -119,6 +128,7 @@ class Reports:
     def __init__(self, context: AgentContext, folder: Path, session: str) -> None:
         self._context, self._folder, self._session = context, folder, session
         self._counted = 0.0
+        self._actions = Lines(folder / ACTION)
         self._seen: list[tuple[int, int] | None] = []
         self._problem: Exception | None = None
         self._thread: threading.Thread | None = None
@@ -126,7 +136,7 @@ class Reports:
         context.on_cancel(self._cancelled.set)
 
     def watch(self, stop: Callable[[], None]) -> None:
-        """Looks at them from here on, and calls `stop` when a budget is over."""
+        """Looks at them from here on, and calls `stop` when a limit is overstepped."""
         self._thread = threading.Thread(target=self._watch, args=(stop,), name="holdfast-reports", daemon=True)
         self._thread.start()
 
@@ -138,9 +148,10 @@ class Reports:
             with suppress(ProgramFailed):
                 self._count(spent_in(self._folder, so_far=True))
             self._seen = stamps
+        self._actions.take(self._context.action, ACTIONS_AT_A_LOOK)
 
     def end(self) -> None:
-        """Stores the rest. Raises what ends the attempt: a budget that is over, or a report that cannot be read.
+        """Stores the rest. Raises what ends the attempt: a limit that is overstepped, or a report that cannot be read.
 
         What was spent stays spent: while the database is away, it is tried again until the attempt has to stop.
         """
@@ -148,15 +159,21 @@ class Reports:
         if self._thread is not None:
             self._thread.join()
         self._keep_session()
+        try:
+            self._stubbornly(lambda: self._count(spent_in(self._folder)))
+        except ProgramFailed as unreadable:
+            raise self._problem or unreadable from None
+        if self._problem is not None:
+            raise self._problem
+        self._stubbornly(lambda: self._actions.take(self._context.action, ACTIONS_AT_THE_END, all_of_it=True))
+
+    def _stubbornly(self, store: Callable[[], None]) -> None:
         while True:
             try:
-                self._count(spent_in(self._folder))
-                break
+                return store()
             except Unavailable:
                 if self._cancelled.wait(AGAIN):
                     raise
-        if self._problem is not None:
-            raise self._problem
 
     def _watch(self, stop: Callable[[], None]) -> None:
         while not self._ended.wait(LOOK):
@@ -191,6 +208,35 @@ class Reports:
             raise
 
 
+class Lines:
+    """The lines that a program appends to a file, each taken once, whatever else it does to the file meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._taken, self._is_new = path, 0, True
+
+    def take(self, use: Callable[[str], object], most: int, all_of_it: bool = False) -> None:
+        """Uses up to `most` new lines that have an end, or `all_of_it`. What `use` refuses is not taken.
+
+        Of a long line only the beginning is used; a line without a word is not.
+        """
+        with _opened(self._path) as file:
+            if file is None:
+                return
+            if os.fstat(file).st_size < self._taken:
+                self._taken, self._is_new = 0, True
+            os.lseek(file, self._taken, os.SEEK_SET)
+            with open(file, "rb", closefd=False) as lines:
+                for _ in range(most):
+                    line = lines.readline(ACTION_LIMIT)
+                    has_end = line.endswith(b"\n")
+                    if not line or not (has_end or all_of_it or len(line) == ACTION_LIMIT):
+                        return
+                    if self._is_new and (text := line.decode("utf-8", "replace").strip()):
+                        use(text)
+                    self._taken += len(line)
+                    self._is_new = has_end
+
+
 def session_in(folder: Path) -> str | None:
     """The session that a program has left for the next attempt."""
     text = clean_text(written(folder / SESSION, 4 * TEXT_LIMIT).decode("utf-8", "replace")).strip()
@@ -216,12 +262,19 @@ def spent_in(folder: Path, so_far: bool = False) -> float:
 
 def written(path: Path, limit: int) -> bytes:
     """The beginning of a file that a program may have written; nothing if it is none, or no plain file."""
+    with _opened(path) as file:
+        return b"" if file is None else os.read(file, limit)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int | None]:
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
-        return b""
+        yield None
+        return
     try:
-        return os.read(file, limit) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+        yield file if stat.S_ISREG(os.fstat(file).st_mode) else None
     finally:
         os.close(file)
 
