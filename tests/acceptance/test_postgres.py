@@ -11,7 +11,9 @@ import pytest
 
 from holdfast import Claim, Holdfast, State
 from tests.acceptance.children import Family, eventually
+from tests.acceptance.crowds import assert_each_gets_its_own
 from tests.acceptance.history import faults
+from tests.acceptance.working import is_drained
 from tests.servers import PostgresServer
 
 Connect = Callable[..., Holdfast]
@@ -97,6 +99,15 @@ def ending(hf: Holdfast, id: str) -> str:
     status = hf.status(id)
     assert status is not None
     return {State.SUCCEEDED: "ack", State.PENDING: "nack", State.CANCELED: "cancel", State.PROCESSING: ""}[status.state]
+
+
+def test_a_crowd_of_processes_gets_each_message_once(family: Family, postgres_url: str, connect: Connect) -> None:
+    """L15: 2 x 10^5 messages in runs of all sizes, and claims of a few that end one by one in between."""
+    hf = connect(postgres_url)
+    hf.queue("q", lease=300, history=0)
+    workers = [{"n": n, "fused": fused} for n in (3, 100, 1000) for fused in (False, True)]
+    assert_each_gets_its_own(family, postgres_url, workers, senders=2, each=100_000, batch=1000)
+    assert is_drained(hf, "q")
 
 
 def test_messages_that_commit_late_are_claimed_exactly_once(

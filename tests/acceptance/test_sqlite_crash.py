@@ -11,6 +11,7 @@ import pytest
 
 from holdfast import EngineConflict, Holdfast, StoreFull
 from tests.acceptance.children import GUARD, ROOT, Family
+from tests.acceptance.crowds import assert_each_gets_its_own
 from tests.acceptance.history import faults
 
 Connect = Callable[..., Holdfast]
@@ -125,17 +126,8 @@ def test_a_crowd_of_processes_gets_each_message_once(
     """S9, S10: 10^5 messages; nobody ever hears of a lock, and every (id, attempt) is given out once."""
     url = f"{apsw_url}?engine={engine}"
     connect(url).queue("q", lease=300, history=0)
-    workers = [family.start("consume", url=url, queue="q", n=40, fused=bool(number % 2)) for number in range(consumers)]
-    senders = [family.start("produce", url=url, queue="q", name=str(n), count=each, batch=250) for n in range(4)]
-    for sender in senders:
-        sender.finish()
-    family.finish()
-
-    history = family.history()
-    assert faults(history) == []
-    assert len(history.acked) == 4 * each
-    assert {grant.attempt for grants in history.grants.values() for grant in grants} == {1}
-    assert all(worker.log.stat().st_size > 0 for worker in workers)
+    workers = [{"n": 40, "fused": bool(number % 2)} for number in range(consumers)]
+    assert_each_gets_its_own(family, url, workers, senders=4, each=each, batch=250)
 
 
 def test_a_read_waits_while_another_process_recovers_the_file(
