@@ -190,7 +190,8 @@ CREATE TABLE holdfast_row (
     CHECK ((state = 'processing') = (token IS NOT NULL)),
     CHECK ((state IN ('sending', 'enqueued', 'processing')) = (until IS NOT NULL)),
     CHECK ((state IN ('succeeded', 'canceled', 'expired')) = (finished_at IS NOT NULL)),
-    CHECK (head OR state NOT IN ('sending', 'enqueued', 'processing'))
+    CHECK (head OR state NOT IN ('sending', 'enqueued', 'processing')),
+    CHECK (head OR order_key <> '')
 );
 
 CREATE UNIQUE INDEX holdfast_row_id ON holdfast_row (id, group_id);
