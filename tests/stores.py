@@ -114,6 +114,7 @@ NOT_THROUGH_SQS: dict[str, str] = {
         f"tests/runtime/test_pace.py::{name}": "is about the size of runs: what SQS delivers has a lease each, by tens"
         for name in ("test_quick_handlers_get_runs_of_hundreds", "test_a_slow_one_beside_quick_ones_keeps_nothing_back")
     },
+    "tests/runtime/test_dispatch.py": "is about what was claimed together, by the fifty; SQS delivers by tens",
     "tests/conformance/test_enqueue.py::test_many_are_stored_in_their_order": (
         "five hundred by one claim, which has twenty seconds for it: on a busy machine too few"
     ),

@@ -204,3 +204,11 @@ class OwnHand(ThreadHand):
                 return False
             self.is_relieved = True
         return True
+
+
+class Relieved(BaseException):
+    """Someone else claims now; the thread that did is a hand."""
+
+    def __init__(self, hand: OwnHand) -> None:
+        super().__init__()
+        self.hand = hand

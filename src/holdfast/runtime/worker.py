@@ -23,7 +23,7 @@ from holdfast.runtime.calling import how_to_call
 from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.context import Context
 from holdfast.runtime.fetching import Fetching
-from holdfast.runtime.hands import Hand, OwnHand, ThreadHand
+from holdfast.runtime.hands import Hand, OwnHand, Relieved, ThreadHand
 from holdfast.runtime.ledger import SETTLE_WITHIN, Ledger
 from holdfast.runtime.news import RETRIED
 from holdfast.runtime.outbox import Outbox
@@ -53,14 +53,6 @@ QUICK = 0.05
 
 LONGEST_REST = 5.0
 """Seconds between two tries while the database is away."""
-
-
-class Relieved(BaseException):
-    """Someone else claims now; the thread that did is a hand."""
-
-    def __init__(self, hand: OwnHand) -> None:
-        super().__init__()
-        self.hand = hand
 
 
 class Worker:
@@ -153,7 +145,7 @@ class Worker:
             if problem is None:
                 return verdict.succeeded(context, result)
             return verdict.failed(self.consumer, context, problem)
-        except Exception as trouble:
+        except BaseException as trouble:
             return verdict.failed_with(context, trouble)
 
     def skip(self, context: Context) -> None:
@@ -217,9 +209,18 @@ class Worker:
         except BaseException:
             self.failed = True
             log.exception("consumer %s has failed", self.consumer.name)
+            self._leave_to_others()
         self.shelf.close()
         self._tell(ConsumerStopped, reason="stopped" if self.stopping else "empty")
         self.ended.set()
+
+    def _leave_to_others(self) -> None:
+        """It has failed, and keeps no lease: what is done is stored, and what was not begun goes back."""
+        for step in (self._collect, lambda: self._hand_back(self.shelf.clear())):
+            try:
+                step()
+            except BaseException as problem:
+                log.warning("consumer %s: %s; others have to wait for its leases", self.consumer.name, problem)
 
     def _turn_safely(self, bell: Bell) -> bool:
         """Whatever goes wrong, there are handlers that run and outcomes to store: it goes on."""
