@@ -36,6 +36,24 @@ def _sqlite_steps(hf: Holdfast, call: Callable[[], Any]) -> int:
     return steps
 
 
+def longest_write(hf: Holdfast, call: Callable[[], Any]) -> int:
+    """Steps of SQLite's machine in the longest of a call's transactions that hold the write lock."""
+    database = hf.store.database  # type: ignore[attr-defined]
+    write, steps = database.write, [0]
+
+    def counted(work: Callable[[Any], Any]) -> Any:
+        steps.append(_sqlite_steps(hf, lambda: results.append(write(work))))
+        return results.pop()
+
+    results: list[Any] = []
+    database.write = counted
+    try:
+        call()
+    finally:
+        del database.write
+    return max(steps)
+
+
 def _postgres_reads(url: str, hf: Holdfast, call: Callable[[], Any]) -> int:
     hf.close()
     before = _reads(url)

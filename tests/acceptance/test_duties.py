@@ -2,80 +2,63 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from holdfast import Holdfast
 from holdfast.limits import SWEEP_LIMIT
-from tests.acceptance.effort import effort
+from tests.acceptance import chores
+from tests.acceptance.effort import longest_write
 from tests.clock import FakeClock
-
-FEW, MANY = 25 * SWEEP_LIMIT, 75 * SWEEP_LIMIT
 
 MOMENT = 500_000
 """Steps of SQLite's machine: about 50 ms on a slow computer, which does ten million and more in a second."""
 
 
-def lapsed_rows(hf: Holdfast, clock: FakeClock, count: int) -> None:
-    hf.queue("q", backoff=None)
-    hf.enqueue_many("q", range(count), delay=1)
-    clock.advance(1)
-    while hf.claim("q", n=1000, lease=1):
-        pass
-    clock.advance(2)
+class Case(NamedTuple):
+    """A turn of a duty, after `fill` has made this much of its work; and three times as much."""
+
+    turn: Callable[[Holdfast], int]
+    fill: Callable[[Holdfast, FakeClock, int], None]
+    few: int = 25 * SWEEP_LIMIT
 
 
-def lapsed_run(hf: Holdfast, clock: FakeClock, count: int) -> None:
-    hf.enqueue_many("q", range(count))
-    while hf.claim("q", n=1000, lease=1):
-        pass
-    clock.advance(2)
+def take_back(hf: Holdfast) -> int:
+    return hf.store.upkeep.take_back(hf._book.channel("q"), SWEEP_LIMIT)
 
 
-def outlived(hf: Holdfast, clock: FakeClock, count: int) -> None:
-    hf.queue("q", max_age=60)
-    hf.enqueue_many("q", range(count))
-    clock.advance(61)
+def expire(hf: Holdfast) -> int:
+    return hf.store.upkeep.expire(hf._book.channel("q"), SWEEP_LIMIT)
 
 
-def outlived_rows(hf: Holdfast, clock: FakeClock, count: int) -> None:
-    hf.queue("q", max_age=60)
-    hf.enqueue_many("q", range(count), delay=1)
-    clock.advance(61)
+def prune(hf: Holdfast) -> int:
+    return hf.store.upkeep.prune(hf._book.channel("q"), SWEEP_LIMIT)
 
 
-def past(hf: Holdfast, clock: FakeClock, count: int) -> None:
-    hf.queue("q", history=60)
-    hf.enqueue_many("q", range(count))
-    while claims := hf.claim("q", n=1000):
-        hf.ack(claims)
-    clock.advance(61)
+CASES = [
+    Case(take_back, chores.lapsed_rows),
+    Case(take_back, chores.lapsed_run),
+    Case(expire, chores.outlived),
+    Case(expire, chores.outlived_rows),
+    Case(prune, chores.past),
+    Case(Holdfast.escalate, chores.late_notices, 200),
+    Case(Holdfast.escalate, chores.digest_of_one, 200),
+    Case(Holdfast.escalate, chores.digests_of_many, 200),
+]
 
 
-@pytest.mark.parametrize(
-    ("duty", "fill"),
-    [
-        ("take_back", lapsed_rows),
-        ("take_back", lapsed_run),
-        ("expire", outlived),
-        ("expire", outlived_rows),
-        ("prune", past),
-    ],
-    ids=lambda value: value if isinstance(value, str) else value.__name__,
-)
-def test_a_turn_costs_the_same_however_much_there_is_to_do(
-    tmp_path: Path, duty: str, fill: Callable[[Holdfast, FakeClock, int], None]
-) -> None:
-    def turn(count: int) -> int:
-        clock, url = FakeClock(), f"sqlite:///{tmp_path}/{count}.db"
-        with Holdfast(url, clock=clock, sweep_every=3600) as hf:
-            fill(hf, clock, count)
-            channel, done = hf._book.channel("q"), list[int]()
-            work = getattr(hf.store.upkeep, duty)
-            steps = effort(url, hf, lambda: done.append(work(channel, SWEEP_LIMIT)))
-            assert done[0] > 0, "there was something to do"
-        return steps
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.turn.__name__}-{case.fill.__name__}")
+def test_a_turn_costs_the_same_however_much_there_is_to_do(tmp_path: Path, case: Case) -> None:
+    def steps(count: int) -> int:
+        clock, done = FakeClock(), list[int]()
+        with Holdfast(f"sqlite:///{tmp_path}/{count}.db", clock=clock, sweep_every=3600) as hf:
+            hf.queue("q")
+            case.fill(hf, clock, count)
+            most = longest_write(hf, lambda: done.append(case.turn(hf)))
+        assert done[0] > 0, "there was something to do"
+        return most
 
-    few, many = turn(FEW), turn(MANY)
+    few, many = steps(case.few), steps(3 * case.few)
     assert many < 1.5 * few
     assert many < MOMENT

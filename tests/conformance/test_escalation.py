@@ -137,6 +137,20 @@ def test_a_digest_brings_them_together(owned: Holdfast, clock: FakeClock) -> Non
     assert len(inbox(owned)) == 1
 
 
+def test_digests_of_many_owners_take_turns(owned: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.notices.ESCALATE_LIMIT", 3)
+    for owner in ("ann", "bob", "cleo"):
+        owned.owner(owner, notify="digest", digest_every=10)
+        for number in range(2):
+            owned.report("trouble", f"{owner}{number}", "boom", owner=owner)
+        clock.advance(1)
+    clock.advance(10)
+    assert [owned.escalate() for _ in range(3)] == [4, 2, 0], "a digest is not cut short"
+    for owner in ("ann", "bob", "cleo"):
+        (body,) = inbox(owned, f"{owner}.inbox")
+        assert (body["owner"], body["count"]) == (owner, 2)
+
+
 def test_what_was_answered_is_not_in_the_digest(owned: Holdfast, clock: FakeClock) -> None:
     owned.owner("mia", notify="digest", digest_every=10)
     kill(owned)

@@ -97,14 +97,17 @@ def report(
 
 
 def escalate(tx: Transaction, insert: Insert, tenant: str, limit: int) -> int:
-    """Passes on what nobody has answered in time, and sends the digests that are due; how many notices it moved."""
+    """Passes on what nobody has answered in time, and sends digests that are due, until it has moved `limit` notices.
+
+    How many: the last digest is not cut short for it.
+    """
     late = [_read(row) for row in tx.all("notices.late", tenant=tenant, limit=limit)]
     for notice_id, owner, notice in late:
         _climb(tx, insert, tenant, notice_id, owner, notice)
-    sent = 0
-    for (owner,) in tx.all("notices.due_digests", tenant=tenant):
-        sent += _send_digest(tx, insert, tenant, owner, limit)
-    return len(late) + sent
+    moved = len(late)
+    while moved < limit and (due := tx.one("notices.next_digest", tenant=tenant)):
+        moved += _send_digest(tx, insert, tenant, due[0], limit)
+    return moved
 
 
 def find(
@@ -173,15 +176,9 @@ def _bring(
 
 def _send_digest(tx: Transaction, insert: Insert, tenant: str, owner: str, limit: int) -> int:
     found = [_read(row) for row in tx.all("notices.undelivered", tenant=tenant, owner=owner, limit=limit)]
-    if found:
-        post(
-            tx,
-            insert,
-            tenant,
-            _spec_of(tx, tenant, owner).inbox,
-            digest_body(owner, [notice for _, _, notice in found]),
-        )
-        tx.each("notices.delivered", [{"id": notice_id} for notice_id, _, _ in found])
+    inbox, body = _spec_of(tx, tenant, owner).inbox, digest_body(owner, [notice for _, _, notice in found])
+    post(tx, insert, tenant, inbox, body)
+    tx.each("notices.delivered", [{"id": notice_id} for notice_id, _, _ in found])
     return len(found)
 
 

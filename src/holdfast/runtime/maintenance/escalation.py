@@ -11,5 +11,5 @@ EVERY = 5.0
 
 
 def turn(hf: Holdfast) -> int:
-    """A hundred at most."""
+    """A hundred; the last digest may make it more."""
     return hf.escalate()

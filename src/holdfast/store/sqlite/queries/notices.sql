@@ -39,9 +39,12 @@ WHERE id = :id
 -- There is nobody above.
 UPDATE holdfast_notice SET climb_at = NULL WHERE id = :id
 
--- name: due_digests
-SELECT DISTINCT owner FROM holdfast_notice
+-- name: next_digest
+-- Whose is due first.
+SELECT owner FROM holdfast_notice
 WHERE tenant = :tenant AND acknowledged_at IS NULL AND deliver_at <= :now
+ORDER BY deliver_at
+LIMIT 1
 
 -- name: undelivered
 SELECT n.id, c.name, n.owner, n.level, n.dead_id, n.message_id, n.error, n.attempts, n.created_at, n.climb_at,
