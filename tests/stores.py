@@ -92,6 +92,7 @@ NOT_THROUGH_SQS: dict[str, str] = {
             "test_settle.py::test_extending_one_member_extends_its_run",
             "test_expiry.py::test_a_long_run_comes_back_in_turns",
             "test_expiry.py::test_sweeping_twice_is_sweeping_once",
+            "test_maintain.py::test_a_long_run_of_history_goes_in_turns",
             "test_limits.py::test_runs_and_rows_share_the_slots",
             "test_limits_of_keys.py::test_a_run_ends_before_the_first_message_that_has_a_key",
             "test_purge_peek_stats.py::test_peek_shows_what_the_next_claims_will_get",

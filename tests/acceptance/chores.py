@@ -1,6 +1,8 @@
 """So much for a duty to do."""
 
-from holdfast import Holdfast
+from typing import Any
+
+from holdfast import Claim, CommitmentResult, Holdfast, Step, effort, endings
 from tests.clock import FakeClock
 
 
@@ -40,6 +42,98 @@ def past(hf: Holdfast, clock: FakeClock, count: int) -> None:
     clock.advance(61)
 
 
+def half_acked_run(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    hf.queue("q", history=60)
+    claims = _claim_at_once(hf, count)
+    for place in range(0, count - 300, 1000):
+        hf.ack(claims[place : min(place + 1000, count - 300)])
+    clock.advance(61)
+
+
+def dying_rows(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    """Each with a notice, an envelope and a key whose next message goes on."""
+    hf.queue("q", owner="mia", dead_letter="graves", max_attempts=1, ordering="per_key")
+    hf.enqueue_many("q", [*range(count), *range(count)], key=str)
+    while hf.claim("q", n=1000, lease=1):
+        pass
+    clock.advance(2)
+
+
+def dying_run(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    _claim_at_once(hf, count, lease=1)
+    hf.queue("q", owner="mia", dead_letter="graves", max_attempts=1)
+    clock.advance(2)
+
+
+def dying_steps(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    """Each turns a saga round."""
+    hf.queue("q", max_attempts=1)
+    _start_sagas(hf, count, Step("pay", "q"))
+    while hf.claim("q", n=1000, lease=1):
+        pass
+    clock.advance(2)
+
+
+def outlived_everywhere(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    hf.queue("q", max_age=60, history=60)
+    for level in range(4):
+        hf.enqueue_many("q", range(count), priority=level)
+    hf.enqueue_many("q", range(count), delay=1)
+    hf.enqueue_many("q", range(count), ttl=30)
+    clock.advance(61)
+
+
+def long_past_run(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    hf.queue("q", history=60)
+    claims = _claim_at_once(hf, count)
+    for place in range(0, count, 1000):
+        hf.ack(claims[place : place + 1000])
+    clock.advance(61)
+
+
+def too_much_past(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    hf.queue("q", history_limit=0)
+    hf.enqueue_many("q", range(count))
+    hf.enqueue_many("q", range(count), delay=1)
+    clock.advance(1)
+    while claims := hf.claim("q", n=100):
+        hf.ack(claims)
+
+
+def results_of_old(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    """With keys, promises kept and effort, all of it over."""
+    hf.queue("q", history=60, key_rate=f"{count}/s")
+    hf.enqueue_many("q", range(count), key=str, idempotency_key=str)
+    while claims := hf.claim("q", n=1000):
+        for claim, settlement in zip(claims, endings.acked(claims), strict=True):
+            hf.store.commitments.keep(settlement, [CommitmentResult("built", True, 0, "good")] * 3)
+            effort.spend(hf, claim, 1)
+        hf.ack(claims, result="done")
+    clock.advance(30 * 86_400)
+
+
+def dead_for_long(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    hf.queue("q", owner="mia", dead_retention=60)
+    hf.enqueue_many("q", range(count))
+    while claims := hf.claim("q", n=1000):
+        hf.dead_letter(claims, "it is broken")
+    clock.advance(61)
+
+
+def busy_seconds(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    for _ in range(count):
+        hf.enqueue("q", 1, delay=1)
+        clock.advance(1)
+    clock.advance(120)
+
+
+def gone_askers(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    channel = hf._book.channel("q")
+    for number in range(count):
+        hf.store.messages.sweep(channel, 1, f"worker {number}")
+    clock.advance(3601)
+
+
 def late_notices(hf: Holdfast, clock: FakeClock, count: int) -> None:
     hf.owner("mia", owner="boss", escalate_after=60)
     _report(hf, ["mia"] * count)
@@ -57,6 +151,17 @@ def digests_of_many(hf: Holdfast, clock: FakeClock, count: int) -> None:
     _declare_readers_of_digests(hf, owners)
     _report(hf, owners)
     clock.advance(61)
+
+
+def _claim_at_once(hf: Holdfast, count: int, lease: int = 60) -> list[Claim]:
+    hf.enqueue_many("q", range(count))
+    return hf.claim("q", n=count, lease=lease)
+
+
+def _start_sagas(hf: Holdfast, count: int, *steps: Step, **settings: Any) -> None:
+    hf.saga("trip", steps=steps, **settings)
+    for number in range(count):
+        hf.start_saga("trip", {}, id=f"trip {number}")
 
 
 def _declare_readers_of_digests(hf: Holdfast, owners: list[str]) -> None:

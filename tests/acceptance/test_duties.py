@@ -36,12 +36,43 @@ def prune(hf: Holdfast) -> int:
     return hf.store.upkeep.prune(hf._book.channel("q"), SWEEP_LIMIT)
 
 
+def fold(hf: Holdfast) -> int:
+    return prune_of(hf, "holdfast_tally")
+
+
+def forget_askers(hf: Holdfast) -> int:
+    return prune_of(hf, "holdfast_consumer")
+
+
+def prune_of(hf: Holdfast, table: str) -> int:
+    """What is not counted as work, by the rows that are gone."""
+
+    def size() -> int:
+        with hf.store.lend() as conn:
+            return int(conn.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+    before = size()
+    prune(hf)
+    return before - size()
+
+
 CASES = [
     Case(take_back, chores.lapsed_rows),
     Case(take_back, chores.lapsed_run),
+    Case(take_back, chores.half_acked_run),
+    Case(take_back, chores.dying_rows, 200),
+    Case(take_back, chores.dying_run, 300),
+    Case(take_back, chores.dying_steps, 200),
     Case(expire, chores.outlived),
     Case(expire, chores.outlived_rows),
+    Case(expire, chores.outlived_everywhere, 200),
     Case(prune, chores.past),
+    Case(prune, chores.long_past_run),
+    Case(prune, chores.too_much_past),
+    Case(prune, chores.results_of_old, 200),
+    Case(prune, chores.dead_for_long, 200),
+    Case(fold, chores.busy_seconds, 1200),
+    Case(forget_askers, chores.gone_askers, 200),
     Case(Holdfast.escalate, chores.late_notices, 200),
     Case(Holdfast.escalate, chores.digest_of_one, 200),
     Case(Holdfast.escalate, chores.digests_of_many, 200),

@@ -346,3 +346,18 @@ def test_a_long_run_comes_back_in_turns(hf: Holdfast, clock: FakeClock) -> None:
     with pytest.raises(LeaseLost):
         hf.ack(held[10])
     assert len({claim.message.body for _ in range(MOST_MEMBERS + 35) for claim in hf.claim("q")}) == MOST_MEMBERS + 35
+
+
+def test_what_was_acked_of_a_silent_run_is_passed_by(
+    hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.store.expiry.MOST_LOOKED_AT", 4)
+    hf.enqueue_many("q", range(20))
+    held = hf.claim("q", n=20, lease=1)
+    hf.ack([*held[:5], *held[6:18:2]])
+    held[7].dead_letter("boom")
+    clock.advance(2)
+    while hf.sweep("q"):
+        pass
+    assert [claim.message.body for _ in range(8) for claim in hf.claim("q")] == [5, 9, 11, 13, 15, 17, 18, 19]
+    assert hf.claim("q", n=20) == []

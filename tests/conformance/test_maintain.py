@@ -178,6 +178,23 @@ def test_history_is_capped_by_count(hf: Holdfast, clock: FakeClock, delay: int) 
     assert hf.sweep("q") == 0
 
 
+@pytest.mark.parametrize("keep", [{"history": 60}, {"history_limit": 2}], ids=["by age", "by count"])
+def test_a_long_run_of_history_goes_in_turns(
+    hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, keep: dict[str, Any]
+) -> None:
+    monkeypatch.setattr("holdfast.store.history.MOST_MESSAGES", 3)
+    hf.queue("q", **keep)
+    ids = [receipt.id for receipt in hf.enqueue_many("q", range(8))]
+    hf.ack(hf.claim("q", n=8))
+    clock.advance(60)
+    for left in (5, 2):
+        assert hf.sweep("q") == 3
+        assert [one for one in ids if hf.status(one)] == ids[-left:]
+    rest = 2 if "history" in keep else 0
+    assert [hf.sweep("q") for _ in range(2)] == [rest, 0]
+    assert [one for one in ids if hf.status(one)] == ids[6 + rest :]
+
+
 def test_what_ended_otherwise_counts_too(hf: Holdfast, clock: FakeClock) -> None:
     hf.queue("q", history_limit=2, max_age=50)
     ids = [hf.enqueue("q", n).id for n in range(4)]

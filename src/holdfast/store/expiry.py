@@ -21,6 +21,9 @@ from holdfast.store.transaction import Row, Transaction
 MOST_MEMBERS = 200
 """So many messages of silent runs come back in one transaction: some milliseconds of SQLite's only write lock."""
 
+MOST_LOOKED_AT = 2_000
+"""So many members of a run are looked through for them, from the first on that is not acked."""
+
 
 def sweep(tx: Transaction, insert: Insert, channel: Channel, limit: int, worker: str | None = None) -> int:
     """Takes back up to `limit` leases, ends as many messages and prunes as much history; how many it dealt with.
@@ -69,13 +72,15 @@ def _take_back_runs(tx: Transaction, insert: Insert, channel: Channel, limit: in
 def _take_back_run(tx: Transaction, insert: Insert, channel: Channel, lapsed: Row, most: int) -> tuple[int, bool]:
     """How many members came back, and whether that was all of them."""
     token, size, settled, gone, history, worker, shared = lapsed
-    acked = run.count(settled) - run.count(gone)
-    found = tx.all("runs.members", token=token, limit=most + acked)
+    left = run.places_left(gone, size)
+    silent = [index for index, place in enumerate(left) if not run.is_settled(settled, place)][:most]
+    passed, end = silent[0], min(silent[-1] + 1, silent[0] + MOST_LOOKED_AT)
+    found = tx.all("runs.members", token=token, limit=end - passed, passed=passed)
     members = [
         (place, Content.of(row))
-        for place, row in zip(run.places_left(gone, size), found, strict=False)
+        for place, row in zip(left[passed:end], found, strict=False)
         if not run.is_settled(settled, place)
-    ][:most]
+    ]
     _bring_back(tx, insert, channel, [content for _, content in members], _silence(1, worker))
     places = [place for place, _ in members]
     settled = run.settle(settled, size, places)

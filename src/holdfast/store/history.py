@@ -30,15 +30,14 @@ def prune(tx: Transaction, channel: Channel, limit: int) -> int:
         gone += dead
     gone += limiting.prune(tx, channel, limit)
     tally.fold(tx, channel.group)
-    tx.run("consumers.outdated", group=channel.group)
+    tx.run("consumers.outdated", group=channel.group, limit=limit)
     return gone
 
 
 def _outdated(tx: Transaction, channel: Channel, limit: int) -> int:
     """Longer ago than the queue's history."""
     runs = _few(tx.all("runs.outdated", group=channel.group, limit=limit))
-    drop(tx, *(token for token, _ in runs))
-    gone: int = tx.run("rows.outdated", group=channel.group, limit=limit) + sum(size for _, size in runs)
+    gone: int = tx.run("rows.outdated", group=channel.group, limit=limit) + _drop(tx, [one[:2] for one in runs])
     tally.add(tx, channel.group, kept=-gone)
     return gone
 
@@ -50,20 +49,30 @@ def _surplus(tx: Transaction, channel: Channel, limit: int) -> int:
     excess = kept[0] - channel.spec.history_limit
     if excess <= 0:
         return 0
-    runs = tx.all("runs.oldest_finished", group=channel.group, limit=limit)
+    runs = _few(tx.all("runs.oldest_finished", group=channel.group, limit=limit))
     rows = tx.all("rows.oldest_finished", group=channel.group, limit=limit)
-    oldest = [(at, size, "run", token) for token, size, at in _few(runs)] + [(at, 1, "row", one) for one, at in rows]
+    oldest = [(at, size, "run", token) for token, size, at in runs] + [(at, 1, "row", one) for one, at in rows]
     gone = []
     for one in sorted(oldest, key=itemgetter(0)):
         if excess <= 0:
             break
         gone.append(one)
         excess -= one[1]
-    drop(tx, *(token for _, _, kind, token in gone if kind == "run"))
-    tx.each("rows.remove", [{"group": channel.group, "id": one} for _, _, kind, one in gone if kind == "row"])
-    count: int = sum(size for _, size, _, _ in gone)
+    count = _drop(tx, [(token, size) for _, size, kind, token in gone if kind == "run"])
+    singles = [{"group": channel.group, "id": one} for _, _, kind, one in gone if kind == "row"]
+    tx.each("rows.remove", singles)
+    count += len(singles)
     tally.add(tx, channel.group, kept=-count)
     return count
+
+
+def _drop(tx: Transaction, runs: Sequence[tuple[int, int]]) -> int:
+    """Removes runs, of one that is too long the front; how many messages."""
+    drop(tx, *(token for token, size in runs if size <= MOST_MESSAGES))
+    for token in (token for token, size in runs if size > MOST_MESSAGES):
+        tx.run("runs.shorten_messages", token=token, limit=MOST_MESSAGES)
+        tx.run("runs.shorten", token=token, limit=MOST_MESSAGES)
+    return sum(min(size, MOST_MESSAGES) for _, size in runs)
 
 
 def _few(runs: list[Row]) -> list[Row]:

@@ -10,6 +10,9 @@ from holdfast.core.lifecycle import Event
 from holdfast.core.message import Lease
 from holdfast.store.transaction import Transaction
 
+MOST_SECONDS = 1_000
+"""So many rows are added up in one transaction, if nobody did it for long."""
+
 _ENDS = {Event.ACKED, Event.DIED, Event.EXPIRED, Event.CANCELED}
 _FAILS = {Event.FAILED, Event.DIED}
 _NOTHING = {
@@ -49,10 +52,10 @@ def write(tx: Transaction) -> None:
 
 
 def fold(tx: Transaction, group: int) -> None:
-    """Adds up what is long ago; once a minute or so, there is something to do."""
+    """Adds up what is long ago, a part of it; once a minute or so, there is something to do."""
     if tx.one("tally.is_old", group=group):
-        tx.run("tally.fold", group=group)
-        tx.run("tally.forget", group=group)
+        tx.run("tally.fold", group=group, limit=MOST_SECONDS)
+        tx.run("tally.forget", group=group, limit=MOST_SECONDS)
 
 
 def depth(tx: Transaction, group: int) -> tuple[int, int, int]:

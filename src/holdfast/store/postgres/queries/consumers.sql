@@ -7,7 +7,13 @@ ON CONFLICT (group_id, worker) DO UPDATE SET seen_at = excluded.seen_at
 SELECT count(*) FROM holdfast_consumer WHERE group_id = :group AND seen_at > (SELECT holdfast_now(:now::bigint)) - 45000000
 
 -- name: outdated
-DELETE FROM holdfast_consumer WHERE group_id = :group AND seen_at <= (SELECT holdfast_now(:now::bigint)) - 3600000000
+DELETE FROM holdfast_consumer
+WHERE group_id = :group AND worker = ANY (ARRAY(
+    SELECT worker FROM holdfast_consumer
+    WHERE group_id = :group AND seen_at <= (SELECT holdfast_now(:now::bigint)) - 3600000000
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+))
 
 -- name: recent
 -- Those who asked for work a short while ago, and when last.

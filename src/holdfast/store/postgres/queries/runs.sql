@@ -40,7 +40,7 @@ JOIN holdfast_message m ON m.lane = r.lane
  AND pg_visible_in_snapshot(m.xid, r.hi) AND NOT pg_visible_in_snapshot(m.xid, r.lo)
 WHERE r.token = :token
 ORDER BY m.xid, m.seq
-LIMIT :limit
+LIMIT :limit OFFSET :passed
 
 -- name: holding
 -- The open run that a claimed message of a lane is in, and how many of that run are before it. A group has few open runs.
@@ -78,6 +78,23 @@ WHERE r.token = :token AND m.lane = r.lane
   AND (m.xid, m.seq) > (r.after_xid, r.after_seq) AND (m.xid, m.seq) <= (r.last_xid, r.last_seq)
   AND pg_visible_in_snapshot(m.xid, r.hi) AND NOT pg_visible_in_snapshot(m.xid, r.lo)
 RETURNING 1
+
+-- name: shorten_messages
+-- Of a run that is too long to go at once, the front.
+DELETE FROM holdfast_message
+WHERE id = ANY (ARRAY(
+    SELECT m.id
+    FROM holdfast_run r
+    JOIN holdfast_message m ON m.lane = r.lane
+     AND (m.xid, m.seq) > (r.after_xid, r.after_seq) AND (m.xid, m.seq) <= (r.last_xid, r.last_seq)
+     AND pg_visible_in_snapshot(m.xid, r.hi) AND NOT pg_visible_in_snapshot(m.xid, r.lo)
+    WHERE r.token = :token
+    ORDER BY m.xid, m.seq
+    LIMIT :limit
+))
+
+-- name: shorten
+UPDATE holdfast_run SET size = size - :limit WHERE token = :token
 
 -- name: drop
 DELETE FROM holdfast_run WHERE token = :token RETURNING 1

@@ -4,11 +4,13 @@ SELECT holdfast_count(:group::bigint, holdfast_now(:now::bigint), :arrived::bigi
                       :completed::bigint, :failed::bigint, :lapsed::bigint, :since::bigint, :kept::bigint)
 
 -- name: fold
--- What is older than two minutes becomes one row.
+-- What is older than two minutes becomes one row, the oldest of it first.
 -- (A long transaction of someone's may still hold one of them; it is left for later, so that a sweep never waits.)
 WITH free AS (
     SELECT second, slot FROM holdfast_tally
     WHERE group_id = :group AND second > 0 AND second < (SELECT holdfast_now(:now::bigint)) / 1000000 - 120
+    ORDER BY second
+    LIMIT :limit
     FOR UPDATE SKIP LOCKED
 ), old AS (
     DELETE FROM holdfast_tally t USING free f
@@ -32,7 +34,7 @@ ON CONFLICT (group_id, second, slot) DO UPDATE SET
 
 -- name: forget
 -- SQLite needs this; here the fold has removed them.
-SELECT 1 WHERE :group::bigint IS NOT NULL
+SELECT 1 WHERE :group::bigint IS NOT NULL AND :limit::bigint IS NOT NULL
 
 -- name: is_old
 SELECT 1 FROM holdfast_tally WHERE group_id = :group AND second > 0 AND second < (SELECT holdfast_now(:now::bigint)) / 1000000 - 120 LIMIT 1

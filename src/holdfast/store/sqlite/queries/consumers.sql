@@ -7,7 +7,12 @@ ON CONFLICT (group_id, worker) DO UPDATE SET seen_at = excluded.seen_at
 SELECT count(*) FROM holdfast_consumer WHERE group_id = :group AND seen_at > :now - 45000000
 
 -- name: outdated
-DELETE FROM holdfast_consumer WHERE group_id = :group AND seen_at <= :now - 3600000000
+DELETE FROM holdfast_consumer
+WHERE group_id = :group AND worker IN (
+    SELECT worker FROM holdfast_consumer
+    WHERE group_id = :group AND seen_at <= :now - 3600000000
+    LIMIT :limit
+)
 
 -- name: recent
 -- Those who asked for work a short while ago, and when last.

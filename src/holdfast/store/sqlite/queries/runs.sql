@@ -35,7 +35,7 @@ FROM holdfast_run r
 JOIN holdfast_message m ON m.position >= r.first AND m.position <= r.last
 WHERE r.token = :token
 ORDER BY m.position
-LIMIT :limit
+LIMIT :limit OFFSET :passed
 
 -- name: holding
 -- The open run that a claimed message of a lane is in, and how many of that run are before it. A group has few open runs.
@@ -64,6 +64,21 @@ LIMIT :limit
 DELETE FROM holdfast_message
 WHERE position >= (SELECT first FROM holdfast_run WHERE token = :token)
   AND position <= (SELECT last FROM holdfast_run WHERE token = :token)
+
+-- name: shorten_messages
+-- Of a run that is too long to go at once, the front.
+DELETE FROM holdfast_message
+WHERE position IN (
+    SELECT m.position
+    FROM holdfast_run r
+    JOIN holdfast_message m ON m.position >= r.first AND m.position <= r.last
+    WHERE r.token = :token
+    ORDER BY m.position
+    LIMIT :limit
+)
+
+-- name: shorten
+UPDATE holdfast_run SET size = size - :limit WHERE token = :token
 
 -- name: drop
 DELETE FROM holdfast_run WHERE token = :token RETURNING 1

@@ -14,11 +14,16 @@ ON CONFLICT (group_id, second, slot) DO UPDATE SET
     kept = holdfast_tally.kept + excluded.kept
 
 -- name: fold
--- What is older than two minutes becomes one row.
+-- What is older than two minutes becomes one row, the oldest of it first.
 INSERT INTO holdfast_tally (group_id, second, slot, arrived, ended, dead, claimed, completed, failed, lapsed, busy, kept)
 SELECT group_id, 0, 0, sum(arrived), sum(ended), sum(dead), sum(claimed), sum(completed), sum(failed), sum(lapsed), sum(busy), sum(kept)
 FROM holdfast_tally
-WHERE group_id = :group AND second > 0 AND second < :now / 1000000 - 120
+WHERE group_id = :group AND second IN (
+    SELECT second FROM holdfast_tally
+    WHERE group_id = :group AND second > 0 AND second < :now / 1000000 - 120
+    ORDER BY second
+    LIMIT :limit
+)
 GROUP BY group_id
 ON CONFLICT (group_id, second, slot) DO UPDATE SET
     arrived = holdfast_tally.arrived + excluded.arrived,
@@ -32,7 +37,13 @@ ON CONFLICT (group_id, second, slot) DO UPDATE SET
     kept = holdfast_tally.kept + excluded.kept
 
 -- name: forget
-DELETE FROM holdfast_tally WHERE group_id = :group AND second > 0 AND second < :now / 1000000 - 120
+DELETE FROM holdfast_tally
+WHERE group_id = :group AND second IN (
+    SELECT second FROM holdfast_tally
+    WHERE group_id = :group AND second > 0 AND second < :now / 1000000 - 120
+    ORDER BY second
+    LIMIT :limit
+)
 
 -- name: is_old
 SELECT 1 FROM holdfast_tally WHERE group_id = :group AND second > 0 AND second < :now / 1000000 - 120 LIMIT 1
