@@ -3,6 +3,7 @@
 from typing import Any
 
 from holdfast import Claim, CommitmentResult, Holdfast, Step, effort, endings
+from holdfast.core.replies import REPLIES, REPLY_SPEC
 from tests.clock import FakeClock
 
 
@@ -132,6 +133,28 @@ def gone_askers(hf: Holdfast, clock: FakeClock, count: int) -> None:
     for number in range(count):
         hf.store.messages.sweep(channel, 1, f"worker {number}")
     clock.advance(3601)
+
+
+def silent_askers(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    for number in range(count):
+        hf.store.replies.open("default", f"{REPLIES}{number}", REPLY_SPEC)
+    clock.advance(3600)
+
+
+def forgotten_askers(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    silent_askers(hf, clock, count)
+    while hf.store.replies.forget("default", 100):
+        pass
+    clock.advance(3600)
+
+
+def unheard_answers(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    queue = hf.store.replies.open("default", f"{REPLIES}mine", REPLY_SPEC)
+    for delay in (0, 1):
+        hf.enqueue_many(queue.name, range(count), delay=delay)
+    clock.advance(3600)
+    hf.store.replies.forget("default", 100)
+    clock.advance(3600)
 
 
 def late_notices(hf: Holdfast, clock: FakeClock, count: int) -> None:

@@ -56,6 +56,10 @@ def prune_of(hf: Holdfast, table: str) -> int:
     return before - size()
 
 
+def forget_replies(hf: Holdfast) -> int:
+    return hf.store.replies.forget("default", SWEEP_LIMIT)
+
+
 CASES = [
     Case(take_back, chores.lapsed_rows),
     Case(take_back, chores.lapsed_run),
@@ -73,6 +77,9 @@ CASES = [
     Case(prune, chores.dead_for_long, 200),
     Case(fold, chores.busy_seconds, 1200),
     Case(forget_askers, chores.gone_askers, 200),
+    Case(forget_replies, chores.silent_askers, 300),
+    Case(forget_replies, chores.forgotten_askers, 300),
+    Case(forget_replies, chores.unheard_answers),
     Case(Holdfast.escalate, chores.late_notices, 200),
     Case(Holdfast.escalate, chores.digest_of_one, 200),
     Case(Holdfast.escalate, chores.digests_of_many, 200),

@@ -12,6 +12,7 @@ import pytest
 
 from holdfast import AsyncHoldfast, Claim, Holdfast, InvalidInput, NoAnswer, RequestDied, State, desk
 from holdfast.core.replies import REPLIES, REPLY_SPEC
+from holdfast.limits import SWEEP_LIMIT
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, sleepers, state
 
@@ -285,6 +286,22 @@ def test_a_process_that_asks_keeps_its_reply_queue(
         rival.maintain()
     assert len(reply_queues(hf)) == 1
     assert reply_queues(hf)[0] == hf._desk.name
+
+
+@pytest.mark.parametrize("delay", [0, 10], ids=["in a lane", "as rows"])
+def test_many_answers_that_nobody_heard_go_in_turns(
+    hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, delay: int
+) -> None:
+    monkeypatch.setattr("holdfast.store.replies.MOST_MESSAGES", 3)
+    channel = hf.store.replies.open("default", f"{REPLIES}mine", REPLY_SPEC)
+    hf.enqueue_many(channel.name, range(5), delay=delay)
+    for _ in range(2):
+        clock.advance(HOUR)
+        done = hf.store.replies.forget("default", SWEEP_LIMIT)
+    assert done == SWEEP_LIMIT, "it is not over"
+    assert len(reply_queues(hf)) == 1
+    assert hf.store.replies.forget("default", SWEEP_LIMIT) == 1
+    assert remains(hf, channel.id, channel.group) == {}
 
 
 def test_an_asker_that_was_taken_for_gone_asks_on(

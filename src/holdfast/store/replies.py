@@ -22,8 +22,10 @@ from holdfast.store.transaction import Transaction
 if TYPE_CHECKING:
     from holdfast.store.roles import Database
 
+MOST_MESSAGES = 2_000
+"""So many answers are removed in one transaction, before their queues are: some milliseconds of SQLite's write lock."""
+
 _OF_THE_GROUP = (
-    "replies.forget_rows",
     "replies.forget_runs",
     "replies.forget_cursors",
     "replies.forget_tallies",
@@ -33,7 +35,6 @@ _OF_THE_GROUP = (
     "replies.forget_checks",
 )
 _OF_THE_CHANNEL = (
-    "replies.forget_messages",
     "replies.forget_lanes",
     "replies.forget_rings",
     "replies.forget_keys",
@@ -69,7 +70,12 @@ def open_queue(tx: Transaction, tenant: str, name: str, spec: QueueSpec) -> Chan
 def forget(tx: Transaction, tenant: str, limit: int) -> int:
     """Takes the names of some that nobody has opened for an hour, and removes some that lost theirs an hour ago."""
     over = tx.all("replies.over", tenant=tenant, gone=GONE, limit=limit)
+    room = MOST_MESSAGES
     for channel, group in over:
+        room -= tx.run("replies.forget_messages", channel=channel, limit=room)
+        room -= tx.run("replies.forget_rows", group=group, limit=room)
+        if room <= 0:
+            return limit  # There may be more.
         for query in _OF_THE_GROUP:
             tx.run(query, group=group)
         for query in _OF_THE_CHANNEL:

@@ -24,13 +24,15 @@ WHERE c.tenant = :tenant AND substr(c.name, 1, length(:gone::text)) = :gone::tex
 LIMIT :limit
 
 -- name: forget_rows
-DELETE FROM holdfast_row WHERE seq IN (
+-- (Planned as if for all of them: for a few, PostgreSQL would read the table from its beginning.)
+WITH found AS MATERIALIZED (
     SELECT seq FROM holdfast_row WHERE group_id = :group AND state = 'pending'
     UNION ALL SELECT seq FROM holdfast_row WHERE group_id = :group AND state = 'sending'
     UNION ALL SELECT seq FROM holdfast_row WHERE group_id = :group AND state = 'enqueued'
     UNION ALL SELECT seq FROM holdfast_row WHERE group_id = :group AND state = 'processing'
     UNION ALL SELECT seq FROM holdfast_row WHERE group_id = :group AND finished_at IS NOT NULL
 )
+DELETE FROM holdfast_row WHERE seq = ANY (ARRAY(SELECT seq FROM found LIMIT :limit))
 
 -- name: forget_runs
 DELETE FROM holdfast_run WHERE token IN (
@@ -57,7 +59,12 @@ DELETE FROM holdfast_effort WHERE group_id = :group
 DELETE FROM holdfast_commitment WHERE group_id = :group
 
 -- name: forget_messages
-DELETE FROM holdfast_message WHERE lane >= :channel::bigint * 4 AND lane < :channel::bigint * 4 + 4
+DELETE FROM holdfast_message
+WHERE id = ANY (ARRAY(
+    SELECT id FROM holdfast_message
+    WHERE lane >= :channel::bigint * 4 AND lane < :channel::bigint * 4 + 4
+    LIMIT :limit
+))
 
 -- name: forget_lanes
 DELETE FROM holdfast_lane WHERE group_id IN (SELECT id FROM holdfast_group WHERE channel_id = :channel)
