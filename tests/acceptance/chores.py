@@ -157,6 +157,23 @@ def unheard_answers(hf: Holdfast, clock: FakeClock, count: int) -> None:
     clock.advance(3600)
 
 
+def read_by_all(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    _publish(hf, ["one"], count)
+    while claims := hf.claim("t", group="one", n=1000):
+        hf.ack(claims)
+    clock.advance(1)
+
+
+def too_old_for_one(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    _publish(hf, ["one"], count)
+    clock.advance(60)
+
+
+def too_old_for_many(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    _publish(hf, [f"group{number}" for number in range(count)], 5000)
+    clock.advance(60)
+
+
 def late_notices(hf: Holdfast, clock: FakeClock, count: int) -> None:
     hf.owner("mia", owner="boss", escalate_after=60)
     _report(hf, ["mia"] * count)
@@ -179,6 +196,14 @@ def digests_of_many(hf: Holdfast, clock: FakeClock, count: int) -> None:
 def _claim_at_once(hf: Holdfast, count: int, lease: int = 60) -> list[Claim]:
     hf.enqueue_many("q", range(count))
     return hf.claim("q", n=count, lease=lease)
+
+
+def _publish(hf: Holdfast, groups: list[str], count: int) -> None:
+    hf.topic("t", retention=60)
+    for group in groups:
+        hf.subscribe("t", group)
+    for level in range(4):
+        hf.publish_many("t", range(count), priority=level)
 
 
 def _start_sagas(hf: Holdfast, count: int, *steps: Step, **settings: Any) -> None:

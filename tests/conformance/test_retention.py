@@ -194,6 +194,18 @@ def test_one_step_is_bounded(hf: Holdfast, clock: FakeClock) -> None:
     assert "4500 messages" in troubles(hf, "out_of_range")[0]
 
 
+def test_the_more_groups_lose_the_less_goes_in_one_step(
+    hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, few in {"MOST_MESSAGES": 6, "MOST_LOSERS": 1, "FEWEST_MESSAGES": 1}.items():
+        monkeypatch.setattr(retention, name, few)
+    subscribed(hf, "a", "b", "c")
+    hf.publish_many("t", range(5))
+    clock.advance(DAY)
+    assert [retain_once(hf) for _ in range(4)] == [2, 2, 1, 0]
+    assert [error.split(" were")[0] for error in troubles(hf, "out_of_range")] == ["5 messages"] * 3
+
+
 def test_a_step_that_failed_has_removed_and_counted_nothing(
     hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

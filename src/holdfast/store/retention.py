@@ -10,6 +10,7 @@ of it, and nothing goes that it waits for. New groups, and those that are to rea
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from holdfast.core import priority, routing
@@ -22,6 +23,9 @@ from holdfast.store.transaction import Transaction
 
 MOST_MESSAGES = 2_000
 """So many are looked at, and leave a lane, in one transaction: some milliseconds of SQLite's only write lock."""
+
+MOST_LOSERS, FEWEST_MESSAGES = 10, 100
+"""So many groups may lose as much in one transaction: if there are more, less goes, but never less than this."""
 
 
 def is_due(tx: Transaction, topic: Topic) -> bool:
@@ -40,8 +44,8 @@ def retain(tx: Transaction, insert: Insert, topic: Topic, limit: int) -> Retaine
     room = MOST_MESSAGES
     losses: list[Loss] = []
     for lane in _lanes(topic):
-        removed = _retain_lane(tx, insert, topic, lane, room, losses)
-        room -= removed
+        removed, share = _retain_lane(tx, insert, topic, lane, room, losses)
+        room -= removed * share
         gone += removed
         if room <= 0:
             break
@@ -52,9 +56,14 @@ def _lanes(topic: Topic) -> list[int]:
     return [priority.lane(topic.id, level) for level in priority.ALL]
 
 
-def _retain_lane(tx: Transaction, insert: Insert, topic: Topic, lane: int, room: int, losses: list[Loss]) -> int:
+def _retain_lane(
+    tx: Transaction, insert: Insert, topic: Topic, lane: int, room: int, losses: list[Loss]
+) -> tuple[int, int]:
+    """How much went, and how many times the work it was to remove it: each group that loses it is some."""
     chosen, losers = _choose(tx, topic, lane, room)
+    share = max(1, math.ceil(len(losers) / MOST_LOSERS))
     if losers:
+        room = max(room // share, FEWEST_MESSAGES)
         groups = encode_json([one.group for one in losers]).decode()
         sure = {group for (group,) in tx.all("retention.hold", lane=lane, groups=groups)}
         chosen, losers = _choose(tx, topic, lane, room, sure)
@@ -65,7 +74,7 @@ def _retain_lane(tx: Transaction, insert: Insert, topic: Topic, lane: int, room:
         tx.run("retention.remove", lane=lane, **_span(chosen))
         tally.add(tx, topic.group, ended=len(chosen))
         tx.one("retention.thin", lane=lane, place=chosen[-1].place[1])
-    return len(chosen)
+    return len(chosen), share
 
 
 def _choose(
