@@ -174,6 +174,14 @@ def too_old_for_many(hf: Holdfast, clock: FakeClock, count: int) -> None:
     clock.advance(60)
 
 
+def lost_pointers(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    _hand_over(hf, clock, count, "enqueued")
+
+
+def silent_senders(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    _hand_over(hf, clock, count, "sending")
+
+
 def late_notices(hf: Holdfast, clock: FakeClock, count: int) -> None:
     hf.owner("mia", owner="boss", escalate_after=60)
     _report(hf, ["mia"] * count)
@@ -204,6 +212,14 @@ def _publish(hf: Holdfast, groups: list[str], count: int) -> None:
         hf.subscribe("t", group)
     for level in range(4):
         hf.publish_many("t", range(count), priority=level)
+
+
+def _hand_over(hf: Holdfast, clock: FakeClock, count: int, state: str) -> None:
+    """As if to SQS, long ago."""
+    hf.enqueue_many("q", range(count), delay=1)
+    with hf.store.lend() as conn:
+        conn.execute(f"UPDATE holdfast_row SET state = '{state}', until = {clock()}, handed_at = {clock()}")
+    clock.advance(3600)
 
 
 def _start_sagas(hf: Holdfast, count: int, *steps: Step, **settings: Any) -> None:

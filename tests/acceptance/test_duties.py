@@ -7,6 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from holdfast import Holdfast
+from holdfast.delivery import reconciling
 from holdfast.limits import SWEEP_LIMIT
 from tests.acceptance import chores
 from tests.acceptance.effort import longest_write
@@ -56,6 +57,14 @@ def prune_of(hf: Holdfast, table: str) -> int:
     return before - size()
 
 
+def send_again(hf: Holdfast) -> int:
+    return hf.store.deliveries.send_again(hf._book.channel("q"), reconciling.AT_ONCE, 0, waiting=10)
+
+
+def wait_longer(hf: Holdfast) -> int:
+    return hf.store.deliveries.wait_longer(hf._book.channel("q"), reconciling.AT_ONCE, 1)
+
+
 def forget_replies(hf: Holdfast) -> int:
     return hf.store.replies.forget("default", SWEEP_LIMIT)
 
@@ -77,6 +86,9 @@ CASES = [
     Case(prune, chores.dead_for_long, 200),
     Case(fold, chores.busy_seconds, 1200),
     Case(forget_askers, chores.gone_askers, 200),
+    Case(take_back, chores.silent_senders),
+    Case(send_again, chores.lost_pointers, 12_000),
+    Case(wait_longer, chores.lost_pointers),
     Case(Holdfast._retain, chores.read_by_all),
     Case(Holdfast._retain, chores.too_old_for_one),
     Case(Holdfast._retain, chores.too_old_for_many, 30),

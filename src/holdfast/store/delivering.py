@@ -214,10 +214,10 @@ def send_again(tx: Transaction, channel: Channel, limit: int, away: int, waiting
     """Pointers that nobody has come with in time, and that are away for so long: their messages are sent anew, but for
     as many as are `waiting` in SQS. Counted again here, for others may have sent some since SQS was asked."""
     tx.one("delivery.hold", group=channel.group)
-    missing = overdue(tx, channel).count - waiting
-    if missing <= 0:
+    (counted,) = tx.one("delivery.count_overdue", group=channel.group, most=waiting + limit) or (0,)
+    if counted <= waiting:
         return 0
-    found = tx.run("delivery.send_again", group=channel.group, limit=min(limit, missing), away=away)
+    found = tx.run("delivery.send_again", group=channel.group, limit=counted - waiting, away=away)
     if found:
         tx.rings.add(channel.id)
     return found

@@ -137,6 +137,15 @@ SELECT count(*), min(handed_at)
 FROM holdfast_row
 WHERE group_id = :group AND state = 'enqueued' AND until <= (SELECT holdfast_now(:now::bigint))
 
+-- name: count_overdue
+-- The same, up to :most.
+SELECT count(*)
+FROM (
+    SELECT 1 FROM holdfast_row
+    WHERE group_id = :group AND state = 'enqueued' AND until <= (SELECT holdfast_now(:now::bigint))
+    LIMIT :most
+) AS counted
+
 -- name: wait_longer
 UPDATE holdfast_row
 SET until = (SELECT holdfast_now(:now::bigint)) + :patience::bigint
