@@ -201,6 +201,19 @@ def digests_of_many(hf: Holdfast, clock: FakeClock, count: int) -> None:
     clock.advance(61)
 
 
+def news_for_one(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    """Among much that is for others, who have no callback; or wait for their digest."""
+    _declare_readers_of_digests(hf, ["tom"])
+    _report(hf, [*(["mia", "tom"] * count), *(["zoe"] * 200)])
+    hf.on_notice(lambda notices: None, owner="zoe")
+
+
+def news_for_all(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    _declare_readers_of_digests(hf, ["tom"])
+    _report(hf, [*(["tom"] * count), *(["zoe"] * 200)])
+    hf.on_notice(lambda notices: None)
+
+
 def _claim_at_once(hf: Holdfast, count: int, lease: int = 60) -> list[Claim]:
     hf.enqueue_many("q", range(count))
     return hf.claim("q", n=count, lease=lease)

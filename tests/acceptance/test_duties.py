@@ -98,6 +98,8 @@ CASES = [
     Case(Holdfast.escalate, chores.late_notices, 200),
     Case(Holdfast.escalate, chores.digest_of_one, 200),
     Case(Holdfast.escalate, chores.digests_of_many, 200),
+    Case(Holdfast.escalate, chores.news_for_one, 500),
+    Case(Holdfast.escalate, chores.news_for_all, 1000),
 ]
 
 

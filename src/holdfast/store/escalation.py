@@ -135,8 +135,11 @@ def answer_about(tx: Transaction, tenant: str, kind: str, about: str, actor: str
 
 def take_untold(tx: Transaction, tenant: str, owner: str | None, limit: int) -> list[Notice]:
     """Notices for a callback, which has a minute to be told of them before someone else is."""
-    found = sorted(tx.all("notices.untold", tenant=tenant, owner=owner, limit=limit), key=itemgetter(0))
-    return [_read(row)[2] for row in found]
+    if owner is None:
+        found = tx.all("notices.untold", tenant=tenant, limit=limit)
+    else:
+        found = tx.all("notices.untold_of", tenant=tenant, owner=owner, limit=limit)
+    return [_read(row)[2] for row in sorted(found, key=itemgetter(0))]
 
 
 def note_told(tx: Transaction, ids: Sequence[MessageId]) -> None:

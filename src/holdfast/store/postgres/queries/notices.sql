@@ -107,7 +107,19 @@ UPDATE holdfast_notice SET telling_until = (SELECT holdfast_now(:now::bigint)) +
 WHERE id = ANY (ARRAY(
     SELECT id FROM holdfast_notice
     WHERE tenant = :tenant AND told_at IS NULL AND acknowledged_at IS NULL AND deliver_at IS NULL
-      AND (:owner::text IS NULL OR owner = :owner)
+      AND (telling_until IS NULL OR telling_until <= (SELECT holdfast_now(:now::bigint)))
+    ORDER BY id
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+))
+RETURNING id, (SELECT c.name FROM holdfast_channel c WHERE c.id = channel_id), owner, level, dead_id, message_id, error,
+          attempts, created_at, climb_at, acknowledged_at, acknowledged_by, remark, kind, about, repeats
+
+-- name: untold_of
+UPDATE holdfast_notice SET telling_until = (SELECT holdfast_now(:now::bigint)) + 60000000
+WHERE id = ANY (ARRAY(
+    SELECT id FROM holdfast_notice
+    WHERE tenant = :tenant AND owner = :owner AND told_at IS NULL AND acknowledged_at IS NULL AND deliver_at IS NULL
       AND (telling_until IS NULL OR telling_until <= (SELECT holdfast_now(:now::bigint)))
     ORDER BY id
     LIMIT :limit

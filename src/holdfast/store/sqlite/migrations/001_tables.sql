@@ -338,7 +338,10 @@ CREATE TABLE holdfast_notice (
 CREATE INDEX holdfast_notice_climb ON holdfast_notice (tenant, climb_at) WHERE climb_at IS NOT NULL;
 CREATE INDEX holdfast_notice_deliver ON holdfast_notice (tenant, deliver_at) WHERE deliver_at IS NOT NULL;
 CREATE INDEX holdfast_notice_digest ON holdfast_notice (tenant, owner, id) WHERE deliver_at IS NOT NULL;
-CREATE INDEX holdfast_notice_untold ON holdfast_notice (tenant, id) WHERE told_at IS NULL AND acknowledged_at IS NULL;
+CREATE INDEX holdfast_notice_untold ON holdfast_notice (tenant, id)
+    WHERE told_at IS NULL AND acknowledged_at IS NULL AND deliver_at IS NULL;
+CREATE INDEX holdfast_notice_untold_of ON holdfast_notice (tenant, owner, id)
+    WHERE told_at IS NULL AND acknowledged_at IS NULL AND deliver_at IS NULL;
 CREATE INDEX holdfast_notice_tenant ON holdfast_notice (tenant, id);
 CREATE INDEX holdfast_notice_dead ON holdfast_notice (dead_id);
 CREATE INDEX holdfast_notice_about ON holdfast_notice (tenant, kind, about) WHERE about IS NOT NULL;
