@@ -3,7 +3,10 @@
 from typing import Any
 
 from holdfast import Claim, CommitmentResult, Holdfast, Step, effort, endings
+from holdfast.core.crew import Beat
 from holdfast.core.replies import REPLIES, REPLY_SPEC
+from holdfast.core.saga import MOST_STEPS
+from holdfast.events import DeadTaskEvent
 from tests.clock import FakeClock
 
 
@@ -182,6 +185,71 @@ def silent_senders(hf: Holdfast, clock: FakeClock, count: int) -> None:
     _hand_over(hf, clock, count, "sending")
 
 
+def untold_deaths(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    hf.queue("q", dead_events="callback")
+    hf.enqueue_many("q", range(count))
+    while claims := hf.claim("q", n=1000):
+        hf.dead_letter(claims, "it is broken")
+    hf.on(DeadTaskEvent, lambda event: None)
+
+
+def silent_groups(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    hf.topic("t")
+    for number in range(count):
+        hf.subscribe("t", f"group{number}", timeout=60, misses=1)
+    clock.advance(61)
+
+
+def missed_slots(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    hf.schedule("tick", queue="q", every=1, missed="all")
+    clock.advance(count)
+
+
+def many_schedules(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    for number in range(count):
+        hf.schedule(f"tick{number}", queue="q", every=1)
+    clock.advance(1000)
+
+
+def late_steps(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    _start_sagas(hf, count, Step("pay", "q", undo="pay.back", timeout=60))
+    clock.advance(61)
+
+
+def wide_sagas(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    """Each with as many steps as there may be, all of which are late at once."""
+    _start_sagas(hf, count, [Step(f"step{number}", "q", timeout=60) for number in range(MOST_STEPS)])
+    clock.advance(61)
+
+
+def ended_sagas(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    """Of which there is much to tell."""
+    _start_sagas(hf, count, [Step(f"step{number}", "q") for number in range(50)], keep=60)
+    while claims := hf.claim("q", n=1000):
+        hf.ack(claims)
+    clock.advance(61)
+
+
+def gone_consumers(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    for number in range(count):
+        beat = Beat(id=str(number), consumer="c", host="h", pid=1, queues=["q"], state="idle", valid_for=1)
+        hf.store.crew.beat("default", beat)
+    clock.advance(3700)
+
+
+def old_receipts(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    hf.command("Thing.Do")(lambda: None)
+    for number in range(count):
+        hf.run_command("Thing.Do", {}, idempotency_key=str(number))
+    clock.advance(400 * 86_400)
+
+
+def due_everywhere(hf: Holdfast, clock: FakeClock, count: int) -> None:
+    for number in range(count):
+        hf.enqueue(f"q{number}", 1, delay=1)
+    clock.advance(1)
+
+
 def late_notices(hf: Holdfast, clock: FakeClock, count: int) -> None:
     hf.owner("mia", owner="boss", escalate_after=60)
     _report(hf, ["mia"] * count)
@@ -235,7 +303,7 @@ def _hand_over(hf: Holdfast, clock: FakeClock, count: int, state: str) -> None:
     clock.advance(3600)
 
 
-def _start_sagas(hf: Holdfast, count: int, *steps: Step, **settings: Any) -> None:
+def _start_sagas(hf: Holdfast, count: int, *steps: Step | list[Step], **settings: Any) -> None:
     hf.saga("trip", steps=steps, **settings)
     for number in range(count):
         hf.start_saga("trip", {}, id=f"trip {number}")

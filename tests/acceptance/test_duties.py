@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 import pytest
@@ -9,6 +10,22 @@ import pytest
 from holdfast import Holdfast
 from holdfast.delivery import reconciling
 from holdfast.limits import SWEEP_LIMIT
+from holdfast.runtime.maintenance import (
+    ageing,
+    commands,
+    crew,
+    deliveries,
+    escalation,
+    history,
+    liveness,
+    reaper,
+    replies,
+    retention,
+    sagas,
+    schedules,
+    wakeups,
+)
+from holdfast.runtime.maintenance.keeper import DUTIES
 from tests.acceptance import chores
 from tests.acceptance.effort import longest_write
 from tests.clock import FakeClock
@@ -20,6 +37,7 @@ MOMENT = 500_000
 class Case(NamedTuple):
     """A turn of a duty, after `fill` has made this much of its work; and three times as much."""
 
+    duty: ModuleType
     turn: Callable[[Holdfast], int]
     fill: Callable[[Holdfast, FakeClock, int], None]
     few: int = 25 * SWEEP_LIMIT
@@ -65,45 +83,56 @@ def wait_longer(hf: Holdfast) -> int:
     return hf.store.deliveries.wait_longer(hf._book.channel("q"), reconciling.AT_ONCE, 1)
 
 
-def forget_replies(hf: Holdfast) -> int:
-    return hf.store.replies.forget("default", SWEEP_LIMIT)
+def tell_of_deaths(hf: Holdfast) -> int:
+    return hf.messages.aftercare.tell(hf._book.channel("q"))
 
 
 CASES = [
-    Case(take_back, chores.lapsed_rows),
-    Case(take_back, chores.lapsed_run),
-    Case(take_back, chores.half_acked_run),
-    Case(take_back, chores.dying_rows, 200),
-    Case(take_back, chores.dying_run, 300),
-    Case(take_back, chores.dying_steps, 200),
-    Case(expire, chores.outlived),
-    Case(expire, chores.outlived_rows),
-    Case(expire, chores.outlived_everywhere, 200),
-    Case(prune, chores.past),
-    Case(prune, chores.long_past_run),
-    Case(prune, chores.too_much_past),
-    Case(prune, chores.results_of_old, 200),
-    Case(prune, chores.dead_for_long, 200),
-    Case(fold, chores.busy_seconds, 1200),
-    Case(forget_askers, chores.gone_askers, 200),
-    Case(take_back, chores.silent_senders),
-    Case(send_again, chores.lost_pointers, 12_000),
-    Case(wait_longer, chores.lost_pointers),
-    Case(Holdfast._retain, chores.read_by_all),
-    Case(Holdfast._retain, chores.too_old_for_one),
-    Case(Holdfast._retain, chores.too_old_for_many, 30),
-    Case(forget_replies, chores.silent_askers, 300),
-    Case(forget_replies, chores.forgotten_askers, 300),
-    Case(forget_replies, chores.unheard_answers),
-    Case(Holdfast.escalate, chores.late_notices, 200),
-    Case(Holdfast.escalate, chores.digest_of_one, 200),
-    Case(Holdfast.escalate, chores.digests_of_many, 200),
-    Case(Holdfast.escalate, chores.news_for_one, 500),
-    Case(Holdfast.escalate, chores.news_for_all, 1000),
+    Case(reaper, take_back, chores.lapsed_rows),
+    Case(reaper, take_back, chores.lapsed_run),
+    Case(reaper, take_back, chores.half_acked_run),
+    Case(reaper, take_back, chores.dying_rows, 200),
+    Case(reaper, take_back, chores.dying_run, 300),
+    Case(reaper, take_back, chores.dying_steps, 200),
+    Case(ageing, expire, chores.outlived),
+    Case(ageing, expire, chores.outlived_rows),
+    Case(ageing, expire, chores.outlived_everywhere, 200),
+    Case(history, prune, chores.past),
+    Case(history, prune, chores.long_past_run),
+    Case(history, prune, chores.too_much_past),
+    Case(history, prune, chores.results_of_old, 200),
+    Case(history, prune, chores.dead_for_long, 200),
+    Case(history, fold, chores.busy_seconds, 1200),
+    Case(history, forget_askers, chores.gone_askers, 200),
+    Case(reaper, take_back, chores.silent_senders),
+    Case(deliveries, send_again, chores.lost_pointers, 12_000),
+    Case(deliveries, wait_longer, chores.lost_pointers),
+    Case(deliveries, tell_of_deaths, chores.untold_deaths, 200),
+    Case(liveness, liveness.turn, chores.silent_groups, 50),
+    Case(retention, retention.turn, chores.read_by_all),
+    Case(retention, retention.turn, chores.too_old_for_one),
+    Case(retention, retention.turn, chores.too_old_for_many, 30),
+    Case(schedules, schedules.turn, chores.missed_slots),
+    Case(schedules, schedules.turn, chores.many_schedules, 200),
+    Case(sagas, sagas.turn, chores.late_steps, 200),
+    Case(sagas, sagas.turn, chores.wide_sagas, 1),
+    Case(sagas, sagas.turn, chores.ended_sagas, 30),
+    Case(crew, crew.turn, chores.gone_consumers, 200),
+    Case(commands, commands.turn, chores.old_receipts, 200),
+    Case(replies, replies.turn, chores.silent_askers, 300),
+    Case(replies, replies.turn, chores.forgotten_askers, 300),
+    Case(replies, replies.turn, chores.unheard_answers),
+    Case(escalation, escalation.turn, chores.late_notices, 200),
+    Case(escalation, escalation.turn, chores.digest_of_one, 200),
+    Case(escalation, escalation.turn, chores.digests_of_many, 200),
+    Case(escalation, escalation.turn, chores.news_for_one, 500),
+    Case(escalation, escalation.turn, chores.news_for_all, 1000),
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.turn.__name__}-{case.fill.__name__}")
+@pytest.mark.parametrize(
+    "case", CASES, ids=lambda case: f"{case.duty.__name__.rpartition('.')[2]}-{case.turn.__name__}-{case.fill.__name__}"
+)
 def test_a_turn_costs_the_same_however_much_there_is_to_do(tmp_path: Path, case: Case) -> None:
     def steps(count: int) -> int:
         clock, done = FakeClock(), list[int]()
@@ -117,3 +146,14 @@ def test_a_turn_costs_the_same_however_much_there_is_to_do(tmp_path: Path, case:
     few, many = steps(case.few), steps(3 * case.few)
     assert many < 1.5 * few
     assert many < MOMENT
+
+
+def test_every_duty_that_writes_has_a_case() -> None:
+    assert {case.duty for case in CASES} == set(DUTIES) - {wakeups}
+
+
+def test_a_look_for_what_was_slept_through_never_takes_the_write_lock(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with Holdfast(f"sqlite:///{tmp_path}/q.db", clock=clock, sweep_every=3600) as hf:
+        chores.due_everywhere(hf, clock, 20)
+        assert longest_write(hf, lambda: wakeups.turn(hf)) == 0

@@ -8,8 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from holdfast import Holdfast, IdempotencyConflict, NotFound, Step
+from holdfast.sagas import ADVANCE_LIMIT
 from holdfast.store.saga_api import NewSaga
-from tests.conformance.saga_steps import NAMES, trip
+from tests.clock import FakeClock
+from tests.conformance.saga_steps import NAMES, shown, trip
 
 MANY = 30
 
@@ -117,3 +119,20 @@ def test_of_those_that_arrive_together_the_first_of_each_key_is_first(hf: Holdfa
     assert claim.message.body == 1
     claim.ack()
     assert [claim.message.body for claim in hf.claim("q", n=10)] == [2]
+
+
+def test_sagas_with_much_to_tell_are_forgotten_in_turns(
+    hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hf.saga("trip", steps=trip("flight"), keep="1m")
+    for number in range(5):
+        hf.start_saga("trip", id=str(number))
+    hf.ack(hf.claim("flight.book", n=5))
+    monkeypatch.setattr("holdfast.store.sagas.MOST_LINES", 2 * len(shown(hf, "0").timeline))
+    clock.advance(60)
+    for left in (3, 1):
+        assert hf.advance_sagas() == ADVANCE_LIMIT, "there are more"
+        assert len(hf.sagas()) == left
+    monkeypatch.setattr("holdfast.store.sagas.MOST_LINES", 1)
+    assert hf.advance_sagas() == 1
+    assert hf.sagas() == []

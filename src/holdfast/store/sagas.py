@@ -10,10 +10,12 @@ no row: a message that someone else has locked is one that someone has begun, an
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha256
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -47,6 +49,9 @@ _sorted = msgspec.json.Encoder(order="sorted").encode
 ERROR_KEPT = 4000
 """Characters of an error in a saga's history; the dead letter has all of it."""
 CALLS_KEPT = 9
+
+MOST_LINES = 2_000
+"""So many lines of what happened are removed in one transaction, or those of one saga: some milliseconds."""
 
 
 def declare(tx: Transaction, tenant: str, name: str, spec: SagaSpec) -> int:
@@ -165,11 +170,14 @@ def tick(tx: Transaction, number: int) -> bool:
 
 
 def forget(tx: Transaction, tenant: str, limit: int) -> int:
-    """Removes sagas that ended long enough ago; how many."""
-    over = [{"id": number} for (number,) in tx.all("sagas.over", tenant=tenant, limit=limit)]
-    tx.each("sagas.forget_events", over)
-    tx.each("sagas.forget", over)
-    return len(over)
+    """Removes sagas that ended long enough ago; how many. (`limit`, if it stopped before: there are more.)"""
+    over = tx.all("sagas.over", tenant=tenant, limit=limit)
+    lines = list(accumulate(count for _, count in over))
+    few = max(1, bisect_right(lines, MOST_LINES))
+    gone = [{"id": number} for number, _ in over[:few]]
+    tx.each("sagas.forget_events", gone)
+    tx.each("sagas.forget", gone)
+    return len(over) if len(gone) == len(over) else limit
 
 
 def signal(tx: Transaction, tenant: str, saga_id: str, name: str, data: bytes, who: str, call: MessageId) -> bool:

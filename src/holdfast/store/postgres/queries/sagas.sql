@@ -142,7 +142,9 @@ JOIN holdfast_saga_definition d ON d.id = s.definition_id
 WHERE s.tenant = :tenant AND s.saga_id = :saga_id
 
 -- name: over
-SELECT id FROM holdfast_saga
+-- With how many lines each has.
+SELECT id, coalesce((SELECT max(e.seq) FROM holdfast_saga_event e WHERE e.saga = id), 0)
+FROM holdfast_saga
 WHERE tenant = :tenant AND forget_at <= (SELECT holdfast_now(:now::bigint))
 ORDER BY forget_at, id
 LIMIT :limit
