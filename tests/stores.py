@@ -111,6 +111,7 @@ NOT_THROUGH_SQS: dict[str, str] = {
         "ten thousand messages, by tens, through an emulator that takes 7 ms a call"
     ),
     "tests/runtime/test_outcomes.py::test_many_fast_messages_are_all_done_once": "three thousand, likewise",
+    "tests/conformance/test_stats.py::test_processing_time_of_thousands_at_once": "six thousand, likewise",
     **{
         f"tests/runtime/test_pace.py::{name}": "is about the size of runs: what SQS delivers has a lease each, by tens"
         for name in ("test_quick_handlers_get_runs_of_hundreds", "test_a_slow_one_beside_quick_ones_keeps_nothing_back")

@@ -99,6 +99,17 @@ def test_processing_time_of_rows_and_fused_acks(hf: Holdfast, clock: FakeClock) 
     assert hf.stats("q").avg_processing_time == pytest.approx(3)
 
 
+@pytest.mark.parametrize(("delay", "kept"), [(0, 0), (0, 1), (1, 0)], ids=["a run", "a part of one", "rows"])
+def test_processing_time_of_thousands_at_once(hf: Holdfast, clock: FakeClock, delay: int, kept: int) -> None:
+    """The moments of their claims, added up, are more than 64 bits hold."""
+    hf.enqueue_many("q", range(6000), delay=delay)
+    clock.advance(delay)
+    claims = hf.claim("q", n=6000)
+    clock.advance(3)
+    hf.ack(claims[kept:])
+    assert (hf.stats("q").processing, hf.stats("q").avg_processing_time) == (kept, 3)
+
+
 @pytest.mark.parametrize("options", [{}, {"delay": 2}, {"priority": 0}], ids=str)
 def test_age_of_the_oldest_that_waits(hf: Holdfast, clock: FakeClock, options: dict[str, int]) -> None:
     hf.enqueue("q", 1, **options)

@@ -359,7 +359,7 @@ BEGIN
     INSERT INTO holdfast_tally AS t
         (group_id, second, slot, arrived, ended, dead, claimed, completed, failed, lapsed, busy, kept)
     VALUES (reader, moment / 1000000, pg_backend_pid(), new_arrived, new_ended, new_dead, new_claimed, new_completed, new_failed,
-            new_lapsed, new_completed * moment - since, new_kept)
+            new_lapsed, new_completed * (moment - since), new_kept)
     ON CONFLICT (group_id, second, slot) DO UPDATE SET
         arrived = t.arrived + excluded.arrived, ended = t.ended + excluded.ended, dead = t.dead + excluded.dead,
         claimed = t.claimed + excluded.claimed, completed = t.completed + excluded.completed,
@@ -479,7 +479,7 @@ BEGIN
         ELSE
             PERFORM holdfast_drop(mine, reader.source IS NOT NULL);
         END IF;
-        PERFORM holdfast_count(mine.group_id, moment, 0, mine.size, 0, 0, mine.size, 0, 0, mine.size * sinces[place],
+        PERFORM holdfast_count(mine.group_id, moment, 0, mine.size, 0, 0, mine.size, 0, 0, sinces[place],
                                CASE WHEN reader.history > 0 THEN mine.size ELSE 0 END);
         token := mine.token;
         channel := CASE WHEN reader.limited = 2 THEN reader.channel_id END;
@@ -551,7 +551,7 @@ BEGIN
     RETURN NEXT;
     done := done - returned;
     IF done > 0 OR failed > 0 OR changed AND finished THEN
-        PERFORM holdfast_count(reader.id, moment, 0, done, 0, 0, done, failed, 0, done * since,
+        PERFORM holdfast_count(reader.id, moment, 0, done, 0, 0, done, failed, 0, since,
                                CASE WHEN changed AND finished AND reader.history > 0 THEN mine.size ELSE 0 END);
     END IF;
     IF NOT changed THEN

@@ -1,5 +1,5 @@
 -- name: add
--- Each of :completed was held for as long as it is since it was claimed.
+-- Each of :completed was held for as long as it is since they were claimed, on average.
 SELECT holdfast_count(:group::bigint, holdfast_now(:now::bigint), :arrived::bigint, :ended::bigint, :dead::bigint, :claimed::bigint,
                       :completed::bigint, :failed::bigint, :lapsed::bigint, :since::bigint, :kept::bigint)
 

@@ -1,7 +1,7 @@
 -- name: add
--- Each of :completed was held for as long as it is since it was claimed.
+-- Each of :completed was held for as long as it is since they were claimed, on average.
 INSERT INTO holdfast_tally (group_id, second, slot, arrived, ended, dead, claimed, completed, failed, lapsed, busy, kept)
-VALUES (:group, :now / 1000000, 0, :arrived, :ended, :dead, :claimed, :completed, :failed, :lapsed, :completed * :now - :since, :kept)
+VALUES (:group, :now / 1000000, 0, :arrived, :ended, :dead, :claimed, :completed, :failed, :lapsed, :completed * (:now - :since), :kept)
 ON CONFLICT (group_id, second, slot) DO UPDATE SET
     arrived = holdfast_tally.arrived + excluded.arrived,
     ended = holdfast_tally.ended + excluded.ended,
