@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from holdfast import Holdfast
+from holdfast.core import schedule
 from holdfast.delivery import reconciling
 from holdfast.limits import SWEEP_LIMIT
 from holdfast.runtime.maintenance import (
@@ -157,3 +158,21 @@ def test_a_look_for_what_was_slept_through_never_takes_the_write_lock(tmp_path: 
     with Holdfast(f"sqlite:///{tmp_path}/q.db", clock=clock, sweep_every=3600) as hf:
         chores.due_everywhere(hf, clock, 20)
         assert longest_write(hf, lambda: wakeups.turn(hf)) == 0
+
+
+def test_missed_slots_are_counted_before_the_write_lock_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, is_held = FakeClock(), list[bool]()
+    with Holdfast(f"sqlite:///{tmp_path}/q.db", clock=clock, sweep_every=3600) as hf:
+
+        def counted(plan: schedule.Plan, slot: int, end: int) -> int:
+            is_held.append(hf.store.database._writing.locked())  # type: ignore[attr-defined]
+            return count(plan, slot, end)
+
+        count = schedule.count
+        monkeypatch.setattr(schedule, "count", counted)
+        hf.schedule("tick", queue="q", cron="30 4 * * 1-5", tz="Europe/Berlin")
+        clock.advance(4 * 365 * 86_400)
+        assert hf.fire_schedules() == 1
+    assert is_held == [False]

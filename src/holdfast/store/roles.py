@@ -39,6 +39,7 @@ from holdfast.store import (
 from holdfast.store.api import Channel, Seat
 from holdfast.store.ids import new_id
 from holdfast.store.posting import Insert
+from holdfast.store.transaction import Row
 
 Result = TypeVar("Result")
 SLOTS_AT_ONCE = 100
@@ -339,7 +340,7 @@ class SchedulesRole:
 
     def fire(self, tenant: str, limit: int) -> int:
         due = self._database.glance(lambda tx: tx.all("schedules.due", tenant=tenant, limit=limit))
-        return sum(self._fire_one(tenant, name) for (name,) in due)
+        return sum(self._fire_one(tenant, row) for row in due)
 
     def run(self, tenant: str, name: str, fresh: MessageId) -> None:
         self._database.write(lambda tx: scheduling.run(tx, self._insert, tenant, name, fresh))
@@ -349,16 +350,16 @@ class SchedulesRole:
         found = self._database.glance(lambda tx: tx.one("schedules.next_due", tenant=tenant))
         return None if found is None or found[0] is None else found[0] / 1_000_000
 
-    def _fire_one(self, tenant: str, name: str) -> int:
+    def _fire_one(self, tenant: str, due: Row) -> int:
         """Whatever refuses one schedule's messages does not keep the others from firing."""
         refusal = ""
         for most in (SLOTS_AT_ONCE, 1):  # A queue may have room for one where it has none for a hundred.
             try:
-                fire = partial(scheduling.fire, insert=self._insert, tenant=tenant, name=name, limit=most)
-                return self._database.write(fire)
+                firing = scheduling.prepare(due, most)
+                return self._database.write(partial(scheduling.fire, insert=self._insert, tenant=tenant, firing=firing))
             except StoreError:
                 raise
             except HoldfastError as problem:
                 refusal = str(problem)
-        self._database.write(lambda tx: scheduling.postpone(tx, tenant, name, refusal))
+        self._database.write(lambda tx: scheduling.postpone(tx, tenant, due[0], refusal))
         return 0

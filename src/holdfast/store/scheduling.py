@@ -19,7 +19,7 @@ from holdfast.store import arriving
 from holdfast.store.crew import CREW
 from holdfast.store.ids import new_id
 from holdfast.store.posting import Insert, compose, destination
-from holdfast.store.transaction import Transaction
+from holdfast.store.transaction import Row, Transaction
 
 _encode = msgspec.json.Encoder().encode
 _spec = msgspec.json.Decoder(ScheduleSpec)
@@ -70,17 +70,32 @@ def pause(tx: Transaction, tenant: str, name: str, paused: bool) -> None:
     tx.rings.add(CREW)
 
 
-def fire(tx: Transaction, insert: Insert, tenant: str, name: str, limit: int) -> int:
-    """Sends what is due of one schedule, `limit` slots at most; how many messages."""
-    found = tx.one("schedules.take", tenant=tenant, name=name)
-    if found is None:  # Someone else has fired it by now, or is about to.
-        return 0
-    raw, anchor, slot = found
+class Firing(msgspec.Struct, frozen=True):
+    """What to send of a schedule as it was `seen`, and the slot to wait for next."""
+
+    name: str
+    seen: Row
+    spec: ScheduleSpec
+    due: list[Fire]
+    following: int | None
+
+
+def prepare(row: Row, limit: int) -> Firing:
+    """What is due of one schedule, `limit` slots at most. Before the transaction: counting takes time."""
+    name, raw, anchor, slot, now = row
     spec = _spec.decode(raw)
-    due, following = fires(plan(spec, anchor), spec.missed, slot, tx.clock(), limit)
+    return Firing(name, (raw, anchor, slot), spec, *fires(plan(spec, anchor), spec.missed, slot, now, limit))
+
+
+def fire(tx: Transaction, insert: Insert, tenant: str, firing: Firing) -> int:
+    """Sends it; how many messages."""
+    name, due = firing.name, firing.due
+    if tx.one("schedules.take", tenant=tenant, name=name) != firing.seen:
+        return 0  # Someone else has fired it by now, or is about to; or it was changed, and is looked at again.
     if due:
-        _send(tx, insert, tenant, name, spec, due, [new_id() for _ in due])
-    tx.run("schedules.fired", tenant=tenant, name=name, next_at=following, last_slot=due[-1].slot if due else None)
+        _send(tx, insert, tenant, name, firing.spec, due, [new_id() for _ in due])
+    last = due[-1].slot if due else None
+    tx.run("schedules.fired", tenant=tenant, name=name, next_at=firing.following, last_slot=last)
     return len(due)
 
 

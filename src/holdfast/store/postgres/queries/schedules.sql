@@ -29,7 +29,7 @@ WHERE tenant = :tenant
 ORDER BY name
 
 -- name: due
-SELECT name FROM holdfast_schedule
+SELECT name, spec, created_at, next_at, (SELECT holdfast_now(:now::bigint)) FROM holdfast_schedule
 WHERE tenant = :tenant AND due_at <= (SELECT holdfast_now(:now::bigint))
 ORDER BY due_at, name
 LIMIT :limit

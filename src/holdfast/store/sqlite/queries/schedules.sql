@@ -28,7 +28,7 @@ WHERE tenant = :tenant
 ORDER BY name
 
 -- name: due
-SELECT name FROM holdfast_schedule
+SELECT name, spec, created_at, next_at, :now FROM holdfast_schedule
 WHERE tenant = :tenant AND due_at <= :now
 ORDER BY due_at, name
 LIMIT :limit
