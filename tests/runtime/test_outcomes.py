@@ -43,6 +43,25 @@ def test_what_it_returns_is_the_result(hf: Holdfast, declare: Any) -> None:
     assert status.result == {"twice": 42}
 
 
+@pytest.mark.parametrize("result", [None, "done"])
+def test_what_it_has_read_is_not_kept_and_can_be_read_again(hf: Holdfast, declare: Any, result: str | None) -> None:
+    """Of thousands that are handled at once, and are settled together later, the bodies would fill the memory twice."""
+    bodies: list[tuple[Message, Any]] = []
+
+    def read(message: Message, context: Context) -> str | None:
+        assert message.body is message.body
+        bodies.append((message, message.body))
+        return result
+
+    declare(read)
+    sent = hf.enqueue("q", {"n": [1, 2]})
+    with hf.running():
+        assert ended(hf, sent.id) is State.SUCCEEDED
+    [(message, body)] = bodies
+    assert message.body == body == {"n": [1, 2]}
+    assert message.body is not body
+
+
 def test_what_it_raises_is_tried_again_until_it_is_dead(hf: Holdfast, declare: Any) -> None:
     hf.queue("q", max_attempts=3, backoff=0)
     calls = Calls()

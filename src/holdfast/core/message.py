@@ -145,6 +145,10 @@ class Message(msgspec.Struct, eq=False, gc=False):
             self._headers = _decode(self.raw_headers) if self.raw_headers else {}
         return self._headers  # type: ignore[no-any-return]
 
+    def unread(self) -> None:
+        """Lets go of the decoded body: a thousand of them would call the garbage collector. It can be read again."""
+        self._body = _UNREAD
+
     def outlived(self, max_age: float | None, now: int) -> bool:
         """Whether its own time to live, or the age that its queue allows, is over."""
         if self.expires_at is not None and self.expires_at <= now:

@@ -191,6 +191,7 @@ class OwnHand(ThreadHand):
                 worker.finished(context, result, problem)
             else:
                 context.ended = True
+                context.claim.message.unread()
                 done(context)
             if context.took > patience:
                 return True

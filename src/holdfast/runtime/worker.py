@@ -135,6 +135,7 @@ class Worker:
             context.settlement = self._judged(context, result, problem)
         if context.callbacks:
             context.callbacks = ()  # They may know the context, and nobody would ever clean up such a circle.
+        context.claim.message.unread()
         self.done.append(context)
         if not self.works_alone and len(self.shelf.waiting) <= self._fetching.low and not self._wake.is_set():
             self.wake()

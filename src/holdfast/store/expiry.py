@@ -74,7 +74,8 @@ def _take_back_run(tx: Transaction, insert: Insert, channel: Channel, lapsed: Ro
     token, size, settled, gone, history, worker, shared = lapsed
     left = run.places_left(gone, size)
     silent = [index for index, place in enumerate(left) if not run.is_settled(settled, place)][:most]
-    passed, end = silent[0], min(silent[-1] + 1, silent[0] + MOST_LOOKED_AT)
+    passed = silent[0] if silent else len(left)
+    end = min(silent[-1] + 1, passed + MOST_LOOKED_AT) if silent else passed
     found = tx.all("runs.members", token=token, limit=end - passed, passed=passed)
     members = [
         (place, Content.of(row))
