@@ -63,7 +63,7 @@ def _retain_lane(
     chosen, losers = _choose(tx, topic, lane, room)
     share = max(1, math.ceil(len(losers) / MOST_LOSERS))
     if losers:
-        room = max(room // share, FEWEST_MESSAGES)
+        room = max(room // share, min(room, FEWEST_MESSAGES))
         groups = encode_json([one.group for one in losers]).decode()
         sure = {group for (group,) in tx.all("retention.hold", lane=lane, groups=groups)}
         chosen, losers = _choose(tx, topic, lane, room, sure)
