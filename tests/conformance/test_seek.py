@@ -299,6 +299,19 @@ def test_what_the_group_does_not_want_is_not_owed(hf: Holdfast) -> None:
     assert drain(hf, EMAIL) == [3]
 
 
+def test_what_it_holds_can_be_skipped_though_it_wants_it_no_more(hf: Holdfast) -> None:
+    hf.topic("orders")
+    hf.subscribe("orders", "email")
+    ids = [hf.publish("orders.created", n).id for n in (1, 2)]
+    [first, second] = hf.claim(EMAIL, n=2)
+    hf.subscribe("orders", "email", patterns="orders.paid")
+    assert hf.skip("orders", "email", ids[0])
+    assert not hf.skip("orders", "email", ids[0])
+    with pytest.raises(LeaseLost):
+        first.ack()
+    second.ack()
+
+
 def test_a_seek_makes_skips_void(hf: Holdfast, log: list[str]) -> None:
     hf.skip("orders", "email", log[1])
     hf.seek("email", "earliest")

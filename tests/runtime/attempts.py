@@ -70,7 +70,7 @@ def is_alive(pid: int) -> bool:
     """Whether a process still runs: a zombie whose parent is elsewhere does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # The second, if it goes while the file is read.
         return False
 
 

@@ -81,10 +81,10 @@ def _skip_in_lane(tx: Transaction, channel: Channel, message_id: MessageId) -> b
     if found is None or priority.channel_of(Content.of(found).lane) != channel.source:
         return False
     content = Content.of(found)
-    if not _is_wanted(tx, channel, content):
-        return False
     if _skip_in_run(tx, channel, message_id):
         return True
+    if not _is_wanted(tx, channel, content):
+        return False
     tx.one("lanes.hold", group=channel.group, lane=content.lane)
     if tx.one("lanes.is_pending", group=channel.group, id=message_id):
         tx.run("seeking.forget_gone", group=channel.group)
