@@ -135,7 +135,7 @@ def test_no_ack_is_kept_in_memory(family: Family, url: str, connect: Connect) ->
     """
     hf = connect(url)
     hf.queue("q", lease=LEASE, max_attempts=1000, backoff=None)
-    family.start("produce", url=url, queue="q", name="m", count=6000, batch=1000).finish()
+    family.start("produce", url=url, queue="q", name="m", count=30_000, batch=1000).finish()
     told: set[str] = set()
     for _ in range(3):
         worker = family.start("consumer", url=url, queue="q", concurrency=2)
@@ -154,7 +154,7 @@ def test_no_ack_is_kept_in_memory(family: Family, url: str, connect: Connect) ->
 
     history = family.history()
     assert faults(history) == []
-    assert len(history.acked | history.perhaps_acked) == 6000
+    assert len(history.acked | history.perhaps_acked) == 30_000
     for id in told:
         assert history.grants[id][-1].settled_as == "ack", f"run again after it was told as done: {history.grants[id]}"
 

@@ -160,7 +160,8 @@ def test_sessions_that_end_are_our_own(postgres_url: str) -> None:
     with Holdfast(named) as hf, Holdfast(postgres_url) as other, Holdfast(theirs) as another_run:
         assert (hf.queues(), other.queues(), another_run.queues()) == ([], [], [])
         assert other.store.faults.end_sessions(address.sessions_of("run-1")) >= 1
-        assert other.store.faults.end_sessions(address.sessions_of("run-1")) == 0
+        while other.store.faults.end_sessions(address.sessions_of("run-1")):  # They were told, and go when they can.
+            pass
         assert (hf.store.faults.unheard(), another_run.store.faults.unheard()) == (0, 0)
         assert hf.queues() == [], "it comes back by itself"
         assert another_run.queues() == []
