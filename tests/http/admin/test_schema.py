@@ -52,7 +52,7 @@ def test_the_server_keeps_to_its_description(server: tuple[str, str], url: str, 
     phases = "fuzzing,stateful" if url.startswith("postgresql") else "examples,coverage,fuzzing,stateful"
     command = [
         *(sys.executable, "-m", "schemathesis.cli", "run", f"{address}/openapi.json"),
-        *("--checks", "all", "--phases", phases, "--workers", "2"),
+        *("--checks", "all", "--phases", phases, "--workers", "1"),
         *("--max-examples", str(EXAMPLES), "--seed", str(SEED), "--generation-deterministic"),
         *("--header", f"Authorization: Bearer {token}", "--exclude-path", "/admin/events", "--no-color"),
     ]
