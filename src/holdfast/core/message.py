@@ -134,9 +134,10 @@ class Message(msgspec.Struct, eq=False, gc=False):
     @property
     def body(self) -> Any:
         """The JSON value that was enqueued, as the queue's message type if it has one."""
-        if self._body is _UNREAD:
-            self._body = _decode(self.raw_body) if self.decoder is None else self._typed(self.decoder)
-        return self._body
+        body = self._body  # Taken once: another thread may let go of it meanwhile.
+        if body is _UNREAD:
+            body = self._body = _decode(self.raw_body) if self.decoder is None else self._typed(self.decoder)
+        return body
 
     @property
     def headers(self) -> dict[str, Any]:
