@@ -1,4 +1,4 @@
-"""A file past 400 lines holds two things; a function past 60 cannot be read at a glance."""
+"""A function past 60 lines cannot be read at a glance. A file is as long as its subject."""
 
 import ast
 from collections.abc import Iterator
@@ -8,18 +8,11 @@ import pytest
 
 from tests.architecture.source import modules, nodes, read
 
-MOST_FILE_LINES = 400
 MOST_FUNCTION_LINES = 60
 
 
 def size_faults(text: str, module: Path) -> list[str]:
-    return [*long_file(text, module), *long_functions(text, module)]
-
-
-def long_file(text: str, module: Path) -> Iterator[str]:
-    lines = len(text.splitlines())
-    if lines > MOST_FILE_LINES:
-        yield f"{module}: {lines} lines"
+    return list(long_functions(text, module))
 
 
 def long_functions(text: str, module: Path) -> Iterator[str]:
@@ -39,13 +32,8 @@ def span(node: ast.stmt) -> int:
 
 
 @pytest.mark.parametrize("module", modules(), ids=str)
-def test_files_and_functions_are_small(module: Path) -> None:
+def test_functions_are_small(module: Path) -> None:
     assert size_faults(read(module), module) == []
-
-
-def test_a_long_file_is_caught() -> None:
-    assert size_faults("x = 1\n" * 400, Path("a.py")) == []
-    assert size_faults("x = 1\n" * 401, Path("a.py")) == ["a.py: 401 lines"]
 
 
 def test_a_long_function_is_caught() -> None:
