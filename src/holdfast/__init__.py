@@ -48,6 +48,7 @@ from holdfast.errors import (
     UnknownCommand,
     UnknownGroup,
     UnknownQueue,
+    UnknownTopic,
 )
 from holdfast.outcomes import Cancel, DeadLetter, Retry, Snooze
 from holdfast.outgoing import Outgoing
@@ -125,6 +126,7 @@ __all__ = [
     "UnknownCommand",
     "UnknownGroup",
     "UnknownQueue",
+    "UnknownTopic",
     "Wait",
     "Work",
     "exec_handler",

@@ -310,7 +310,8 @@ class AsyncHoldfast(
         if not known:
             channel_name(queue)
         trial = partial(self._hf._draft, bodies=bodies if known else listed(bodies), options=options, topic=topic)
-        new = trial(book.channel(queue) if known else await self._run(book.channel, queue, trial))
+        find = partial(book.channel, queue, trial, create=topic is None)
+        new = trial(book.channel(queue) if known else await self._run(find))
         return receipts(new, await self._inserts.call(new)) if new else []
 
     def _hand_in(

@@ -11,10 +11,18 @@ from msgspec import structs
 from holdfast.core.command import command_of
 from holdfast.core.queue import QueueSpec, channel_name
 from holdfast.core.replies import REPLIES, default_spec, is_reply_queue
-from holdfast.core.routing import names_above, topic_name
+from holdfast.core.routing import names_above, similar_name, topic_name
 from holdfast.core.sqs_names import made_name
 from holdfast.core.topic import GroupSpec, Start, TopicSpec, parts, reader_name
-from holdfast.errors import GroupCanceled, InvalidInput, NotFound, SchemaTooNew, StoreError, UnknownGroup, UnknownQueue
+from holdfast.errors import (
+    GroupCanceled,
+    InvalidInput,
+    SchemaTooNew,
+    StoreError,
+    UnknownGroup,
+    UnknownQueue,
+    UnknownTopic,
+)
 from holdfast.settings import Settings
 from holdfast.store import forks
 from holdfast.store.api import Channel, Joined, Store, Topic
@@ -70,10 +78,11 @@ class ChannelBook(forks.Guarded):
             raise InvalidInput(f"{name!r} cannot be declared: queues whose names begin with {REPLIES} are hf.ask's own")
         return self._declare(name, self._addressed(name, spec))
 
-    def channel(self, name: str, trial: Trial | None = None) -> Channel:
+    def channel(self, name: str, trial: Trial | None = None, *, create: bool = True) -> Channel:
         """The queue of this name; one that was never declared comes to life with the defaults, unless strict.
 
-        Before it does, what it is wanted for has its `trial`: what is refused leaves no queue behind.
+        Before it does, what it is wanted for has its `trial`: what is refused leaves no queue behind. A publish does
+        not `create` one: nobody would read it.
         """
         if (known := self.known(name)) is not None:
             return known
@@ -83,6 +92,8 @@ class ChannelBook(forks.Guarded):
         if channel is not None:
             return self._remember(channel)
         self._refuse_unknown_group(name)
+        if not create:
+            raise self._unknown_topic(name)
         self._try_out(name, trial)
         return self._declare(name, self._default_spec(name))
 
@@ -93,12 +104,14 @@ class ChannelBook(forks.Guarded):
                 reader_name(name)
         return [self.channel(name) for name in names]
 
-    def channel_within(self, joined: Joined, name: str, trial: Trial | None = None) -> Channel:
+    def channel_within(self, joined: Joined, name: str, trial: Trial | None = None, *, create: bool = True) -> Channel:
         """The same, seen from a caller's transaction: one that it brings to life is gone if it is rolled back."""
         if self.knows(reader_name(name)):
             return self._known[name][1]
         self._refuse_unknown_group(name)
         found = joined.find(self._settings.tenant, name)
+        if found is None and not create:
+            raise self._unknown_topic(name)
         if found is None:
             self._try_out(name, trial)
         return found or joined.declare(self._settings.tenant, name, self._default_spec(name))
@@ -148,20 +161,31 @@ class ChannelBook(forks.Guarded):
             raise self._no_topic(name, found)
         return found
 
-    def _no_topic(self, name: str, found: Topic | str) -> NotFound:
+    def _no_topic(self, name: str, found: Topic | str) -> UnknownTopic:
         """Says what this name is, if it is not that of a topic."""
         if isinstance(found, Topic):
-            return NotFound(
+            return UnknownTopic(
                 f"there is no topic {name!r}: it is a name below {found.name!r}, which has the groups; "
                 f"hf.subscribe({found.name!r}, …, patterns=[{name!r}]) gets what is published under it"
             )
         if found != name or self._store.channels.find(self._settings.tenant, name) is not None:
             what = "it is a queue" if found == name else f"it belongs to the queue {found!r}"
-            return NotFound(
+            return UnknownTopic(
                 f"there is no topic {name!r}: {what}, and each message there goes to one consumer "
                 f"(hf.claim({found!r}) gets it); a topic with groups needs another name"
             )
-        return NotFound(f"there is no topic {name!r}: declare it with hf.topic({name!r})")
+        return UnknownTopic(f"there is no topic {name!r}: declare it with hf.topic({name!r})")
+
+    def _unknown_topic(self, name: str) -> UnknownTopic:
+        """For a publish under a name that belongs to no topic and is no queue's: what it may have been meant for."""
+        tenant = self._settings.tenant
+        topics = self._store.topics.names(tenant)
+        hint = similar_name(name, topics, self._store.channels.names(tenant))
+        asked = f"did you mean {hint!r}? Otherwise " if hint else ""
+        return UnknownTopic(
+            f"{name!r} belongs to no topic and is not a queue; nothing was stored: {asked}declare the topic with "
+            f"hf.topic({name.split('.')[0]!r}), or the queue with hf.queue({name!r})"
+        )
 
     def destination(self, name: str) -> Topic | str:
         """Where something goes that is published under this name: to its topic, or to the queue of a name."""

@@ -330,10 +330,10 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         channel_name(queue)
         trial = partial(self._draft, bodies=listed(bodies), options=options, topic=topic)
         if conn is None:
-            new = trial(self._book.channel(queue, trial))
+            new = trial(self._book.channel(queue, trial, create=topic is None))
             return receipts(new, self._inserts.call(new)) if new else []
         joined = self.store.join(driver_connection(conn))
-        new = trial(self._book.channel_within(joined, queue, trial))
+        new = trial(self._book.channel_within(joined, queue, trial, create=topic is None))
         return receipts(new, joined.insert(new)) if new else []
 
     def _drafted(

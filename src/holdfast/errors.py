@@ -10,11 +10,12 @@ HoldfastError
 ├── UnknownCommand        no command has this name
 ├── UnknownGroup          nobody has subscribed under this name
 │   └── GroupCanceled     it was canceled, which is final
-├── NoSubscribers         the topic wants a subscriber before it takes anything; nothing was stored
+├── NoSubscribers         no live group wants what is published, and the topic refuses that; nothing was stored
 ├── CursorOutOfRange      retention took messages from a dead group; someone has to decide
 ├── LeaseLost             the claim is no longer yours; nothing was changed
 ├── DeliveryFailed        SQS refused or is out of reach; the messages are safe in the database
 ├── NotFound              no dead letter with this id, no schedule of this name
+│   └── UnknownTopic      no topic or queue has this name; nothing was stored
 ├── AlreadyReplayed       this dead letter has had its one replay
 ├── ProgramFailed         a program that was run for a message did not do its work
 ├── NoAnswer              nobody answered in time what was asked (also a TimeoutError)
@@ -91,7 +92,7 @@ class GroupCanceled(UnknownGroup):
 
 
 class NoSubscribers(HoldfastError):
-    """Nobody has subscribed to this topic, and it refuses what nobody would get."""
+    """No live group of this topic wants the message, and the topic refuses messages that no group would get."""
 
 
 class CursorOutOfRange(HoldfastError):
@@ -113,6 +114,10 @@ class DeliveryFailed(HoldfastError):
 
 class NotFound(HoldfastError):
     """There is nothing with this id."""
+
+
+class UnknownTopic(NotFound):
+    """There is no topic of this name: declare it first with hf.topic(name)."""
 
 
 class AlreadyReplayed(HoldfastError):

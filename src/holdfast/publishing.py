@@ -56,8 +56,8 @@ class Publishing(Sending, Escalating):
         published as `orders.eu.created`.
 
         - What every live group is done with goes when `min_retention` (0) is over, everything at `retention` (24 h).
-        - `no_subscribers="refuse"` makes a publish fail while there is no group; otherwise messages are kept for the
-          groups to come.
+        - `no_subscribers="refuse"` makes a publish fail while no live group wants its name; otherwise messages are kept
+          for the groups to come.
         - `max_depth` is how many messages it may hold, after which a publish raises `QueueFull`.
         - `max_size` is how many bytes of JSON a message may have, `idempotency_window` how long a key is remembered.
 
@@ -91,8 +91,8 @@ class Publishing(Sending, Escalating):
     ) -> Receipt:
         """Stores one message for every group of the topic that this name belongs to; it survives a crash.
 
-        It is stored once, however many groups there are. A name that belongs to no topic is that of a queue. The other
-        arguments are those of `enqueue`.
+        It is stored once, however many groups there are. A name that belongs to no topic may be that of an existing
+        queue; otherwise `UnknownTopic` is raised. The other arguments are those of `enqueue`.
 
         >>> hf.topic("orders")
         >>> receipt = hf.publish("orders.eu.created", {"id": 42})

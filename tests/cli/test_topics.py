@@ -38,6 +38,16 @@ def test_what_is_published_goes_to_every_group(run: Any, topic: str, tmp_path: P
     assert again == {"id": first["id"], "duplicate": True}
 
 
+def test_a_name_that_belongs_to_nobody_is_refused(run: Any, topic: str, db: str, tmp_path: Path) -> None:
+    file = tmp_path / "bodies.jsonl"
+    file.write_text("1\n2\n")
+    for arguments in (("1",), ("--lines", str(file))):
+        refused = holdfast("publish", "order.eu.created", *arguments, folder=tmp_path, HOLDFAST_DB=db)
+        assert refused.returncode == 1
+        assert "did you mean 'orders.eu.created'?" in refused.stderr
+    assert run("queues", "--json") == []
+
+
 def test_topics_and_how_far_their_groups_are(run: Any, topic: str, db: str) -> None:
     with Holdfast(db) as hf:
         hf.topic("jobs", mode="queue")

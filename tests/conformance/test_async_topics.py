@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast import AsyncHoldfast, InvalidInput, NoSubscribers, UnknownGroup
+from holdfast import AsyncHoldfast, InvalidInput, NoSubscribers, UnknownGroup, UnknownTopic
 from tests.clock import FakeClock
 from tests.conformance.test_conn import commit, of_the_driver, roll_back
 
@@ -69,8 +69,12 @@ def test_a_thousand_at_once_share_few_commits(run: Run, monkeypatch: pytest.Monk
     run(work)
 
 
-def test_a_name_of_nobodys_is_that_of_a_queue(run: Run) -> None:
+def test_a_name_of_nobodys_is_refused_unless_it_is_that_of_a_queue(run: Run) -> None:
     async def work(hf: AsyncHoldfast) -> None:
+        with pytest.raises(UnknownTopic, match=r"hf\.topic\('x'\)"):
+            await hf.publish("x.y", 1)
+        assert await hf.queues() == []
+        await hf.queue("x.y")
         await hf.publish("x.y", 1)
         await hf.topic("jobs", mode="queue")
         await hf.publish_many("jobs.resize", [2])
@@ -94,7 +98,8 @@ def test_nobody_there(run: Run) -> None:
 @pytest.mark.parametrize("name", ["t.x", "fresh"], ids=["a topic", "a queue"])
 def test_what_is_published_in_a_transaction_comes_with_it(run: Run, url: str, name: str) -> None:
     async def work(hf: AsyncHoldfast) -> None:
-        await hf.topics()
+        if name == "fresh":
+            await hf.queue(name)
         with of_the_driver(url) as conn:
             await hf.publish(name, "kept", conn=conn)
             commit(conn)

@@ -9,13 +9,13 @@ import pytest
 
 from holdfast import (
     Holdfast,
-    HoldfastError,
     IdempotencyConflict,
     InvalidInput,
     NoSubscribers,
     NotFound,
     State,
     TooLarge,
+    UnknownTopic,
 )
 from holdfast.core.queue import QueueSpec
 from holdfast.core.topic import TopicSpec
@@ -37,8 +37,9 @@ def test_a_topic_owns_its_name_and_all_below(two: Holdfast) -> None:
 
 
 def test_a_name_that_only_begins_alike_is_another(two: Holdfast) -> None:
-    two.publish("tt.x", "queue")
-    two.publish("T.x", "queue")
+    for name in ("tt.x", "T.x"):
+        two.queue(name)
+        two.publish(name, "queue")
     assert (read_all(two, "a"), two.queues()) == ([], ["T.x", "tt.x"])
 
 
@@ -113,7 +114,8 @@ def test_a_topic_waits_for_a_queue_below_that_is_not_committed(
     assert (isinstance(refused, InvalidInput), rival.topics()) == ((True, []) if end is commit else (False, ["n"]))
 
 
-def test_a_name_of_nobodys_is_that_of_a_queue(hf: Holdfast) -> None:
+def test_a_name_that_belongs_to_no_topic_may_be_that_of_a_queue(hf: Holdfast, rival: Holdfast) -> None:
+    rival.queue("x.y")
     receipt = hf.publish("x.y", {"a": 1}, priority="high", key="k", headers={"h": 1}, correlation_id="c", reply_to="r")
     [claim] = hf.claim("x.y")
     message = claim.message
@@ -128,12 +130,57 @@ def test_a_name_of_nobodys_is_that_of_a_queue(hf: Holdfast) -> None:
     assert (hf.queues(), hf.topics()) == (["x.y"], [])
 
 
+def test_a_name_of_nobodys_is_refused_and_leaves_no_queue(hf: Holdfast, url: str) -> None:
+    hf.topics()
+    for publish in (lambda: hf.publish("x.y", 1), lambda: hf.publish_many("x.y", [1, 2])):
+        with pytest.raises(UnknownTopic, match=r"'x\.y' belongs to no topic and is not a queue; .*hf\.topic\('x'\)"):
+            publish()
+    with of_the_driver(url) as conn:
+        with pytest.raises(UnknownTopic):
+            hf.publish("x.y", 1, conn=conn)
+        commit(conn)
+    assert (hf.queues(), hf.topics()) == ([], [])
+    hf.enqueue("x.y", "enqueue still creates it")
+    hf.publish("x.y", "then it is there")
+    assert len(drain(hf, "x.y")) == 2
+
+
+def test_a_queue_of_the_same_transaction_is_published_to(hf: Holdfast, url: str) -> None:
+    hf.topics()
+    with of_the_driver(url) as conn:
+        hf.enqueue("x.y", 1, conn=conn)
+        hf.publish("x.y", 2, conn=conn)
+        commit(conn)
+    assert drain(hf, "x.y") == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("order.eu.created", "orders.eu.created"),
+        ("Orders", "orders"),
+        ("sensor.heat.north", "sensors.heat.north"),
+        ("email", "emails"),
+        ("jbos.resize", "jobs.resize"),
+        ("weather", None),
+    ],
+)
+def test_a_name_that_is_spelt_wrong_says_what_was_meant(hf: Holdfast, name: str, meant: str | None) -> None:
+    hf.topic("orders")
+    hf.topic("sensors.heat")
+    hf.topic("jobs", mode="queue")
+    hf.queue("emails")
+    with pytest.raises(UnknownTopic) as refused:
+        hf.publish(name, 1)
+    assert (f"did you mean {meant!r}?" if meant else "nothing was stored: declare") in str(refused.value)
+
+
 def test_a_strict_client_publishes_to_what_was_declared(client: OpenClient) -> None:
     hf = client(strict=True)
     hf.topic("t")
     hf.subscribe("t", "a")
     hf.publish("t.x", 1)
-    with pytest.raises(HoldfastError, match="never declared"):
+    with pytest.raises(UnknownTopic):
         hf.publish("x", 1)
     assert read_all(hf, "a") == [1]
 
@@ -164,9 +211,8 @@ def test_what_is_published_to_a_queue_keeps_its_name(hf: Holdfast, url: str, opt
     assert letter.message.topic == "jobs.resize"
     with of_the_driver(url) as conn:
         hf.publish("jobs.crop", 2, conn=conn, **options)
-        hf.publish("nobodys", 3, conn=conn)
         commit(conn)
-    assert [message.topic for message in [*hf.peek("jobs"), *hf.peek("nobodys")]] == ["jobs.crop", "nobodys"]
+    assert [message.topic for message in hf.peek("jobs")] == ["jobs.crop"]
 
 
 def test_a_topic_in_the_form_of_a_queue_that_is_refused_leaves_no_queue(hf: Holdfast) -> None:
@@ -239,7 +285,8 @@ def test_keys_that_are_over_are_swept_with_a_group(two: Holdfast, clock: FakeClo
 
 @pytest.mark.parametrize("name", ["t.x", "fresh"], ids=["a topic", "a queue"])
 def test_what_is_published_in_a_transaction_comes_with_it(two: Holdfast, url: str, name: str) -> None:
-    two.topics()
+    if name == "fresh":
+        two.queue(name)
     with of_the_driver(url) as conn:
         two.publish(name, "kept", conn=conn)
         two.publish_many(name, ["also"], conn=conn)
@@ -274,7 +321,7 @@ def test_a_sleeping_member_wakes_up(two: Holdfast, rival: Holdfast) -> None:
 def test_a_topic_may_want_subscribers(hf: Holdfast, url: str) -> None:
     hf.topic("t", no_subscribers="refuse")
     for publish in (lambda: hf.publish("t.x", 1), lambda: hf.publish_many("t", [1, 2])):
-        with pytest.raises(NoSubscribers, match=r"the topic 't', .* hf.subscribe\('t', …\)"):
+        with pytest.raises(NoSubscribers, match=r"no group of the topic 't' is live, .* hf.subscribe\('t', …\)"):
             publish()
     with of_the_driver(url) as conn, pytest.raises(NoSubscribers):
         hf.publish("t", 1, conn=conn)
@@ -284,6 +331,38 @@ def test_a_topic_may_want_subscribers(hf: Holdfast, url: str) -> None:
     hf.unsubscribe("t", "a")
     with pytest.raises(NoSubscribers):
         hf.publish("t.x", 1)
+
+
+def test_a_name_that_no_group_wants_has_no_subscribers(hf: Holdfast, url: str) -> None:
+    hf.topic("t", no_subscribers="refuse")
+    hf.subscribe("t", "eu", patterns=["t.eu.**"], start="earliest")
+    hf.publish("t.eu.created", "heard")
+    for publish in (lambda: hf.publish("t.us.created", 1), lambda: hf.publish_many("t", [1, 2])):
+        with pytest.raises(NoSubscribers, match=r"no group of the topic 't' has a pattern that matches 't"):
+            publish()
+    with of_the_driver(url) as conn, pytest.raises(NoSubscribers):
+        hf.publish("t.us.created", 1, conn=conn)
+    hf.subscribe("t", "all", start="earliest")
+    hf.publish("t.us.created", "heard by all")
+    assert (read_all(hf, "eu"), read_all(hf, "all")) == (["heard"], ["heard", "heard by all"])
+
+
+def test_a_dead_group_is_no_subscriber_and_a_paused_one_is(hf: Holdfast, clock: FakeClock) -> None:
+    hf.topic("t", no_subscribers="refuse")
+    hf.subscribe("t", "a", timeout=60, misses=1, start="earliest")
+    hf.pause("t/a")
+    hf.publish("t", "for the paused one")
+    hf.resume("t/a")
+    clock.advance(61)
+    while hf.maintain():
+        pass
+    [found] = hf.groups("t")
+    assert found.state == "dead"
+    with pytest.raises(NoSubscribers, match="is live"):
+        hf.publish("t", "nobody is owed this")
+    hf.heartbeat("t", "a")
+    hf.publish("t", "alive again")
+    assert read_all(hf, "a") == ["for the paused one", "alive again"]
 
 
 @pytest.mark.parametrize(

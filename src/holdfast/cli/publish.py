@@ -21,7 +21,7 @@ def publish(
 ) -> None:
     """Publish a message whose BODY is JSON to every group of a topic; what is no JSON is sent as text.
 
-    The topic is the one that owns the name; a name that belongs to none is that of a queue.
+    The topic is the one that owns the name. A name that belongs to no topic may be that of an existing queue.
 
     \b
         holdfast publish orders.eu.created '{"id": 42}'

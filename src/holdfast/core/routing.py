@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from functools import lru_cache
 
 from holdfast.core.queue import channel_name
@@ -37,6 +38,23 @@ def names_above(name: str) -> list[str]:
     """
     segments = name.split(".")
     return [".".join(segments[:count]) for count in range(1, len(segments))]
+
+
+def similar_name(name: str, topics: Iterable[str], queues: Iterable[str]) -> str | None:
+    """A name that was perhaps meant: of a queue, or below a topic whose own segments are spelt alike.
+
+    >>> similar_name("order.eu.created", ["orders"], ["emails"])
+    'orders.eu.created'
+    """
+    segments = name.split(".")
+    meant = set(queues)
+    for topic in topics:
+        depth = topic.count(".") + 1
+        if get_close_matches(".".join(segments[:depth]).lower(), [topic.lower()]):
+            meant.add(".".join([topic, *segments[depth:]]))
+    by_lower = {one.lower(): one for one in sorted(meant)}
+    close = get_close_matches(name.lower(), by_lower, n=1)
+    return by_lower[close[0]] if close else None
 
 
 def first_segment(patterns: Sequence[str]) -> str:

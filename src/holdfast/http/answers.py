@@ -28,6 +28,7 @@ from holdfast.errors import (
     TooLarge,
     UnknownGroup,
     UnknownQueue,
+    UnknownTopic,
 )
 
 log = logging.getLogger("holdfast.http")
@@ -59,6 +60,7 @@ KINDS: tuple[tuple[type[HoldfastError], int, str], ...] = (
     (ExpressionTooCostly, 422, "too_costly"),
     (UnknownQueue, 404, "unknown_queue"),
     (UnknownGroup, 404, "unknown_group"),
+    (UnknownTopic, 404, "unknown_topic"),
     (NotFound, 404, "not_found"),
     (CursorOutOfRange, 410, "out_of_range"),
     (IdempotencyConflict, 409, "idempotency_conflict"),

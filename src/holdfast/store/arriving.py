@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core import priority
+from holdfast.core import priority, routing
 from holdfast.core.message import Duplicate, NewMessage
 from holdfast.errors import NoSubscribers
 from holdfast.store import depth, idempotency
@@ -26,16 +26,27 @@ def insert(tx: Transaction, append: Insert, new: Sequence[NewMessage]) -> list[D
 
 
 def _refuse_unheard(tx: Transaction, new: Sequence[NewMessage]) -> None:
-    """A topic may want to have groups before it takes anything."""
-    for channel in {priority.channel_of(message.lane) for message in new if message.to_groups}:
-        if tx.one("topics.is_heard", channel=channel) is None:
-            found = tx.one("topics.find", channel=channel)
-            assert found is not None, "messages for groups go to a topic"
-            name = found[2]
-            raise NoSubscribers(
-                f"nobody has subscribed to the topic {name!r}, and it refuses what nobody would get; nothing was "
-                f'stored: hf.subscribe({name!r}, …), or hf.topic({name!r}, no_subscribers="keep")'
-            )
+    """A topic may refuse messages that no live group wants."""
+    published: dict[int, set[str]] = {}
+    for message in new:
+        if message.to_groups and message.topic is not None:
+            published.setdefault(priority.channel_of(message.lane), set()).add(message.topic)
+    for channel, names in published.items():
+        listeners = [wanted for (wanted,) in tx.all("topics.listeners", channel=channel)]
+        for name in sorted(names):
+            if not any(wanted is None or routing.is_wanted(wanted, name) for wanted in listeners):
+                raise _unheard(tx, channel, name, bool(listeners))
+
+
+def _unheard(tx: Transaction, channel: int, name: str, has_listeners: bool) -> NoSubscribers:
+    found = tx.one("topics.find", channel=channel)
+    assert found is not None, "messages for groups go to a topic"
+    topic = found[2]
+    reason = f"has a pattern that matches {name!r}" if has_listeners else "is live"
+    return NoSubscribers(
+        f"no group of the topic {topic!r} {reason}, and the topic refuses messages that no group would get; nothing "
+        f'was stored: hf.subscribe({topic!r}, …), or hf.topic({topic!r}, no_subscribers="keep")'
+    )
 
 
 def unheard(tx: Transaction, new: Sequence[NewMessage]) -> list[NewMessage]:

@@ -76,9 +76,9 @@ WHERE canceled_at IS NOT NULL
   AND channel_id IN (SELECT id FROM holdfast_channel WHERE tenant = :tenant AND name = :name AND kind = 'group')
 RETURNING 1
 
--- name: is_heard
--- Whether anyone is owed what is published.
-SELECT 1 FROM holdfast_group WHERE source = :channel AND ended_at IS NULL LIMIT 1
+-- name: listeners
+-- What each group wants that is owed new messages. A paused group is, a dead one is not.
+SELECT DISTINCT wanted FROM holdfast_group WHERE source = :channel AND ended_at IS NULL AND dead_at IS NULL
 
 -- name: forget_cursors
 DELETE FROM holdfast_cursor WHERE group_id = :group
