@@ -28,9 +28,6 @@ idempotency_key, budget, commitments."""
 
 _USUAL: Options = (priorities.NORMAL, 0, None, None, None, None, None, None)
 
-_OF_NOTHING = blake2b(b"", digest_size=16).digest()
-"""Whatever is delivered under the key of a delivery is the same."""
-
 
 class Form(msgspec.Struct, gc=False):
     """What the messages of a call have in common. A plain one goes to a lane: due at once, and no order or limit of its
@@ -170,7 +167,7 @@ def listed(bodies: Iterable[Any]) -> list[Any]:
 def _make_unique(window: int, new: list[NewMessage], bodies: Iterable[Any], key: Key) -> None:
     """Gives each message its idempotency key."""
     if isinstance(key, DeliveryKey):  # It was looked at before.
-        new[0].once = Once(str.__str__(key), _OF_NOTHING, window)
+        new[0].once = Once(str.__str__(key), key.digest, window, key.alias)
         return
     for message, body in zip(new, bodies, strict=True):
         own = plain_text(key(body) if callable(key) else key, "idempotency_key")

@@ -191,8 +191,8 @@ def test_a_try_whose_answer_got_lost_is_not_stored_again(hf: Holdfast) -> None:
 
 
 def test_the_key_of_a_delivery_does_not_look_at_the_body(hf: Holdfast) -> None:
-    first = hf.enqueue("q", {"received_at": 1}, idempotency_key=DeliveryKey("hook:1"))
-    second = hf.enqueue("q", {"received_at": 2}, idempotency_key=DeliveryKey("hook:1"))
+    first = hf.enqueue("q", {"received_at": 1}, idempotency_key=DeliveryKey("hook:1", b"a" * 16))
+    second = hf.enqueue("q", {"received_at": 2}, idempotency_key=DeliveryKey("hook:1", b"a" * 16))
     assert (second.duplicate, second.id) == (True, first.id)
     with pytest.raises(IdempotencyConflict):
         hf.enqueue("q", {"received_at": 1}, idempotency_key="hook:1")

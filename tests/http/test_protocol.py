@@ -28,7 +28,7 @@ LIMITS = Limits(
 
 @pytest.fixture(scope="module")
 def shared(shared_hf: Holdfast) -> Iterator[Running]:
-    with running(shared_hf, hook(max_size=50_000, key=lambda _: None), limits=LIMITS) as found:
+    with running(shared_hf, hook(max_size=50_000, accept_replays=True), limits=LIMITS) as found:
         yield found
 
 

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import base64
 import hmac
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from holdfast import Holdfast
+from holdfast.core.command import CommandKey
 from holdfast.http.signatures import Verifier
 from tests.http.servers import NOW, SECRET, hook, running, sign, sign_base64
+
+
+@pytest.fixture
+def hf(url: str) -> Iterator[Holdfast]:
+    with Holdfast(url, patience=5) as client:
+        yield client
+
 
 BODY = b'{"n": 1}'
 MOMENT = int(NOW)
@@ -73,7 +84,113 @@ def test_what_was_signed_at_another_time_is_another_delivery(hf: Holdfast) -> No
 
 
 def test_a_webhook_may_want_every_delivery(hf: Holdfast) -> None:
-    with running(hf, hook("every", queue="q", key=lambda _: None), hook("open", queue="q", verifier=None)) as server:
+    with running(hf, hook("every", queue="q", accept_replays=True), hook("open", queue="q", verifier=None)) as server:
         for name in ("every", "open", "every", "open"):
             assert server.post(name, BODY).status_code == 202
     assert len(hf.claim("q", n=9)) == 4
+
+
+@pytest.mark.parametrize("header", ["idempotency_key", "x_github_delivery"])
+def test_an_unsigned_header_cannot_make_a_replay_new(hf: Holdfast, header: str) -> None:
+    verifier = Verifier("X-Hub-Signature-256", [SECRET])
+    signature = {"x_hub_signature_256": "sha256=" + sign(BODY)}
+    with running(hf, hook(verifier=verifier)) as server:
+        keys = [{}, {header: "one"}, {header: "two"}, {header: "one"}]
+        answers = [server.post("orders", BODY, **signature, **key) for key in keys]
+    assert [answer.status_code for answer in answers] == [202] * 4
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    assert len(hf.claim("orders", n=5)) == 1
+
+
+def test_an_expression_over_headers_cannot_make_a_replay_new(hf: Holdfast) -> None:
+    with running(hf, hook(key=lambda envelope: envelope["headers"]["x-delivery"])) as server:
+        answers = [server.post("orders", BODY, x_delivery=text) for text in ("one", "two")]
+        assert [answer.json().get("duplicate", False) for answer in answers] == [False, True]
+    assert len(hf.claim("orders", n=5)) == 1
+
+
+def test_a_command_is_not_run_again_for_another_header(hf: Holdfast) -> None:
+    runs = []
+
+    @hf.command("Order.Take")
+    def take(n: int) -> int:
+        runs.append(n)
+        return n
+
+    def command(envelope: dict[str, Any], key: str | None) -> Any:
+        return hf.run_command("Order.Take", envelope["payload"], idempotency_key=key)
+
+    with running(hf, hook(queue=None, command=command)) as server:
+        answers = [server.post("orders", BODY, idempotency_key=text) for text in ("one", "two")]
+    assert [answer.json()["result"] for answer in answers] == [1, 1]
+    assert runs == [1]
+
+
+def test_a_header_key_adds_to_what_is_signed(hf: Holdfast) -> None:
+    """A sender who repeats a delivery signs another time. Its key says that it is the same, and both signatures are
+    known from then on."""
+    with running(hf, hook(verifier=Verifier("Stripe-Signature", [SECRET]))) as server:
+        first, second = (
+            server.post("orders", BODY, stripe_signature=stripe(MOMENT + later), idempotency_key="one")
+            for later in (0, 1)
+        )
+        replay = server.post("orders", BODY, stripe_signature=stripe(MOMENT + 1), idempotency_key="two")
+        other = server.post("orders", BODY, stripe_signature=stripe(MOMENT + 2), idempotency_key="two")
+    assert first.json()["id"] == second.json()["id"] == replay.json()["id"]
+    assert second.json()["duplicate"]
+    assert replay.json()["duplicate"]
+    assert "duplicate" not in other.json(), "a key that came with a replay is not remembered"
+
+
+def test_a_command_of_the_queue_runs_once_whatever_keys_lead_to_its_message(hf: Holdfast) -> None:
+    """Its receipt is found by the message's own key, not by one that was added later."""
+    with running(hf, hook(verifier=Verifier("Stripe-Signature", [SECRET]))) as server:
+        assert server.post("orders", BODY, stripe_signature=stripe(MOMENT), idempotency_key="one").status_code == 202
+        message = hf.peek("orders")[0]
+        before = hf.store.commands.find(CommandKey("default", "Order.Take", "", message_id=message.raw_id))
+        server.post("orders", BODY, stripe_signature=stripe(MOMENT + 1), idempotency_key="one")
+        assert hf.store.commands.find(CommandKey("default", "Order.Take", "", message_id=message.raw_id)) == before
+    (claim,) = hf.claim("orders", n=5)
+    claim.ack("done")
+    assert claim.message.id == message.id
+
+
+@pytest.mark.parametrize("is_signed", [True, False])
+def test_one_key_for_two_bodies_is_a_conflict(hf: Holdfast, is_signed: bool) -> None:
+    verifier = Verifier("X-Signature", [SECRET]) if is_signed else None
+    hooks = [
+        hook("header", queue="q", verifier=verifier),
+        hook(
+            "payload", queue="q", verifier=verifier, key=lambda envelope: envelope["payload"]["id"], key_is_signed=True
+        ),
+    ]
+    with running(hf, *hooks) as server:
+        for name in ("header", "payload"):
+            assert server.post(name, '{"id": "a", "n": 1}', idempotency_key="a").status_code == 202
+            again = server.post(name, '{"id": "a", "n": 1}', idempotency_key="a")
+            assert again.json()["duplicate"]
+            other = server.post(name, '{"id": "a", "n": 2}', idempotency_key="a")
+            assert (other.status_code, other.json()["error"]["code"]) == (409, "idempotency_conflict")
+            assert "another body" in other.json()["error"]["message"]
+    assert len(hf.claim("q", n=9)) == 2
+
+
+def test_a_conflict_spoils_nothing_else(hf: Holdfast) -> None:
+    """Deliveries that arrive together are stored together; only the one in conflict is refused."""
+    with running(hf, hook(key=lambda envelope: envelope["payload"]["id"], key_is_signed=True)) as server:
+        server.post("orders", '{"id": 0}')
+        bodies = ['{"id": 0, "n": 1}', *(f'{{"id": {number}}}' for number in range(1, 20))]
+        with ThreadPoolExecutor(len(bodies)) as threads:
+            codes = list(threads.map(lambda body: server.post("orders", body).status_code, bodies))
+    assert codes == [409] + [202] * 19
+    assert len(hf.claim("orders", n=50)) == 20
+
+
+def test_a_missing_key_is_an_error_that_names_the_path(hf: Holdfast) -> None:
+    wanted = hook(key=lambda envelope: envelope["payload"].get("id"), key_text="payload.id", key_is_signed=True)
+    with running(hf, wanted) as server:
+        for body in ("{}", '{"id": null}'):
+            answer = server.post("orders", body)
+            assert answer.status_code == 400
+            assert "payload.id is missing or null" in answer.json()["error"]["message"]
+    assert hf.claim("orders") == []

@@ -37,12 +37,23 @@ class MessageId(bytes):
 
 
 class DeliveryKey(str):
-    """An idempotency key under which everything is the same message, whatever the bodies say.
+    """The idempotency key of a webhook delivery, checked already.
 
-    That of a webhook: what is delivered again was received at another time.
+    Deliveries are compared by the `digest` of their bytes, because the stored body also says when it was received.
+    An `alias` is a second key of the same message, which only adds to the first: a delivery is a duplicate if either
+    is known.
     """
 
-    __slots__ = ()
+    __slots__ = ("alias", "digest")
+
+    digest: bytes
+    alias: str | None
+
+    def __new__(cls, key: str, digest: bytes, alias: str | None = None) -> DeliveryKey:
+        made = super().__new__(cls, key)
+        made.digest = digest
+        made.alias = alias
+        return made
 
 
 class Once(msgspec.Struct, gc=False):
@@ -51,6 +62,7 @@ class Once(msgspec.Struct, gc=False):
     key: str
     digest: bytes
     window: int
+    alias: str | None = None
 
 
 class Duplicate(msgspec.Struct, gc=False):

@@ -29,6 +29,9 @@ MAX_SIZE = 1_048_576
 LONGEST_KEY = TEXT_LIMIT - NAME_LIMIT - 1
 """Keys are stored behind the hook's name; what would be too long for that is stored as a hash."""
 
+ALIAS = "key:"
+"""Stands before a key that only adds to a digest, so that no sender can choose a key that looks like a digest."""
+
 
 class Fault(msgspec.Struct, frozen=True):
     """What does not fit the message type: where, and why."""
@@ -37,12 +40,25 @@ class Fault(msgspec.Struct, frozen=True):
     message: str
 
 
+class Identity(msgspec.Struct, frozen=True):
+    """The idempotency key of a delivery: as its sender is told, and as it is stored."""
+
+    key: str | None
+    stored: DeliveryKey | None
+
+
+UNIDENTIFIED = Identity(None, None)
+
+
 class Hook(msgspec.Struct, frozen=True, kw_only=True):
     """A webhook. It has a `queue`, to which deliveries go, or a `command`, which is run at once.
 
     - `verifier` checks signatures; without one everybody may deliver.
-    - `key` computes the idempotency key; without it, it is the sender's own delivery id, if there is one, and otherwise
-      what was signed and how.
+    - `key` computes the idempotency key; a delivery for which it is null is rejected, naming `key_text`. Without `key`,
+      the sender's delivery id or the header `Idempotency-Key` is used, if there is one. `key_is_signed` says that
+      `key` reads nothing but the payload. An unsigned key only adds to the digest of the signed content: changing a
+      header cannot turn a replay into a new delivery.
+    - `accept_replays` turns all that off: each delivery is a new message.
     - `order_key` and `priority` compute the key and the priority of the message; null is none, and normal.
     - `wanted` says whether a delivery is of interest; what is not is accepted and forgotten.
     - `routing` chooses one of `queues`; if it names none of them, `queue` is taken.
@@ -57,6 +73,9 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     command: Callable[[Envelope, str | None], Any | Awaitable[Any]] | None = None
     verifier: Verifier | None = None
     key: Expression | None = None
+    key_text: str = "the key of this webhook"
+    key_is_signed: bool = False
+    accept_replays: bool = False
     order_key: Expression | None = None
     priority: Expression | None = None
     wanted: Expression | None = None
@@ -90,24 +109,42 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
             found = found.ipv4_mapped
         return any(found in network for network in self.networks)
 
-    def key_of(self, envelope: Envelope, fields: Fields, body: bytes) -> str | None:
-        """The idempotency key of a delivery; None if it has none. Whoever has seen a signed one can send it again, but
-        not sign another: so what says the same is the same, unless `key` says otherwise."""
+    def identify(self, envelope: Envelope, fields: Fields, body: bytes) -> Identity:
+        """What makes this delivery the same as another one.
+
+        Anyone who has seen a signed delivery can send it again, but not sign another. So what is signed decides, and a
+        key that is not signed can make a delivery a duplicate, but never a new one.
+        """
+        if self.accept_replays:
+            return UNIDENTIFIED
+        key, is_signed = self._key(envelope, fields)
+        if self.verifier is None or (is_signed and key is not None):
+            return UNIDENTIFIED if key is None else Identity(key, DeliveryKey(self._stored(key), _digest(body)))
+        signed = self.verifier.fingerprint(fields, body)
+        alias = None if key is None else self._stored(ALIAS + key)
+        return Identity(key or signed, DeliveryKey(self._stored(signed), _digest(body), alias))
+
+    def _key(self, envelope: Envelope, fields: Fields) -> tuple[str | None, bool]:
+        """The key that the spec or the sender gives, and whether it was signed."""
         if self.key is not None:
-            return _key_text(self.key(envelope))
-        sender = DELIVERY_IDS.get(self.verifier.header) if self.verifier is not None else None
+            key = _key_text(self.key(envelope))
+            if key is None:
+                raise InvalidInput(f"the idempotency key {self.key_text} is missing or null in this delivery")
+            return key, self.key_is_signed
+        verifier = self.verifier
+        if verifier is not None and verifier.signed_id is not None:
+            return (fields.single(verifier.signed_id) or b"").decode("latin-1"), True
+        sender = DELIVERY_IDS.get(verifier.header) if verifier is not None else None
         for name in (sender, b"idempotency-key"):
             if name is not None and (value := fields.single(name)):
-                return value.decode("latin-1")
-        return None if self.verifier is None else self.verifier.fingerprint(fields, body)
+                return value.decode("latin-1"), False
+        return None, False
 
-    def stored_key(self, key: str | None) -> DeliveryKey | None:
+    def _stored(self, key: str) -> str:
         """The key as the queue remembers it: two webhooks of one queue cannot take each other's."""
-        if key is None:
-            return None
         short = key if len(key) <= LONGEST_KEY else "sha256:" + hashlib.sha256(key.encode()).hexdigest()
         plain_text(short, "idempotency_key")
-        return DeliveryKey(f"{self.name}:{short}")
+        return f"{self.name}:{short}"
 
     def options_of(self, envelope: Envelope) -> dict[str, Any]:
         """Key and priority of the message."""
@@ -152,6 +189,10 @@ def fault_of(text: str) -> Fault:
     """Apart again: "Expected `int`, got `str` - at `$.payload.n`"."""
     message, _, path = text.partition(" - at `")
     return Fault(path.rstrip("`") or "$", message)
+
+
+def _digest(body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=16).digest()
 
 
 def _key_text(value: Any) -> str | None:

@@ -8,7 +8,8 @@ learns no more than that he is one.
 3. the signature over the bytes as they came: 401.
 4. the type: 415. JSON: 400.
 5. the filter: 200, and nothing is stored.
-6. the idempotency key: 200 with the result, or 202 with the same id as long as there is none.
+6. the idempotency key: 200 with the result, or 202 with the same id as long as there is none; 409 if it was used for
+   another body.
 7. the message type: 400 with the path.
 8. a full queue, or a database that is away: 503, with the time after which to try again.
 9. 202, after the commit.
@@ -39,7 +40,7 @@ from holdfast.errors import HoldfastError, InvalidBody, InvalidInput, TooLarge
 from holdfast.http.answers import JsonAnswer, Refusal, answer_to, for_now, refusal_of
 from holdfast.http.bodies import Gone, read_body, read_payload
 from holdfast.http.fields import Fields
-from holdfast.http.hooks import Envelope, Fault, Hook, fault_of
+from holdfast.http.hooks import Envelope, Fault, Hook, Identity, fault_of
 from holdfast.receipts import Receipt
 
 log = logging.getLogger("holdfast.http")
@@ -144,14 +145,14 @@ class Ingress:
                 return False
             if hook.check is not None and hook.check(envelope) is not None:
                 return False
-            key = hook.key_of(envelope, fields, body)
+            identity = hook.identify(envelope, fields, body)
             shape, options = hook.shapes.get(queue), hook.options_of(envelope)
             content = envelope if shape is None else shape(envelope)
             given = (
                 *(options.get("priority", NORMAL), options.get("key")),
-                *(0, None, None, None, None, hook.stored_key(key), None, None),
+                *(0, None, None, None, None, identity.stored, None, None),
             )
-            delivery = _Delivery(key, answer)
+            delivery = _Delivery(identity.key, answer)
             delivery.id = self._hf._hand_in(queue, content, given, partial(self._tell, delivery))
         except (Refusal, HoldfastError):
             return False
@@ -204,13 +205,13 @@ class Ingress:
         try:
             if hook.wanted is not None and not hook.wanted(envelope):
                 return JsonAnswer({"queued": False, "filtered": True})
-            key = hook.key_of(envelope, fields, body)
+            identity = hook.identify(envelope, fields, body)
             if hook.command is not None:
-                return await self._run(hook, envelope, key)
+                return await self._run(hook, envelope, identity)
             queue = hook.queue_of(envelope)
             if queue is None:
                 raise Refusal(400, "the routing of this webhook knows no queue for this", code="no_route")
-            return await self._in_time(self._enqueue(hook, queue, envelope, key))
+            return await self._in_time(self._enqueue(hook, queue, envelope, identity))
         except TooLarge as problem:
             raise Refusal(413, str(problem)) from None
         except (InvalidInput, InvalidBody) as problem:
@@ -225,27 +226,26 @@ class Ingress:
         except TimeoutError:
             raise _no_answer() from None
 
-    async def _enqueue(self, hook: Hook, queue: str, envelope: Envelope, key: str | None) -> Response:
-        stored = hook.stored_key(key)
+    async def _enqueue(self, hook: Hook, queue: str, envelope: Envelope, identity: Identity) -> Response:
         fault = hook.check(envelope) if hook.check is not None else None
         receipt = None
         if fault is None:
             shape = hook.shapes.get(queue)
             body, options = envelope if shape is None else shape(envelope), hook.options_of(envelope)
             try:
-                receipt = await self._hf.enqueue(queue, body, idempotency_key=stored, **options)
+                receipt = await self._hf.enqueue(queue, body, idempotency_key=identity.stored, **options)
             except TooLarge:
                 raise
             except InvalidInput as problem:  # The client has a message type for this queue, and it does not fit.
                 fault = fault_of(str(problem))
         if receipt is None:
             assert fault is not None
-            receipt = await self._known(queue, stored)
+            receipt = await self._known(queue, identity.stored)
             if receipt is None:
                 raise _misfit(fault)
         if receipt.duplicate:
-            return await self._again(receipt, key)
-        return _accepted(receipt.raw_id, key)
+            return await self._again(receipt, identity.key)
+        return _accepted(receipt.raw_id, identity.key)
 
     async def _known(self, queue: str, key: str | None) -> Receipt | None:
         """The receipt of what was delivered under this key before."""
@@ -266,12 +266,12 @@ class Ingress:
         state = {} if status is None else {"state": status.state}
         return JsonAnswer({**answer, "result": None if status is None else status.result, **state})
 
-    async def _run(self, hook: Hook, envelope: Envelope, key: str | None) -> Response:
+    async def _run(self, hook: Hook, envelope: Envelope, identity: Identity) -> Response:
         assert hook.command is not None, "a webhook without a queue has a command"
         fault = hook.check(envelope) if hook.check is not None else None
         if fault is not None:
             raise _misfit(fault)
-        stored = None if key is None else str(hook.stored_key(key))
+        stored = None if identity.stored is None else str(identity.stored)
         if inspect.iscoroutinefunction(hook.command):
             work = asyncio.ensure_future(hook.command(envelope, stored))
         else:
@@ -279,7 +279,7 @@ class Ingress:
         done, _ = await asyncio.wait([work], timeout=COMMAND_TIME)
         if not done:
             raise for_now("the command is still running; it may succeed or not", "command_timeout")
-        return JsonAnswer({"ok": True, "result": work.result(), "idempotency_key": key})
+        return JsonAnswer({"ok": True, "result": work.result(), "idempotency_key": identity.key})
 
 
 class _Delivery:

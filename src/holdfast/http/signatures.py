@@ -99,7 +99,7 @@ def slack(signed: Signed) -> bool:
 
 def standard(signed: Signed) -> bool:
     """Standard Webhooks: `v1,<base64> v1,<base64>` over `<id>.<seconds>.<body>`, those two in headers of their own"""
-    family = b"svix" if signed.header.startswith(b"svix-") else b"webhook"
+    family = _family(signed.header)
     sent_id, moment = signed.value(family + b"-id"), signed.value(family + b"-timestamp")
     # A dot in the id would let the border to the time be moved.
     if not _STANDARD_ID.fullmatch(sent_id) or b"." in sent_id or not signed.fresh(moment):
@@ -125,8 +125,10 @@ SCHEMES: dict[str, Check] = {
 _STAMPS: dict[str, Callable[[Signed], Iterable[bytes]]] = {
     "stripe": lambda signed: _after(b"t=", _parts(signed.value(), b",")),
     "slack": lambda signed: [signed.value(b"x-slack-request-timestamp")],
+    "standard": lambda signed: [signed.value(_family(signed.header) + b"-id")],
 }
-"""The times that are signed with the body. Standard Webhooks sign an id, which is all that is needed."""
+"""What is signed with the body: a time, or the id of Standard Webhooks, which stays the same when a delivery is
+repeated at another time."""
 
 KNOWN_HEADERS = {
     b"x-hub-signature-256": "github",
@@ -141,11 +143,9 @@ KNOWN_HEADERS = {
 
 DELIVERY_IDS = {
     b"x-hub-signature-256": b"x-github-delivery",
-    b"webhook-signature": b"webhook-id",
-    b"svix-signature": b"svix-id",
     b"x-shopify-hmac-sha256": b"x-shopify-webhook-id",
 }
-"""By signature header: where its sender puts an id that stays the same when a delivery is repeated."""
+"""By signature header: where its sender puts an unsigned id that stays the same when a delivery is repeated."""
 
 
 class Verifier:
@@ -162,6 +162,8 @@ class Verifier:
             raise InvalidInput(f"the secret for {header} is empty: anybody could sign with that")
         self._keys = [_key(secret, self.scheme) for secret in secrets]
         self._window = window
+        self.signed_id = _family(self.header) + b"-id" if self.scheme == "standard" else None
+        """The header with a delivery id that is part of what is signed, if there is one."""
 
     def verify(self, fields: Fields, body: bytes, now: float) -> bool:
         """Whether whoever sent this body knows a secret, and sent it about now if the scheme signs the time."""
@@ -189,6 +191,11 @@ def secrets_of(names: Iterable[str], environ: Mapping[str, str]) -> list[str]:
         if not environ.get(name, "").strip():
             raise InvalidInput(f"the environment variable {name} is not set, or empty; it has to hold the secret")
     return [environ[name].strip() for name in chosen]
+
+
+def _family(header: bytes) -> bytes:
+    """What the headers of Standard Webhooks begin with."""
+    return b"svix" if header.startswith(b"svix-") else b"webhook"
 
 
 def _form_of(value: bytes) -> str | None:

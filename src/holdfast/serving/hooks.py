@@ -10,7 +10,7 @@ from holdfast.http.hooks import MAX_SIZE, Envelope, Expression, Hook, networks
 from holdfast.http.signatures import Verifier, secrets_of
 from holdfast.spec.message_type import MessageType
 from holdfast.spec.model import Call, Spec, VerifyHmac, Webhook
-from holdfast.spec.running import enveloped, function_of, inputs_of
+from holdfast.spec.running import enveloped, function_of, inputs_of, reads_only
 
 
 def hooks_of(hf: Holdfast, spec: Spec, environ: Mapping[str, str]) -> list[Hook]:
@@ -31,7 +31,10 @@ def _hook(hf: Holdfast, spec: Spec, name: str, webhook: Webhook, environ: Mappin
         queue=webhook.queue,
         command=None if webhook.command is None else _command(hf, webhook.command),
         verifier=None if webhook.verify_hmac is None else _verifier(webhook.verify_hmac, environ),
-        key=_optional(webhook.idempotency_key),
+        key=None if webhook.idempotency_key == "null" else _optional(webhook.idempotency_key),
+        key_text=webhook.idempotency_key or "",
+        key_is_signed=webhook.idempotency_key is not None and reads_only("payload", webhook.idempotency_key),
+        accept_replays=webhook.idempotency_key == "null",
         order_key=_optional(webhook.key),
         priority=_optional(webhook.priority),
         wanted=_optional(webhook.filter),

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core import expressions
+from holdfast.core.expressions import tree
 from holdfast.core.message import Message
 from holdfast.errors import InvalidInput, shown
 from holdfast.spec.model import Call, Queue
@@ -21,6 +22,14 @@ def function_of(text: str) -> Function:
     if node is None or problems:
         raise InvalidInput(f"{shown(text)} is no expression: {problems[0].message}")
     return expressions.compile(node)
+
+
+def reads_only(name: str, text: str) -> bool:
+    """Whether an expression of the model depends on nothing but this name."""
+    node, _ = expressions.parse_text(text)
+    if node is None:
+        return False
+    return all(found.name == name for found, _ in tree.walk(node) if isinstance(found, tree.Name))
 
 
 def inputs_of(call: Call) -> Callable[[Mapping[str, Any]], dict[str, Any]]:

@@ -24,7 +24,26 @@ def known(tx: Transaction, new: Sequence[NewMessage]) -> dict[int, Duplicate]:
     for place, index in keyed:
         earliest.setdefault(place, new[index])
     taken = _take(tx, earliest)
-    return {index: _first(tx, *place, new[index]) for place, index in keyed if new[index].id not in taken}
+    found = {index: _first(tx, *place, new[index]) for place, index in keyed if new[index].id not in taken}
+    return found | _known_by_alias(tx, new, [index for _, index in keyed if index not in found])
+
+
+def _known_by_alias(tx: Transaction, new: Sequence[NewMessage], fresh: Sequence[int]) -> dict[int, Duplicate]:
+    """Those of the messages with a free key whose alias is taken. The key then leads to the earlier message, too.
+
+    All transactions take keys before aliases, and the two never meet: the order of locks is one everywhere.
+    """
+    found = {}
+    aliased = [(alias, index) for index in fresh if (alias := _once(new[index]).alias) is not None]
+    for alias, index in sorted(aliased):
+        message = new[index]
+        channel, key = _place(message)
+        once = _once(message)
+        place = {"channel": channel, "key": alias}
+        if tx.one("idempotency.alias", **place, id=message.id, digest=once.digest, window=once.window) is None:
+            first = found[index] = _first(tx, channel, alias, message)
+            tx.run("idempotency.redirect", channel=channel, key=key, id=first.id)
+    return found
 
 
 def find(tx: Transaction, channel: int, key: str) -> Duplicate | None:

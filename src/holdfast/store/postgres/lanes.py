@@ -56,6 +56,7 @@ def is_one_append_once(new: Sequence[NewMessage]) -> bool:
     return (
         new[0].once is not None
         and _are_plain(new)
+        and all(message.once is None or message.once.alias is None for message in new)
         and len({message.once.key for message in new if message.once is not None}) == len(new)
     )
 

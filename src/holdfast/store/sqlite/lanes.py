@@ -53,6 +53,8 @@ def is_one_append(new: Sequence[NewMessage]) -> bool:
             return False
         size += len(message.body)
         if message.once is not None:
+            if message.once.alias is not None:
+                return False
             keys.add(message.once.key)
     return size <= ONE_STATEMENT and (not keys or len(keys) == len(new))
 

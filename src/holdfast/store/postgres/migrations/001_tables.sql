@@ -236,13 +236,14 @@ CREATE TABLE holdfast_return (
     PRIMARY KEY (channel_id, number)
 );
 
--- What was enqueued under a key, so that a second time finds the first.
+-- What was enqueued under a key, so that a second time finds the first. A message has one key of its own and may have aliases.
 CREATE TABLE holdfast_idempotency (
     channel_id bigint NOT NULL,
     key        text   NOT NULL,
     message_id uuid   NOT NULL,
     digest     bytea  NOT NULL,
     expires_at bigint NOT NULL,
+    is_alias   boolean NOT NULL DEFAULT false,
     PRIMARY KEY (channel_id, key)
 );
 

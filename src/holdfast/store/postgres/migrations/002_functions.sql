@@ -403,7 +403,7 @@ BEGIN
         FROM unnest(once_keys, ids, digests, windows) AS n (key, id, digest, duration)
         ORDER BY n.key COLLATE "C"
         ON CONFLICT (channel_id, key) DO UPDATE
-        SET message_id = excluded.message_id, digest = excluded.digest, expires_at = excluded.expires_at
+        SET message_id = excluded.message_id, digest = excluded.digest, expires_at = excluded.expires_at, is_alias = excluded.is_alias
         WHERE i.expires_at <= moment
         RETURNING i.message_id
     )

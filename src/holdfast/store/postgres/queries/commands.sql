@@ -3,7 +3,7 @@
 SELECT k.key, c.result
 FROM (
     SELECT coalesce(
-        (SELECT key FROM holdfast_idempotency WHERE message_id = :id::uuid ORDER BY channel_id LIMIT 1), :key::text
+        (SELECT key FROM holdfast_idempotency WHERE message_id = :id::uuid AND NOT is_alias ORDER BY channel_id LIMIT 1), :key::text
     ) AS key
 ) AS k
 LEFT JOIN holdfast_command AS c

@@ -7,9 +7,21 @@ SELECT (n.value ->> 0)::bigint, n.value ->> 1, encode(substr(:ids::bytea, (16 * 
 FROM json_array_elements(:keys::json) WITH ORDINALITY AS n (value, place)
 ORDER BY n.place
 ON CONFLICT (channel_id, key) DO UPDATE
-SET message_id = excluded.message_id, digest = excluded.digest, expires_at = excluded.expires_at
+SET message_id = excluded.message_id, digest = excluded.digest, expires_at = excluded.expires_at, is_alias = excluded.is_alias
 WHERE holdfast_idempotency.expires_at <= (SELECT holdfast_now(:now::bigint))
 RETURNING message_id
+
+-- name: alias
+-- A second key of a message, unless it is known already and its time is not over.
+INSERT INTO holdfast_idempotency (channel_id, key, message_id, digest, expires_at, is_alias)
+VALUES (:channel, :key, :id::uuid, :digest, (SELECT holdfast_now(:now::bigint)) + :window, true)
+ON CONFLICT (channel_id, key) DO UPDATE
+SET message_id = excluded.message_id, digest = excluded.digest, expires_at = excluded.expires_at, is_alias = excluded.is_alias
+WHERE holdfast_idempotency.expires_at <= (SELECT holdfast_now(:now::bigint))
+RETURNING 1
+
+-- name: redirect
+UPDATE holdfast_idempotency SET message_id = :id::uuid, is_alias = true WHERE channel_id = :channel AND key = :key
 
 -- name: recall
 SELECT i.message_id, i.digest, r.result

@@ -2,7 +2,7 @@
 -- For as long as the message's history, or its idempotency key, lasts.
 INSERT INTO holdfast_result (message_id, group_id, result, expires_at)
 SELECT :id::uuid, g.id, :result, greatest((SELECT holdfast_now(:now::bigint)) + g.history,
-       coalesce((SELECT i.expires_at FROM holdfast_idempotency i WHERE i.message_id = :id::uuid), 0))
+       coalesce((SELECT max(i.expires_at) FROM holdfast_idempotency i WHERE i.message_id = :id::uuid), 0))
 FROM holdfast_group g
 WHERE g.id = :group
 ON CONFLICT (message_id) DO UPDATE SET result = excluded.result, expires_at = excluded.expires_at
@@ -12,7 +12,7 @@ RETURNING 1
 -- Of two groups of a topic that did the same message, the last one's is kept.
 INSERT INTO holdfast_result (message_id, group_id, result, expires_at)
 SELECT DISTINCT ON (m.id) m.id, g.id, m.result, greatest((SELECT holdfast_now(:now::bigint)) + g.history,
-       coalesce((SELECT i.expires_at FROM holdfast_idempotency i WHERE i.message_id = m.id), 0))
+       coalesce((SELECT max(i.expires_at) FROM holdfast_idempotency i WHERE i.message_id = m.id), 0))
 FROM unnest(:id::uuid[], :group::bigint[], :result::bytea[]) WITH ORDINALITY AS m (id, group_id, result, place)
 JOIN holdfast_group g ON g.id = m.group_id
 ORDER BY m.id, m.place DESC

@@ -219,13 +219,14 @@ CREATE TABLE holdfast_depth (
     settled_at INTEGER NOT NULL
 );
 
--- What was enqueued under a key, so that a second time finds the first.
+-- What was enqueued under a key, so that a second time finds the first. A message has one key of its own and may have aliases.
 CREATE TABLE holdfast_idempotency (
     channel_id INTEGER NOT NULL REFERENCES holdfast_channel (id),
     key        TEXT    NOT NULL,
     message_id BLOB    NOT NULL,
     digest     BLOB    NOT NULL,
     expires_at INTEGER NOT NULL,
+    is_alias   INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (channel_id, key)
 ) WITHOUT ROWID;
 

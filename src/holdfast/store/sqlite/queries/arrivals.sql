@@ -24,7 +24,7 @@ BEGIN
     FROM json_each(NEW.keys) n
     WHERE true
     ON CONFLICT (channel_id, key) DO UPDATE
-    SET message_id = excluded.message_id, digest = excluded.digest, expires_at = excluded.expires_at
+    SET message_id = excluded.message_id, digest = excluded.digest, expires_at = excluded.expires_at, is_alias = excluded.is_alias
     WHERE holdfast_idempotency.expires_at <= NEW.now;
 
     SELECT RAISE(ABORT, 'one of the keys is known') WHERE NEW.keys IS NOT NULL AND changes() <> NEW.count;

@@ -2,7 +2,7 @@
 -- The key of a run, and its receipt if there is one. A message's own idempotency key comes before its id.
 SELECT k.key, c.result
 FROM (
-    SELECT coalesce((SELECT key FROM holdfast_idempotency WHERE message_id = :id ORDER BY channel_id LIMIT 1), :key) AS key
+    SELECT coalesce((SELECT key FROM holdfast_idempotency WHERE message_id = :id AND NOT is_alias ORDER BY channel_id LIMIT 1), :key) AS key
 ) AS k
 LEFT JOIN holdfast_command AS c
     ON c.tenant = :tenant AND c.command = :command AND c.key = k.key AND c.finished_at IS NOT NULL AND c.expires_at > :now

@@ -6,9 +6,21 @@ SELECT n.value ->> 0, n.value ->> 1, substr(:ids, 16 * n.key + 1, 16), substr(:d
 FROM json_each(:keys) n
 WHERE true
 ON CONFLICT (channel_id, key) DO UPDATE
-SET message_id = excluded.message_id, digest = excluded.digest, expires_at = excluded.expires_at
+SET message_id = excluded.message_id, digest = excluded.digest, expires_at = excluded.expires_at, is_alias = excluded.is_alias
 WHERE holdfast_idempotency.expires_at <= :now
 RETURNING message_id
+
+-- name: alias
+-- A second key of a message, unless it is known already and its time is not over.
+INSERT INTO holdfast_idempotency (channel_id, key, message_id, digest, expires_at, is_alias)
+VALUES (:channel, :key, :id, :digest, :now + :window, 1)
+ON CONFLICT (channel_id, key) DO UPDATE
+SET message_id = excluded.message_id, digest = excluded.digest, expires_at = excluded.expires_at, is_alias = excluded.is_alias
+WHERE holdfast_idempotency.expires_at <= :now
+RETURNING 1
+
+-- name: redirect
+UPDATE holdfast_idempotency SET message_id = :id, is_alias = 1 WHERE channel_id = :channel AND key = :key
 
 -- name: recall
 SELECT i.message_id, i.digest, r.result

@@ -2,7 +2,7 @@
 -- For as long as the message's history, or its idempotency key, lasts.
 INSERT INTO holdfast_result (message_id, group_id, result, expires_at)
 SELECT :id, g.id, :result, max(:now + g.history,
-       coalesce((SELECT i.expires_at FROM holdfast_idempotency i WHERE i.message_id = :id), 0))
+       coalesce((SELECT max(i.expires_at) FROM holdfast_idempotency i WHERE i.message_id = :id), 0))
 FROM holdfast_group g
 WHERE g.id = :group
 ON CONFLICT (message_id) DO UPDATE SET result = excluded.result, expires_at = excluded.expires_at
