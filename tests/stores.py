@@ -13,6 +13,7 @@ POOLED = frozenset(
         "tests/conformance/test_groups.py",
         "tests/conformance/test_limits.py",
         "tests/conformance/test_ordering.py",
+        "tests/conformance/test_patience.py",
         "tests/conformance/test_settle.py",
         "tests/runtime/test_outcomes.py",
     }

@@ -159,7 +159,7 @@ class AsyncHoldfast(
             sqs_prefix=sqs_prefix,
             sqs_create=sqs_create,
         )
-        self._adopt(sync, Threads())
+        self._adopt(sync, Threads(sync.settings.patience))
 
     def _adopt(self, hf: Holdfast, threads: Threads) -> None:
         self._hf: Holdfast = hf
@@ -347,7 +347,7 @@ class AsyncHoldfast(
 def awaited(hf: Holdfast) -> AsyncHoldfast:
     """The same client for asyncio: one store, one set of consumers, message types and functions around."""
     client = AsyncHoldfast.__new__(AsyncHoldfast)
-    client._adopt(hf, Threads())
+    client._adopt(hf, Threads(hf.settings.patience))
     return client
 
 

@@ -94,9 +94,9 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         self.store = store
         self._book = ChannelBook(store, settings) if book is None else book
         self.messages = messages or DeliveredMessages(store, settings, self._listeners, lambda: self.worker)
-        self._inserts: Gather[NewMessage, Duplicate | None] = Gather(self.messages.insert)
-        self._settlements: Gather[Settlement, bool] = Gather(self.messages.settle)
-        self._starts: Gather[NewSaga, HoldfastError | None] = Gather(self.store.sagas.start)
+        self._inserts: Gather[NewMessage, Duplicate | None] = Gather(self.messages.insert, settings.patience)
+        self._settlements: Gather[Settlement, bool] = Gather(self.messages.settle, settings.patience)
+        self._starts: Gather[NewSaga, HoldfastError | None] = Gather(self.store.sagas.start, settings.patience)
         self._bells = Bells(self.store.wakeup)
         self._worker: tuple[int, str] = (0, "")
         self._types = MessageTypes()

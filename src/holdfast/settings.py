@@ -18,7 +18,8 @@ from holdfast.errors import InvalidInput, shown
 class Settings(msgspec.Struct, frozen=True):
     """What `Holdfast(url, …)` was told.
 
-    `patience` is how many seconds a call waits for a database that is locked or away before it raises `Unavailable`.
+    `patience` is how many seconds a call waits for a database that is locked, away or silent before it raises
+    `Unavailable`.
     `sweep_every` is how often, in seconds, a client that claims looks for leases that ended in silence.
     `clock` replaces the database's clock in tests: a function that returns microseconds since 1970.
     `delivery` is how queues are delivered that say nothing of it: by the "database", or through "sqs". Then the SQS

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
+
+from holdfast.errors import Unavailable
+from holdfast.store.patience import spent
 
 Result = TypeVar("Result")
 
@@ -16,12 +22,13 @@ SLEEPERS = 1_000
 class Threads:
     """A few threads for work, and as many as it takes for calls that mostly sleep: those must not hold up work."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float = math.inf) -> None:
+        self._patience = patience
         self._pools: dict[int, ThreadPoolExecutor] = {}
 
     async def work(self, call: Callable[[], Result]) -> Result:
-        """Runs a call that keeps a thread busy."""
-        return await self.begin(call)
+        """Runs a call that keeps a thread busy. Waiting for a free one counts as waiting for the database."""
+        return await self.begin(partial(self._in_time, time.monotonic(), call))
 
     def begin(self, call: Callable[[], Result]) -> asyncio.Future[Result]:
         """The same, from this moment on; whoever asks may do something else meanwhile."""
@@ -51,6 +58,13 @@ class Threads:
         pools, self._pools = self._pools, {}
         for pool in pools.values():
             pool.shutdown(wait=False)
+
+    def _in_time(self, since: float, call: Callable[[], Result]) -> Result:
+        waited = time.monotonic() - since
+        if waited > self._patience:
+            raise Unavailable(f"all {WORKERS} threads of this client were busy for {waited:.1f} s; nothing was asked")
+        with spent(waited):
+            return call()
 
     def _submit(self, size: int, call: Callable[[], Result]) -> Future[Result]:
         pool = self._pools.get(size)

@@ -25,6 +25,7 @@ ONE_SIDED_FILES: dict[str, str] = {
     "limiting.py": "PostgreSQL has functions for it, in 003_claims.sql",
     "feeding.py": "…",
     "address.py": "only a server can be behind a pooler",
+    "opening.py": "only a server can keep a client waiting for a connection, or for an answer",
     "queries/arrivals.sql": "a statement of PostgreSQL can write to several tables",
     "queries/faults.sql": "SQLite has no sessions that could be ended",
     "adapting.py": "psycopg is told of our types, the libraries of SQLite need not be",

@@ -7,6 +7,7 @@ import pytest
 
 from holdfast import InvalidInput, Unavailable
 from holdfast.gather import Gather
+from holdfast.store.patience import is_again
 
 PATIENCE = 10
 
@@ -193,3 +194,40 @@ def test_hundreds_of_threads_each_get_their_own_answer(gather: Gather[int, str],
     callers = [Caller(gather, [number, -number]) for number in range(1, 301)]
     assert [caller.outcome() for caller in callers] == [[f"did {n}", f"did {-n}"] for n in range(1, 301)]
     assert sorted(item for call in apply.calls for item in call) == sorted([*range(-300, 0), *range(1, 301)])
+
+
+def test_a_call_does_not_wait_in_line_for_longer_than_its_patience(apply: Apply) -> None:
+    gather = Gather(apply, patience=0.05)
+    apply.may_go_on.clear()
+    first = Caller(gather, [0])
+    assert apply.started.wait(PATIENCE)
+    waiting = Caller(gather, [1])
+    assert isinstance(waiting.outcome(), Unavailable), "while the first is still under way"
+    apply.may_go_on.set()
+    assert first.outcome() == ["did 0"]
+    assert apply.calls == [[0]]
+
+
+def test_the_end_of_one_call_s_patience_is_not_that_of_the_others(apply: Apply) -> None:
+    """Who was served together with one who had waited for longer is served again, and the store hears of that."""
+    gather, again = Gather(apply, patience=3600.0), list[bool]()
+
+    def refuse(items: Sequence[int]) -> None:
+        again.append(is_again())
+        if 1 in items:
+            raise Unavailable
+
+    apply.refuse = refuse
+    apply.may_go_on.clear()
+    first = Caller(gather, [0])
+    assert apply.started.wait(PATIENCE)
+    old = Caller(gather, [1])
+    wait_until(lambda: len(gather._waiting) == 1)
+    young = Caller(gather, [2])
+    wait_until(lambda: len(gather._waiting) == 2)
+    gather._waiting[0].since -= 3600.0
+    apply.may_go_on.set()
+    assert first.outcome() == ["did 0"]
+    assert isinstance(old.outcome(), Unavailable)
+    assert young.outcome() == ["did 2"]
+    assert (apply.calls, again) == ([[0], [1, 2], [2]], [False, False, True])

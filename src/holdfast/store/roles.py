@@ -50,6 +50,7 @@ class Database(Protocol):
     """Runs work in a transaction."""
 
     def write(self, work: Callable[[Any], Result]) -> Result: ...
+    def write_at_length(self, work: Callable[[Any], Result]) -> Result: ...
     def read(self, work: Callable[[Any], Result]) -> Result: ...
     def glance(self, work: Callable[[Any], Result]) -> Result: ...
 
@@ -113,7 +114,7 @@ class ActsRole:
         return self._database.write(lambda tx: acts.unblock(tx, channel, order_key))
 
     def purge(self, channel: Channel, actor: str) -> int:
-        return self._database.write(lambda tx: acts.purge(tx, channel, actor))
+        return self._database.write_at_length(lambda tx: acts.purge(tx, channel, actor))
 
 
 class ReadsRole:

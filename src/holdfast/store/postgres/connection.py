@@ -2,25 +2,35 @@
 
 A call that finds the server gone tries again, with new connections, until its patience ends. What it does must bear
 being run twice: inserts are recognised by their ids, settlements by their tokens (see `Transaction.again`).
+
+Patience also bounds calls that get no answer: because another session holds a lock, the server stands still or the
+network swallows packets. The deadline is watched here, on the client's side, because nothing else covers all of these:
+`lock_timeout` counts anew for each lock, and behind a pooler it would cost every transaction a setting. A statement
+that is overdue is canceled, and its connection closed: a cancellation that comes late must not hit the next one's work.
 """
 
 from __future__ import annotations
 
+import asyncio
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cached_property
-from queue import SimpleQueue
+from functools import cached_property, partial
+from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 import psycopg
+from psycopg.abc import PQGen
 
 from holdfast.core.discretion import discreet
-from holdfast.store import forks, sagas, tally
+from holdfast.errors import Unavailable
+from holdfast.store import forks, patience, sagas, tally
 from holdfast.store.postgres.adapting import adapt
 from holdfast.store.postgres.address import read_address
-from holdfast.store.postgres.errors import DriverError, is_away, is_conflict, is_doubtful, translated
+from holdfast.store.postgres.errors import DriverError, Overdue, is_away, is_conflict, is_doubtful, translated
+from holdfast.store.postgres.opening import NO_CONNECTION, give_up, open_within, until
 from holdfast.store.postgres.prepared import Prepared
 from holdfast.store.postgres.statements import QUERIES, TOGETHER, Together
 from holdfast.store.postgres.wakeup import CHANNEL, PostgresWakeup, payload
@@ -63,13 +73,33 @@ _LOCALLY = "".join(f"; SET LOCAL {setting}" for setting in _PLANNING)
 """Behind a pooler the same, said in every transaction for that transaction, in the round trip that begins it."""
 
 
+_LOCKS_WITHIN = "SET LOCAL lock_timeout = {}"
+"""For work that may take longer than patience: then the server bounds each wait for a lock, in milliseconds."""
+
+# The last part of patience, which is kept for canceling what is overdue.
+_TO_CANCEL, _MOST_TO_CANCEL = 0.2, 0.5
+
+# How often a connection that waits looks at its deadline.
+_LOOK_EVERY, _LOOKS = 0.1, 20
+
+
 class Connection(psycopg.Connection[Row]):
-    """One of ours."""
+    """One of ours. From its `deadline` on, it does not wait for the server any more and raises `Overdue`."""
+
+    deadline: float = math.inf
+    look_every: float = _LOOK_EVERY
 
     @cached_property
     def prepared(self) -> Prepared:
         """For single statements."""
         return Prepared(self)
+
+    def wait(self, gen: PQGen[Result], interval: float = _LOOK_EVERY, timeout: float | None = None) -> Result:
+        """Every answer of the server is waited for here, also by cursors and by `Prepared`."""
+        bounded = until(gen, lambda: self.deadline)
+        if timeout is None:  # Which older versions of psycopg do not know.
+            return super().wait(bounded, self.look_every)
+        return super().wait(bounded, self.look_every, timeout)
 
 
 class Cursor(Protocol):
@@ -182,11 +212,12 @@ class Database(forks.Guarded):
 
     def __init__(self, url: str, clock: Clock | None, patience: float) -> None:
         self.address = read_address(url)
-        self.wakeup = PostgresWakeup(self.connect_to_tell, self.address.listens)
+        self.wakeup = PostgresWakeup(self.connect_to_tell, self.address.listens, patience)
         self.clock = clock
         self.unheard = 0
         """How many answers were lost, and asked for again."""
         self._patience = patience
+        self._to_cancel = min(_TO_CANCEL * patience, _MOST_TO_CANCEL)
         self._idle: list[Connection] = []
         self._lock = threading.Lock()
         self._slots = _slots()
@@ -195,6 +226,16 @@ class Database(forks.Guarded):
     def write(self, work: Callable[[PostgresTransaction], Result]) -> Result:
         """Runs `work` in a transaction: all of it happens, durably, or nothing."""
         return self._keep_trying(self._within(_BEGIN, work))
+
+    def write_at_length(self, work: Callable[[PostgresTransaction], Result]) -> Result:
+        """The same for work that may well take longer than patience: only its waits for locks are bounded."""
+        milliseconds = max(1, round(self._patience * 1_000))
+
+        def bounded(tx: PostgresTransaction) -> Result:
+            tx.execute(_LOCKS_WITHIN.format(milliseconds))
+            return work(tx)
+
+        return self._keep_trying(self._within(_BEGIN, bounded), is_long=True)
 
     def read(self, work: Callable[[PostgresTransaction], Result]) -> Result:
         """Runs `work` on one consistent picture of the database."""
@@ -211,27 +252,39 @@ class Database(forks.Guarded):
         return self._keep_trying(work, is_single=True)
 
     @shielded
-    def _keep_trying(self, work: Callable[[PostgresTransaction], Result], is_single: bool = False) -> Result:
-        slot = self._slots.get()
+    def _keep_trying(
+        self, work: Callable[[PostgresTransaction], Result], is_single: bool = False, is_long: bool = False
+    ) -> Result:
+        deadline = patience.deadline(self._patience) - self._to_cancel
+        self._take_slot(deadline)
         began = time.monotonic()
         try:
-            transaction, result = self._persist(work, is_single)
+            transaction, result = self._persist(work, is_single, deadline, is_long)
         finally:
-            self._slots.put(slot)
+            self._slots.put(None)
         if transaction.rings:
             self.wakeup.ring(sorted(transaction.rings), began if transaction.has_rung else None)
         return result
 
+    def _take_slot(self, deadline: float) -> None:
+        try:
+            self._slots.get(timeout=max(0.0, deadline - time.monotonic()))
+        except Empty:
+            raise Unavailable(
+                f"nothing was asked of the database: all {MOST_CONNECTIONS} connections of this client were in use "
+                f"for as long as its patience lasts ({self._patience:g} s)"
+            ) from None
+
     def _persist(
-        self, work: Callable[[PostgresTransaction], Result], is_single: bool
+        self, work: Callable[[PostgresTransaction], Result], is_single: bool, deadline: float, is_long: bool
     ) -> tuple[PostgresTransaction, Result]:
-        deadline = time.monotonic() + self._patience
-        pause, again = 0.02, False
+        pause, again = 0.02, patience.is_again()
         rings_inside = is_single and self.wakeup.is_quiet()
         while True:
             connection: Connection | None = None
             try:
-                connection = self._take()
+                connection = self._take(deadline)
+                connection.deadline = math.inf if is_long else deadline
                 cursor = connection.prepared if is_single else connection.cursor(binary=True)
                 prepare = not self.address.pooled
                 transaction = PostgresTransaction(cursor, self.clock, again, prepare, rings_inside)
@@ -243,12 +296,13 @@ class Database(forks.Guarded):
                     again = True
                     self.unheard += 1
                 self._put_away(connection, problem)
-                if not (is_conflict(problem) or is_doubtful(problem)) or time.monotonic() > deadline:
+                may_pass = is_conflict(problem) or is_doubtful(problem)
+                if not may_pass or isinstance(problem, Overdue) or time.monotonic() > deadline:
                     raise translated(problem) from problem
             except BaseException:
                 self._put_away(connection, None)
                 raise
-            time.sleep(pause)
+            time.sleep(max(0.0, min(pause, deadline - time.monotonic())))
             pause = min(pause * 2, 1.0)
 
     def connect(self) -> Connection:
@@ -282,7 +336,8 @@ class Database(forks.Guarded):
     def connect_for_others(self) -> psycopg.Connection[Row]:
         """A new connection as the driver makes them, for code that is not ours."""
         try:
-            return psycopg.connect(self.address.url, **_FOR_OTHERS)
+            connect = partial(psycopg.connect, self.address.url, **_FOR_OTHERS)
+            return open_within(connect, patience.deadline(self._patience))
         except DriverError as problem:
             refusal = translated(type(problem)(discreet(str(problem), self.address.url)))
         raise refusal
@@ -290,7 +345,10 @@ class Database(forks.Guarded):
     async def connect_for_others_on_loop(self) -> psycopg.AsyncConnection[Row]:
         """The same for asyncio."""
         try:
-            return await psycopg.AsyncConnection.connect(self.address.url, **_FOR_OTHERS)
+            async with asyncio.timeout(self._patience):
+                return await psycopg.AsyncConnection.connect(self.address.url, **_FOR_OTHERS)
+        except TimeoutError:
+            refusal = translated(Overdue(NO_CONNECTION))
         except DriverError as problem:
             refusal = translated(type(problem)(discreet(str(problem), self.address.url)))
         raise refusal
@@ -308,11 +366,13 @@ class Database(forks.Guarded):
         self._slots = _slots()
         self.wakeup.after_fork_in_child()
 
-    def _take(self) -> Connection:
+    def _take(self, deadline: float) -> Connection:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        return self.connect()
+        made = open_within(self.connect, deadline)
+        made.look_every = min(_LOOK_EVERY, self._patience / _LOOKS)
+        return made
 
     def _put_back(self, connection: Connection) -> None:
         with self._lock:
@@ -321,6 +381,9 @@ class Database(forks.Guarded):
     def _put_away(self, connection: Connection | None, problem: BaseException | None) -> None:
         """After a failure: an unbroken connection is rolled back and kept, and if one broke the others are suspect."""
         if connection is None:
+            return
+        if isinstance(problem, Overdue):
+            give_up(connection, self._to_cancel)
             return
         away = problem is not None and is_away(problem)
         with suppress(*DriverError):
@@ -350,8 +413,10 @@ def _slots() -> SimpleQueue[None]:
 def _connect(url: str, settings: Sequence[str], prepared: bool = True) -> Connection:
     try:
         connection = Connection.connect(url, autocommit=True, prepare_threshold=0 if prepared else None, **_ENDINGS)
+        connection.deadline = time.monotonic() + _ENDINGS["connect_timeout"]
         for setting in settings:
             connection.execute(setting)
+        connection.deadline = math.inf
         adapt(connection.adapters)
         return connection
     except DriverError as problem:

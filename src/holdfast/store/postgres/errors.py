@@ -9,6 +9,11 @@ from holdfast.errors import HoldfastError, StoreCorrupt, StoreError, StoreFull, 
 
 DriverError = (psycopg.Error,)
 
+
+class Overdue(psycopg.OperationalError):
+    """The server did not answer in time. Ours, but it goes the way of the driver's errors."""
+
+
 _AGAIN = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)
 _AWAY = (
     errors.AdminShutdown,
@@ -78,7 +83,7 @@ def wants_a_closer_look(error: BaseException | None) -> bool:
 def translated(error: BaseException) -> HoldfastError:
     """The error of ours that says the same."""
     kind = next((ours for theirs, ours in _KINDS.items() if isinstance(error, theirs)), StoreError)
-    if is_away(error):
+    if is_away(error) or isinstance(error, errors.LockNotAvailable):
         kind = Unavailable
     default = (kind.__doc__ or "").strip()
     return kind(f"{default} ({type(error).__name__}: {_first_line(error)})")

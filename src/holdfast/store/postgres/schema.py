@@ -34,7 +34,7 @@ class PostgresSchema:
             tx.run("schema.record", number=number, name=name)
             return True
 
-        return self._database.write(work)
+        return self._database.write_at_length(work)
 
     def is_ahead(self) -> bool:
         """Whether the data comes from a server whose transaction numbers were higher than this one's are."""
@@ -46,7 +46,7 @@ class PostgresSchema:
         Leases end as if their holders had been killed, and the history of finished messages is dropped: both know
         their messages by the old numbers.
         """
-        self._database.write(_rebase)
+        self._database.write_at_length(_rebase)
 
 
 def _rebase(tx: PostgresTransaction) -> None:

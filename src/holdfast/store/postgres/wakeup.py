@@ -32,6 +32,10 @@ _EVERYONE = "*"
 _PAYLOAD_LIMIT = 7_000
 _RETRY = 0.5
 
+# How long a notification may take, and how long the end of a thread is waited for.
+_TO_SEND = 10.0
+_TO_END = 5.0
+
 # The shortest time between two notifications: a busy producer's come together, and nobody sleeps longer for it.
 _PACE = 0.002
 
@@ -47,9 +51,10 @@ Connect = Callable[..., "psycopg.Connection[Any]"]
 class PostgresWakeup:
     """One sender and one listener per process, each started when first needed."""
 
-    def __init__(self, connect: Connect, listens: bool = True) -> None:
+    def __init__(self, connect: Connect, listens: bool = True, patience: float = _TO_END) -> None:
         self._connect = connect
         self._listens = listens
+        self._to_end = min(_TO_END, patience / 2)  # For each of the two threads.
         self._lock = threading.Lock()
         self._rung_at = -math.inf
         self._sender: Sender | None = None
@@ -88,9 +93,9 @@ class PostgresWakeup:
             sender, self._sender = self._sender, None
             listener, self._listener = self._listener, None
         if sender is not None:
-            sender.close()
+            sender.close(self._to_end)
         if listener is not None:
-            listener.close()
+            listener.close(self._to_end)
 
     def after_fork_in_child(self) -> None:
         """Threads do not survive a fork."""
@@ -117,22 +122,25 @@ class Sender:
             self._waiting.update(channels)
             self._changed.notify()
 
-    def close(self) -> None:
-        """Sends what is waiting and ends."""
+    def close(self, within: float = _TO_END) -> None:
+        """Sends what is waiting and ends. A thread that the server keeps waiting is left alone."""
         with self._changed:
             self._closed = True
             self._changed.notify()
-        self._thread.join(timeout=5.0)
+        self._thread.join(timeout=within)
 
     def _run(self) -> None:
-        connection: psycopg.Connection[Any] | None = None
+        connection: Any = None
         while channels := self._next():
             try:
                 if connection is None:
                     connection = self._connect()
+                connection.deadline = time.monotonic() + _TO_SEND
                 connection.execute(QUERIES["wakeup.notify"], {"channel": CHANNEL, "payload": payload(channels)})
                 time.sleep(_PACE)
             except psycopg.Error:
+                if connection is not None:
+                    connection.close()
                 connection = None  # A hint was lost. The next one is worth a new connection.
                 time.sleep(0 if self._closed else _RETRY)
         if connection is not None:
@@ -186,7 +194,7 @@ class Ears:
                 self._rung.update({int(part): self.count for part in payload.split(",") if part.isdigit()})
             self._changed.notify_all()
 
-    def close(self) -> None:
+    def close(self, within: float = _TO_END) -> None:
         """Nothing to end."""
 
     def after_fork_in_child(self) -> None:
@@ -204,12 +212,12 @@ class Listener(Ears):
         self._thread = threading.Thread(target=self._run, name="holdfast-listen", daemon=True)
         self._thread.start()
 
-    def close(self) -> None:
-        """Ends the thread, which hears of it at once."""
+    def close(self, within: float = _TO_END) -> None:
+        """Ends the thread, which hears of it at once, unless the server keeps it waiting."""
         self._closed.set()
         self._closing.send(b"!")  # Closing alone would not be heard as long as a forked child has it too.
         self._closing.close()
-        self._thread.join(timeout=5.0)
+        self._thread.join(timeout=within)
 
     def after_fork_in_child(self) -> None:
         """The thread is the parent's."""

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from holdfast.errors import StoreError, Unavailable
-from holdfast.store import forks, sagas, tally
+from holdfast.store import forks, patience, sagas, tally
 from holdfast.store.shielding import shielded
 from holdfast.store.sqlite.engines import Connection, OwnConnection, Row, connect
 from holdfast.store.sqlite.errors import DriverError, is_busy, translated
@@ -107,22 +107,32 @@ class Database(forks.Guarded):
     @shielded
     def write(self, work: Callable[[SqliteTransaction], Result]) -> Result:
         """Runs `work` in a transaction of its own; all of it happens, durably, or nothing."""
-        with self._writing:
-            transaction, result = self._attempt(self._writer or self._open_writer(), _TO_WRITE, work)
+        deadline = self._hold(self._writing)
+        try:
+            transaction, result = self._attempt(self._writer or self._open_writer(), _TO_WRITE, work, deadline)
+        finally:
+            self._writing.release()
         if transaction.rings:
             self._tell(transaction.rings)
         return result
 
+    def write_at_length(self, work: Callable[[SqliteTransaction], Result]) -> Result:
+        """The same: here patience bounds the wait for the write lock, never the work."""
+        return self.write(work)
+
     @shielded
     def single(self, work: Callable[[SqliteTransaction], Result]) -> Result:
         """Runs work of one statement, which is a transaction by itself and reads the clock itself."""
-        with self._writing:
+        deadline = self._hold(self._writing)
+        try:
             connection = self._writer or self._open_writer()
             if self._log.is_short:
-                transaction, result = self._attempt(connection, _TO_WRITE, work)
+                transaction, result = self._attempt(connection, _TO_WRITE, work, deadline)
             else:
                 transaction = SqliteTransaction(connection, 0 if self._clock is None else self._clock())
-                result = self._when_free(work, transaction)
+                result = self._when_free(work, transaction, deadline)
+        finally:
+            self._writing.release()
         if transaction.rings:
             self._tell(transaction.rings)
         return result
@@ -147,8 +157,11 @@ class Database(forks.Guarded):
     @shielded
     def read(self, work: Callable[[SqliteTransaction], Result]) -> Result:
         """Runs `work` on one consistent picture of the database."""
-        with self._reading:
-            return self._read_again_while_busy(self._open_reader(), work)
+        deadline = self._hold(self._reading)
+        try:
+            return self._read_again_while_busy(self._open_reader(), work, deadline)
+        finally:
+            self._reading.release()
 
     def glance(self, work: Callable[[SqliteTransaction], Result]) -> Result:
         """The same, for a single statement."""
@@ -180,7 +193,7 @@ class Database(forks.Guarded):
             raise translated(problem) from problem
         try:
             self._set_up(connection, _OF_A_CONNECTION)
-            return self._read_again_while_busy(connection, work)
+            return self._read_again_while_busy(connection, work, patience.deadline(self._patience))
         finally:
             connection.close()
 
@@ -209,14 +222,24 @@ class Database(forks.Guarded):
         self._reading = threading.Lock()
         self.wakeup.after_fork_in_child()
 
+    def _hold(self, lock: threading.Lock) -> float:
+        """Waits for another thread of this process to finish; that counts as waiting for the database does. Returns
+        when patience ends."""
+        deadline = patience.deadline(self._patience)
+        if not lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            raise Unavailable(
+                f"other threads of this client used {self.path} for {self._patience:g} s; nothing was asked of it"
+            )
+        return deadline
+
     def _tell(self, channels: set[int]) -> None:
         self.wakeup.ring(sorted(channels))
         self._log.look()
 
     def _attempt(
-        self, connection: Connection, begin: str, work: Callable[[SqliteTransaction], Result]
+        self, connection: Connection, begin: str, work: Callable[[SqliteTransaction], Result], deadline: float
     ) -> tuple[SqliteTransaction, Result]:
-        self._when_free(connection.rows, begin)
+        self._when_free(connection.rows, begin, deadline)
         try:
             if self._log.is_short and begin is _TO_WRITE:
                 self._log.lengthen()
@@ -232,23 +255,23 @@ class Database(forks.Guarded):
             raise
         return transaction, result
 
-    def _read_again_while_busy(self, connection: Connection, work: Callable[[SqliteTransaction], Result]) -> Result:
+    def _read_again_while_busy(
+        self, connection: Connection, work: Callable[[SqliteTransaction], Result], deadline: float
+    ) -> Result:
         """A reader that comes while another process recovers or resets the log is told to come again."""
-        deadline = time.monotonic() + self._patience
         while True:
             try:
-                return self._attempt(connection, "BEGIN", work)[1]
+                return self._attempt(connection, "BEGIN", work, deadline)[1]
             except StoreError as problem:
                 if problem.__cause__ is None or not is_busy(problem.__cause__) or time.monotonic() > deadline:
                     raise
             time.sleep(0.002)
 
     def _begin(self, connection: Connection, begin: str) -> None:
-        self._when_free(connection.rows, begin)
+        self._when_free(connection.rows, begin, patience.deadline(self._patience))
 
-    def _when_free(self, call: Callable[[Argument], Result], argument: Argument) -> Result:
+    def _when_free(self, call: Callable[[Argument], Result], argument: Argument, deadline: float) -> Result:
         """Tries a statement that begins a transaction until nobody else is writing."""
-        deadline = time.monotonic() + self._patience
         pause = 0.0002
         while True:
             try:
@@ -258,7 +281,7 @@ class Database(forks.Guarded):
                     raise translated(problem) from problem
                 if time.monotonic() > deadline:
                     raise Unavailable(
-                        f"{self.path} stayed locked for {self._patience:.0f} s: another program holds its write lock"
+                        f"{self.path} stayed locked for {self._patience:g} s: another program holds its write lock"
                     ) from problem
             time.sleep(pause * (0.5 + random.random()))  # noqa: S311
             pause = min(pause * 1.5, 0.005)
