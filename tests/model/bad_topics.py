@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
-from holdfast import Holdfast, NotFound, UnknownGroup
+from holdfast import Holdfast, NotFound, UnknownGroup, UnknownTopic
 from tests.model.mistakes import (
     AMOUNTS,
     CONNS,
@@ -168,9 +168,9 @@ BAD_TOPICS = [*_of_publish(), *_of_topic(), *_of_groups(), *_of_places()]
 BAD_SUBSCRIBERS = list(_of_subscribers())
 
 NOWHERE: dict[str, Bad] = {
-    "subscribe(topic): nobody's": Bad(lambda hf: hf.subscribe("nowhere", "fresh"), "nowhere", NotFound),
-    "subscribe(topic): below one": Bad(lambda hf: hf.subscribe("news.a", "fresh"), "news.a", NotFound),
-    "subscribe(topic): a queue's": Bad(lambda hf: hf.subscribe("plain", "fresh"), "no topic", NotFound),
+    "subscribe(topic): nobody's": Bad(lambda hf: hf.subscribe("nowhere", "fresh"), "nowhere", UnknownTopic),
+    "subscribe(topic): below one": Bad(lambda hf: hf.subscribe("news.a", "fresh"), "news.a", UnknownTopic),
+    "subscribe(topic): a queue's": Bad(lambda hf: hf.subscribe("plain", "fresh"), "no topic", UnknownTopic),
     "subscribe(start=): nobody's": Bad(lambda hf: hf.subscribe("news", "fresh", start=NOBODY), "not in", NotFound),
     "seek(group): nobody's": Bad(lambda hf: hf.seek("fresh", "latest"), "fresh", UnknownGroup),
     "skip(group): nobody's": Bad(lambda hf: hf.skip("news", "fresh", NOBODY), "fresh", UnknownGroup),

@@ -276,7 +276,7 @@ class QueueMachine(Worlds):
         what=st.sampled_from(["sweep", "purge", "look", "bad input"]),
         queue=st.sampled_from(QUEUES),
         n=st.integers(1, 3),
-        bad=st.sampled_from(sorted(BAD_INPUT)),
+        bad=st.sampled_from(sorted(bad for bad in BAD_INPUT if not bad.startswith("publish"))),  # no topic is here
     )
     def operate(self, what: str, queue: str, n: int, bad: str) -> None:
         """One rule for all that should happen now and then only: each rule gets as many turns as any other."""
