@@ -122,7 +122,8 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         - Consumers: `empty` is what they do when there is nothing ("poll", "hibernate", "terminate"), `requires` are
           labels that they must have.
         - Deaths: `dead_letter` names a queue that is told of every death, `owner` who has to answer for it,
-          `dead_retention` is how long a dead letter is kept (None: for ever).
+          `dead_retention` is how long a dead letter is kept (None: as long as the `max_age` of the `dead_letter` queue
+          says, or for ever).
         - Memory: `history` is how long finished messages can be looked up, `history_limit` how many,
           `idempotency_window` how long an idempotency key is remembered.
 

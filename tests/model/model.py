@@ -5,7 +5,8 @@ Three ideas carry it:
 - A message waits in a *lane* (`plain`: unordered, due at once) or as a *row* (all others, and once in trouble). Rows go
   first, by time and place; the lane follows in order of arrival.
 - A *lease* covers the members of a run together, or one row. A claim holds while its message's lease is its own.
-- A message is *forgotten* when its history is over or it is purged; a dead one never is.
+- A message is *forgotten* when its history is over or it is purged. A dead letter is when the `max_age` of the queue of
+  its copies is over, but not before its replay has ended.
 
 Every rule that `holdfast.core` states is called from there: a store that agrees with the model agrees with core.
 """
@@ -325,7 +326,14 @@ class Model:
         if self.blocked_by.get((dead.queue, order_key), (0, ""))[1] == name:
             del self.blocked_by[dead.queue, order_key]
             life.first = True
+        self._withdraw(f"envelope({name})")
+        self.keys = {k: (new_name if once[0] == name else once[0], *once[1:]) for k, once in self.keys.items()}
         return new_name
+
+    def _withdraw(self, copy: str) -> None:
+        """The copy in the queue that `dead_letter` names goes, unless a consumer holds it or it has ended."""
+        if copy in self.messages and self.messages[copy].state is State.PENDING:
+            del self.messages[copy]
 
     def _end_replay(self, message: Message) -> None:
         if message.replay_of and message.state in FINAL:
@@ -365,6 +373,10 @@ class Model:
                 message.state = next_state(message.state, Event.EXPIRED)
                 message.finished_at = now
                 self._end_replay(message)
+        copies = spec.dead_letter and self.specs[spec.dead_letter].max_age
+        for name, dead in list(self.dead.items()) if copies else ():
+            if dead.queue == queue and dead.is_over(now - micros(copies)):
+                del self.dead[name], self.messages[name]
         finished = [m for m in self.messages.values() if m.queue == queue and m.finished_at is not None]
         self._forget(m for m in finished if (m.finished_at or 0) <= now - micros(spec.history))
 

@@ -47,6 +47,10 @@ class Buried(NamedTuple):
     replayed_as: str | None
     replay_state: str | None
 
+    def is_over(self, since: int) -> bool:
+        """It died at that time or before, and no replay of it is under way."""
+        return self.failed_at <= since and self.replay_state != State.PENDING.value
+
 
 # --- what is behind it ------------------------------------------------------------------------------------------------
 

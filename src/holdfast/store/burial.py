@@ -12,7 +12,7 @@ from holdfast.core.queue import QueueSpec
 from holdfast.errors import AlreadyReplayed, NotFound, UnknownGroup
 from holdfast.store import depth, escalation, replies, rows, step_endings, tally
 from holdfast.store.ids import new_id
-from holdfast.store.posting import Insert, post
+from holdfast.store.posting import Insert, post, withdraw
 from holdfast.store.rows import Content, HeldRow, NewRow
 from holdfast.store.transaction import Transaction
 
@@ -37,6 +37,10 @@ def bury(
     assert owner is not None, "a group always has a channel"
     channel, tenant, queue, raw_spec = owner
     dead_id, spec = new_id(), msgspec.json.decode(raw_spec, type=QueueSpec)
+    copy_id = None
+    if spec.dead_letter:
+        body = envelope(id_text(content.id), queue, content.message(), failure.error, attempts, failed_at)
+        copy_id = post(tx, insert, tenant, spec.dead_letter, body)
     tx.run(
         "dead.insert",
         id=dead_id,
@@ -59,6 +63,7 @@ def bury(
         replay_of=replay_of,
         saga=saga,
         unsent=spec.dead_events is not None,
+        copy_id=copy_id,
     )
     tally.add(tx, group, dead=1)
     notice = escalation.new_notice(queue, dead_id, content.id, failure.error[-ERROR_SHOWN:], attempts, failed_at)
@@ -67,9 +72,6 @@ def bury(
         end_replay(tx, replay_of, State.DEAD)
     if order_key and spec.on_dead == "block":
         tx.run("blocked.add", group=group, order_key=order_key, dead_id=dead_id)
-    if spec.dead_letter:
-        body = envelope(id_text(content.id), queue, content.message(), failure.error, attempts, failed_at)
-        post(tx, insert, tenant, spec.dead_letter, body)
     replies.tell_of_death(tx, insert, tenant, content, failure.error)
     final = attempts < spec.max_attempts
     step_endings.failed(tx, saga, content.id, failure.error, final=final, who=failure.worker, attempt=attempts)
@@ -97,7 +99,10 @@ def begin_replay(tx: Transaction, tenant: str, dead_id: MessageId, fresh: Messag
     assert owner is not None, "a group always has a channel"
     channel, _, queue, raw_spec = owner
     spec = msgspec.json.decode(raw_spec, type=QueueSpec)
-    headers, key, correlation_id, reply_to, topic, saga = carried
+    headers, key, correlation_id, reply_to, topic, saga, message_id, copy_id = carried
+    tx.run("idempotency.follow", id=message_id, channel=channel, new_id=fresh)
+    if copy_id is not None:
+        withdraw(tx, tenant, copy_id)
     content = Content(
         fresh, lane, old_body if body is None else body, headers, key, correlation_id, reply_to, topic, None, None
     )

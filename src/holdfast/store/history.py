@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 
 from holdfast.core.message import encode_json
-from holdfast.store import commitments, efforts, limiting, tally
+from holdfast.store import channels, commitments, efforts, limiting, tally
 from holdfast.store.api import Channel
 from holdfast.store.settling import drop
 from holdfast.store.transaction import Row, Transaction
@@ -22,8 +22,7 @@ def prune(tx: Transaction, channel: Channel, limit: int) -> int:
     gone += efforts.prune(tx, channel, limit)
     gone += commitments.prune(tx, channel.group, limit)
     gone += tx.run("idempotency.outdated", channel=channel.entry, limit=limit)
-    if channel.spec.dead_retention is not None:
-        retention = round(channel.spec.dead_retention * 1_000_000)
+    if (retention := dead_retention(tx, channel)) is not None:
         dead = tx.run("dead.outdated", channel=channel.id, retention=retention, limit=limit)
         tx.run("notices.outdated", channel=channel.id, retention=retention, limit=limit)
         tally.add(tx, channel.group, dead=-dead)
@@ -32,6 +31,15 @@ def prune(tx: Transaction, channel: Channel, limit: int) -> int:
     tally.fold(tx, channel.group)
     tx.run("consumers.outdated", group=channel.group, limit=limit)
     return gone
+
+
+def dead_retention(tx: Transaction, channel: Channel) -> int | None:
+    """How long dead letters are kept, in microseconds: as the queue says, or as long as the queue of their copies."""
+    spec = channel.spec
+    if spec.dead_retention is None and spec.dead_letter is not None:
+        copies = channels.find(tx, channel.tenant, spec.dead_letter)
+        return None if copies is None else _micros(copies.spec.max_age)
+    return _micros(spec.dead_retention)
 
 
 def _outdated(tx: Transaction, channel: Channel, limit: int) -> int:
@@ -92,16 +100,16 @@ def is_due(tx: Transaction, channel: Channel) -> bool:
     return bool(due(tx, [channel]))
 
 
-def due(tx: Transaction, channels: Sequence[Channel]) -> list[Channel]:
+def due(tx: Transaction, readers: Sequence[Channel]) -> list[Channel]:
     """Those that a sweep would find anything to do for: one look for all, there may be a thousand."""
-    if not channels:
+    if not readers:
         return []
-    asked = encode_json([_asked(channel) for channel in channels]).decode()
+    asked = encode_json([_asked(tx, channel) for channel in readers]).decode()
     found = {group for (group,) in tx.all("channels.due", channels=asked)}
-    return [one for one in channels if one.group in found or one.spec.max_age is not None]
+    return [one for one in readers if one.group in found or one.spec.max_age is not None]
 
 
-def _asked(channel: Channel) -> dict[str, int | None]:
+def _asked(tx: Transaction, channel: Channel) -> dict[str, int | None]:
     spec = channel.spec
     return {
         "group": channel.group,
@@ -110,7 +118,7 @@ def _asked(channel: Channel) -> dict[str, int | None]:
         "max_age": _micros(spec.max_age),
         "history": _micros(spec.history),
         "history_limit": spec.history_limit,
-        "retention": _micros(spec.dead_retention),
+        "retention": dead_retention(tx, channel),
         "window": limiting.window(spec),
     }
 

@@ -10,6 +10,7 @@ from holdfast.core.deadletter import AuditRecord, DeadLetterRecord, Selection, r
 from holdfast.core.message import MessageId, encode_json, id_text
 from holdfast.store import burial, tally
 from holdfast.store.ids import new_id
+from holdfast.store.posting import withdraw
 from holdfast.store.rows import Content
 from holdfast.store.transaction import Row, Transaction
 
@@ -43,8 +44,11 @@ def delete(tx: Transaction, tenant: str, dead_id: MessageId) -> bool:
     gone = tx.one("dead.delete", id=dead_id, tenant=tenant)
     if gone is None:
         return False
+    group, copy_id = gone
     tx.one("notices.forget", dead_id=dead_id)
-    tally.add(tx, gone[0], dead=-1)
+    tally.add(tx, group, dead=-1)
+    if copy_id is not None:
+        withdraw(tx, tenant, copy_id)
     return True
 
 

@@ -9,7 +9,7 @@ from holdfast.core import priority
 from holdfast.core.lifecycle import must_be_alone
 from holdfast.core.message import MessageId, NewMessage
 from holdfast.core.queue import QueueSpec
-from holdfast.store import depth
+from holdfast.store import depth, rows, tally
 from holdfast.store.api import Channel
 from holdfast.store.channels import declare, find
 from holdfast.store.ids import new_id
@@ -18,11 +18,35 @@ from holdfast.store.transaction import Transaction
 Insert = Callable[[Any, Sequence[NewMessage]], object]
 
 
-def post(tx: Transaction, insert: Insert, tenant: str, queue: str, body: bytes) -> None:
-    """It always fits. A queue that was never declared comes to life."""
+def post(tx: Transaction, insert: Insert, tenant: str, queue: str, body: bytes) -> MessageId:
+    """It always fits; its id. A queue that was never declared is created."""
     target = destination(tx, tenant, queue)
-    insert(tx, [compose(target, new_id(), body)])
+    message_id = new_id()
+    insert(tx, [compose(target, message_id, body)])
     depth.grow(tx, target.group, 1)
+    return message_id
+
+
+def withdraw(tx: Transaction, tenant: str, message_id: MessageId) -> bool:
+    """Removes such a message, unless a consumer has claimed it; whether it did."""
+    if (row := tx.one("rows.find", id=message_id, tenant=tenant)) is not None:
+        group, lane, order_key = row[0], row[1], row[7]
+        rows.hold_keys(tx, [(group, order_key)])
+        is_gone = tx.one("rows.withdraw", id=message_id, group=group) is not None
+        if is_gone:
+            rows.promote(tx, [(group, order_key)])
+    elif (found := tx.one("lanes.find", id=message_id, tenant=tenant)) is not None:
+        group, lane = found[0], found[1]
+        tx.one("lanes.hold", group=group, lane=lane)
+        is_gone = tx.one("lanes.is_pending", group=group, id=message_id) is not None
+        if is_gone:
+            tx.run("lanes.remove", id=message_id)
+    else:
+        return False
+    if is_gone:
+        tally.add(tx, group, ended=1)
+        tx.rings.add(priority.channel_of(lane))
+    return is_gone
 
 
 def destination(tx: Transaction, tenant: str, queue: str) -> Channel:

@@ -273,7 +273,7 @@ CREATE TABLE holdfast_result (
 
 CREATE INDEX holdfast_result_expires ON holdfast_result (group_id, expires_at);
 
--- Dead letters: a full copy, independent of everything above.
+-- Dead letters: a full copy, independent of everything above. `copy_id` is the message in the queue that `dead_letter` names.
 CREATE TABLE holdfast_dead (
     id             uuid   PRIMARY KEY,
     tenant         text   NOT NULL,
@@ -296,11 +296,12 @@ CREATE TABLE holdfast_dead (
     topic          text,
     enqueued_at    bigint NOT NULL,
     saga           text,
-    unsent         boolean NOT NULL DEFAULT false
+    unsent         boolean NOT NULL DEFAULT false,
+    copy_id        uuid
 );
 
 CREATE INDEX holdfast_dead_channel ON holdfast_dead (channel_id, id);
-CREATE INDEX holdfast_dead_age ON holdfast_dead (channel_id, failed_at);
+CREATE INDEX holdfast_dead_age ON holdfast_dead (channel_id, failed_at) WHERE replay_state IS DISTINCT FROM 'pending';
 CREATE INDEX holdfast_dead_unsent ON holdfast_dead (channel_id, id) WHERE unsent;
 CREATE INDEX holdfast_dead_message ON holdfast_dead (message_id);
 CREATE INDEX holdfast_dead_key ON holdfast_dead (key, message_id) WHERE key IS NOT NULL;

@@ -110,6 +110,7 @@ CROSS JOIN LATERAL (
     UNION ALL (SELECT 1 FROM holdfast_idempotency WHERE channel_id = c.entry AND expires_at <= (SELECT holdfast_now(:now::bigint))
      ORDER BY expires_at LIMIT 1)
     UNION ALL (SELECT 1 FROM holdfast_dead WHERE channel_id = c.channel AND failed_at <= (SELECT holdfast_now(:now::bigint)) - c.retention
+       AND replay_state IS DISTINCT FROM 'pending'
      ORDER BY failed_at LIMIT 1)
     UNION ALL (SELECT 1 FROM holdfast_start WHERE group_id = c.reader AND at <= (SELECT holdfast_now(:now::bigint)) - c.noted
      ORDER BY at LIMIT 1)

@@ -23,6 +23,10 @@ RETURNING 1
 -- name: redirect
 UPDATE holdfast_idempotency SET message_id = :id::uuid, is_alias = true WHERE channel_id = :channel AND key = :key
 
+-- name: follow
+-- The keys of a dead message lead to its replay: whoever asks again is told how that ends.
+UPDATE holdfast_idempotency SET message_id = :new_id::uuid WHERE message_id = :id::uuid AND channel_id = :channel
+
 -- name: recall
 SELECT i.message_id, i.digest, r.result
 FROM holdfast_idempotency i

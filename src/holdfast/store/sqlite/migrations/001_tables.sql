@@ -256,7 +256,7 @@ CREATE TABLE holdfast_result (
 
 CREATE INDEX holdfast_result_expires ON holdfast_result (group_id, expires_at);
 
--- Dead letters: a full copy, independent of everything above.
+-- Dead letters: a full copy, independent of everything above. `copy_id` is the message in the queue that `dead_letter` names.
 CREATE TABLE holdfast_dead (
     id             BLOB    PRIMARY KEY,
     tenant         TEXT    NOT NULL,
@@ -279,11 +279,12 @@ CREATE TABLE holdfast_dead (
     topic          TEXT,
     enqueued_at    INTEGER NOT NULL,
     saga           TEXT,
-    unsent         INTEGER NOT NULL DEFAULT 0
+    unsent         INTEGER NOT NULL DEFAULT 0,
+    copy_id        BLOB
 ) WITHOUT ROWID;
 
 CREATE INDEX holdfast_dead_channel ON holdfast_dead (channel_id, id);
-CREATE INDEX holdfast_dead_age ON holdfast_dead (channel_id, failed_at);
+CREATE INDEX holdfast_dead_age ON holdfast_dead (channel_id, failed_at) WHERE replay_state IS NOT 'pending';
 CREATE INDEX holdfast_dead_unsent ON holdfast_dead (channel_id, id) WHERE unsent = 1;
 CREATE INDEX holdfast_dead_message ON holdfast_dead (message_id);
 CREATE INDEX holdfast_dead_key ON holdfast_dead (key, message_id) WHERE key IS NOT NULL;

@@ -93,7 +93,7 @@ WHERE EXISTS (SELECT 1 FROM holdfast_run WHERE group_id = reader AND finished_at
    OR EXISTS (SELECT 1 FROM holdfast_effort WHERE group_id = reader AND look_at <= :now)
    OR EXISTS (SELECT 1 FROM holdfast_commitment WHERE group_id = reader AND expires_at <= :now)
    OR EXISTS (SELECT 1 FROM holdfast_idempotency WHERE channel_id = entry AND expires_at <= :now)
-   OR EXISTS (SELECT 1 FROM holdfast_dead WHERE channel_id = channel AND failed_at <= :now - retention)
+   OR EXISTS (SELECT 1 FROM holdfast_dead WHERE channel_id = channel AND failed_at <= :now - retention AND replay_state IS NOT 'pending')
    OR EXISTS (SELECT 1 FROM holdfast_start WHERE group_id = reader AND at <= :now - noted)
    OR EXISTS (SELECT 1 FROM holdfast_tally WHERE group_id = reader AND second > 0 AND second < :now / 1000000 - 120)
    OR (SELECT coalesce(sum(kept), 0) FROM holdfast_tally WHERE group_id = reader) > most

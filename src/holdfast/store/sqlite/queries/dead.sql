@@ -1,8 +1,8 @@
 -- name: insert
 INSERT INTO holdfast_dead (id, tenant, channel_id, group_id, message_id, lane, attempts, error, errors, failed_at,
-                           body, headers, key, correlation_id, reply_to, topic, enqueued_at, saga, unsent, replays)
+                           body, headers, key, correlation_id, reply_to, topic, enqueued_at, saga, unsent, copy_id, replays)
 VALUES (:id, :tenant, :channel, :group, :message_id, :lane, :attempts, :error, :errors, :failed_at,
-        :body, :headers, :key, :correlation_id, :reply_to, :topic, :enqueued_at, :saga, :unsent,
+        :body, :headers, :key, :correlation_id, :reply_to, :topic, :enqueued_at, :saga, :unsent, :copy_id,
         coalesce((SELECT d.replays + 1 FROM holdfast_dead d WHERE d.id = :replay_of), 0))
 
 -- name: list
@@ -33,13 +33,14 @@ WHERE d.tenant = :tenant AND (:queue IS NULL OR c.name = :queue)
   AND (NOT :fresh OR d.replayed_as IS NULL)
 
 -- name: delete
-DELETE FROM holdfast_dead WHERE id = :id AND tenant = :tenant RETURNING group_id
+DELETE FROM holdfast_dead WHERE id = :id AND tenant = :tenant RETURNING group_id, copy_id
 
 -- name: outdated
+-- A dead letter stays while its replay is under way.
 DELETE FROM holdfast_dead
 WHERE id IN (
     SELECT id FROM holdfast_dead
-    WHERE channel_id = :channel AND failed_at <= :now - :retention
+    WHERE channel_id = :channel AND failed_at <= :now - :retention AND replay_state IS NOT 'pending'
     ORDER BY failed_at
     LIMIT :limit
 )
@@ -79,7 +80,7 @@ LIMIT :limit
 UPDATE holdfast_dead SET replayed_as = :new_id, replay_state = 'pending'
 WHERE id = :id AND tenant = :tenant AND replayed_as IS NULL
   AND EXISTS (SELECT 1 FROM holdfast_group g WHERE g.id = group_id AND g.ended_at IS NULL)
-RETURNING group_id, lane, body, headers, key, correlation_id, reply_to, topic, saga
+RETURNING group_id, lane, body, headers, key, correlation_id, reply_to, topic, saga, message_id, copy_id
 
 -- name: exists
 -- With when its group has ended.

@@ -22,6 +22,10 @@ RETURNING 1
 -- name: redirect
 UPDATE holdfast_idempotency SET message_id = :id, is_alias = 1 WHERE channel_id = :channel AND key = :key
 
+-- name: follow
+-- The keys of a dead message lead to its replay: whoever asks again is told how that ends.
+UPDATE holdfast_idempotency SET message_id = :new_id WHERE message_id = :id AND channel_id = :channel
+
 -- name: recall
 SELECT i.message_id, i.digest, r.result
 FROM holdfast_idempotency i

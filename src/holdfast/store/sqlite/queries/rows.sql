@@ -114,6 +114,11 @@ WHERE seq IN (SELECT r.seq FROM holdfast_row r JOIN holdfast_group g ON g.id = r
 -- name: purge
 DELETE FROM holdfast_row WHERE group_id = :group AND token IS NULL AND finished_at IS NULL AND saga IS NULL
 
+-- name: withdraw
+-- One message that nobody has claimed.
+DELETE FROM holdfast_row WHERE id = :id AND group_id = :group AND token IS NULL AND finished_at IS NULL
+RETURNING 1
+
 -- name: purge_steps
 -- Those that a saga waits for, which has to know.
 DELETE FROM holdfast_row WHERE group_id = :group AND token IS NULL AND finished_at IS NULL AND saga IS NOT NULL
