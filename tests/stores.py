@@ -38,6 +38,7 @@ MATTER_MOST = frozenset(
                 "ageing",
                 "cancel",
                 "claim",
+                "dead_letter_copies",
                 "dead_letters",
                 "expiry",
                 "idempotency",
