@@ -290,6 +290,17 @@ def test_a_duplicate_without_a_result_is_200_once_it_was_processed(hf: Holdfast)
         assert (response.status_code, response.json()["state"]) == (200, "dead")
 
 
+def test_a_duplicate_of_a_replayed_dead_letter_gets_the_result_of_the_replay(hf: Holdfast) -> None:
+    with running(hf, hook(key=lambda e: e["payload"])) as server:
+        server.post("orders", "1")
+        hf.claim("orders")[0].dead_letter("no")
+        hf.replay(hf.dead_letters("orders")[0].id)
+        assert server.post("orders", "1").json()["queued"], "the replay is waiting"
+        hf.claim("orders")[0].ack({"incident": 7})
+        response = server.post("orders", "1")
+    assert (response.status_code, response.json()["result"]) == (200, {"incident": 7})
+
+
 @pytest.mark.parametrize(("value", "key"), [("7", "7"), ("true", "true"), ('"x"', "x"), ("[1]", "[1]")])
 def test_a_key_is_text_whatever_the_expression_gives(hf: Holdfast, value: str, key: str) -> None:
     with running(hf, hook(key=lambda e: e["payload"])) as server:
