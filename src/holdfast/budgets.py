@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from holdfast.notices import Escalating
+from holdfast.starts import Starts
 
 
-class Budgeting(Escalating):
+class Budgeting(Escalating, Starts):
     """The part of a client that looks after budgets."""
 
     def spent(self, queue: str) -> float:
@@ -17,4 +18,6 @@ class Budgeting(Escalating):
 
         A queue that was paused because its budget was spent stays so until `resume`.
         """
-        return self.store.efforts.reset(self._book.channel(queue), self.actor)
+        before = self.store.efforts.reset(self._book.channel(queue), self.actor)
+        self._starts_changed()
+        return before

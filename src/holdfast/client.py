@@ -135,6 +135,7 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         reader = self._types.reader(message_type)
         settings.setdefault("delivery", self.settings.delivery)
         self._book.declare(name, queue_spec(settings))
+        self._starts_changed()
         self._types.set(name, reader)
 
     def queues(self) -> list[str]:
@@ -291,6 +292,7 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         other = Holdfast.__new__(Holdfast)
         book = self._book if settings.tenant == self.settings.tenant else None
         other._assemble(settings, self.store, book, self.messages)
+        other._gates = self._gates  # What it pauses does not start, whoever runs the consumers.
         return other
 
     def close(self) -> None:

@@ -12,17 +12,19 @@ from holdfast.core.duration import Duration, seconds
 from holdfast.core.topic import Subscription, address, group_name, start_of
 from holdfast.errors import InvalidInput, shown
 from holdfast.events import Happened, Listeners, RuntimeEvent
+from holdfast.starts import Starts
 
 if TYPE_CHECKING:
     from holdfast.client import Holdfast
     from holdfast.runtime.consumer import Consumer, ConsumerOptions, Handler, Middleware
+    from holdfast.runtime.gate import Gate
     from holdfast.runtime.pool import Pool, PoolOptions
     from holdfast.runtime.runner import Runner
 
 GRACE = 30.0
 
 
-class Consuming:
+class Consuming(Starts):
     """The part of a client that works on messages by itself."""
 
     def __init__(self) -> None:
@@ -31,6 +33,7 @@ class Consuming:
         self._runner: Runner | None = None
         self._listeners = Listeners()
         self._middleware: list[Middleware] = []
+        self._gates: set[Gate] = set()
 
     def consumer(self, *queues: str, **options: Unpack[ConsumerOptions]) -> Callable[[Handler], Consumer]:
         """Makes a function the handler of these queues' messages, to be run by `run` or `holdfast work`.

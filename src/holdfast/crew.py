@@ -9,12 +9,13 @@ from holdfast.core.crew import Attachment, ConsumerStatus, checked_empty, checke
 from holdfast.core.queue import channel_name
 from holdfast.core.topic import reader_name
 from holdfast.settings import Settings
+from holdfast.starts import Starts
 from holdfast.store.api import Store
 
 SATURATED = 0.5
 
 
-class Crewing:
+class Crewing(Starts):
     """The part of a client that looks at running consumers, and attaches them to queues."""
 
     settings: Settings
@@ -22,9 +23,25 @@ class Crewing:
     _book: ChannelBook
 
     def consumers(self, alive: bool = True) -> list[ConsumerStatus]:
-        """The consumers that run, by name and start; with `alive=False` also those that fell silent within the hour."""
+        """The consumers that run, by name and start; with `alive=False` also those that fell silent within the hour.
+
+        Their `queues` are current: what `attach` and `detach` have changed since a consumer last told of itself counts.
+
+        >>> [one.consumer for one in hf.consumers()]
+        []
+        """
         self._book.open()
-        return [one for one in self.store.crew.workers(self.settings.tenant) if one.alive or not alive]
+        told = [one for one in self.store.crew.workers(self.settings.tenant) if one.alive or not alive]
+        changes = self.store.crew.attachments(self.settings.tenant, None) if told else []
+        if not changes:
+            return told
+        requires = self._requires(crew.newly_attached(told, changes))
+        return [crew.with_changes(one, changes, requires) for one in told]
+
+    def _requires(self, queues: set[str]) -> dict[str, dict[str, str]]:
+        """The labels that consumers of these queues must have."""
+        found = [self.store.channels.find(self.settings.tenant, queue) for queue in queues]
+        return {channel.name: dict(channel.spec.requires) for channel in found if channel is not None}
 
     def amplification(self, threshold: float = SATURATED) -> int:
         """How many agents work productively: live consumers whose saturation is at least the threshold."""
@@ -42,16 +59,21 @@ class Crewing:
         weight, empty = checked_weight(weight), checked_empty(empty)
         self._book.channel(reader_name(queue, "queue"))
         self.store.crew.attach(self.settings.tenant, consumer, queue, weight, empty)
+        self._starts_changed()
 
     def detach(self, consumer: str, queue: str) -> None:
         """Has a consumer take nothing more from a queue, whatever its code says, until it is attached again.
 
-        What it has in hand it finishes.
+        When this returns, consumers of this client start no handler of this queue; others stop within a second.
+        Running handlers may finish. Messages that were claimed ahead are released, which spends no attempt.
+
+        >>> hf.detach("send", "emails")
         """
         channel_name(consumer, "consumer")
         reader_name(queue, "queue")
         self._book.open()
         self.store.crew.detach(self.settings.tenant, consumer, queue)
+        self._starts_changed(lambda context: (context.consumer.name, context.queue) == (consumer, queue))
 
     def attachments(self, consumer: str | None = None) -> list[Attachment]:
         """What `attach` and `detach` have changed, for one consumer or for all. What code declares is not in it."""

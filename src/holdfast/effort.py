@@ -26,7 +26,10 @@ def spend(hf: Holdfast, claim: Claim, amount: float) -> Effort:
     Raises `GaveUp` when that was too much for the message, and `BudgetSpent` when it was too much for the queue.
     """
     [settlement] = endings.acked([claim])
-    return _judged(claim, hf.store.efforts.spend(settlement, effort.spending(amount)))
+    standing = hf.store.efforts.spend(settlement, effort.spending(amount))
+    if standing is not None and effort.is_spent(standing.queue_spent, standing.limits.queue_budget):
+        hf._starts_changed()
+    return _judged(claim, standing)
 
 
 def act(hf: Holdfast, claim: Claim, text: str) -> Effort:

@@ -40,16 +40,22 @@ class Operating(Budgeting, Scheduling, Grouping, Orchestrating):
     def pause(self, queue: str) -> None:
         """No claim gets anything from this queue any more, anywhere, until `resume`. Enqueueing goes on.
 
+        When this returns, consumers of this client start no handler of this queue; others stop within a second.
+        Running handlers may finish. Messages that were claimed ahead are released, which spends no attempt.
         A group is owed everything meanwhile; one that was counted as dead is alive again.
+
+        >>> hf.pause("emails")
         """
         channel = self._book.channel(queue)
         if channel.source is not None:
             self._beat(channel)
         self.store.channels.pause(channel, True, self.actor)
+        self._starts_changed(lambda context: context.claim.lease.group == channel.group)
 
     def resume(self, queue: str) -> None:
-        """Ends a pause; sleeping consumers wake up."""
+        """Ends a pause; sleeping consumers wake up. A queue whose budget is spent stays paused until there is more."""
         self.store.channels.pause(self._book.channel(queue), False, self.actor)
+        self._starts_changed()
 
     def is_paused(self, queue: str) -> bool:
         """Whether the queue is paused."""

@@ -80,7 +80,7 @@ class GaveUp(DeadLetter):
 class BudgetSpent(Snooze):
     """The queue's budget is spent and the queue is paused; the message goes back, and no attempt is spent.
 
-    `is_first` is True for the one that went over it, and so paused the queue; its owner has a notice of that.
+    `is_first` is True if this report has paused the queue; its owner has a notice of that.
     """
 
     def __init__(self, reason: str, *, is_first: bool) -> None:

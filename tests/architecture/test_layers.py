@@ -52,6 +52,7 @@ LAYERS = {
     "presence": 2,
     "receipts": 2,
     "schedules": 2,
+    "starts": 2,
     "sagas": 2,
     "awaiting_sagas": 2,
     "awaiting_schedules": 2,

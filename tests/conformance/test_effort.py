@@ -165,9 +165,9 @@ class Again:
 def test_what_goes_over_the_queues_budget_pauses_it_and_is_told_once(hf: Holdfast, rival: Holdfast) -> None:
     hf.queue("q", budget=10)
     first, second, third = run_of(hf, 3)
-    effort.spend(hf, first, 10)
+    effort.spend(hf, first, 9.5)
     assert not hf.is_paused("q")
-    with pytest.raises(BudgetSpent, match=r"the queue spent 11 of 10: 'q' is paused\. Allow more") as over:
+    with pytest.raises(BudgetSpent, match=r"the queue spent 10\.5 of 10: 'q' is paused\. Allow more") as over:
         effort.spend(hf, second, 1)
     assert (over.value.is_first, over.value.delay(0), rival.is_paused("q")) == (True, 0, True)
     for claim in (second, third):
@@ -175,10 +175,58 @@ def test_what_goes_over_the_queues_budget_pauses_it_and_is_told_once(hf: Holdfas
             effort.spend(hf, claim, 1)
         assert not later.value.is_first
     hf.release([first, second, third])
-    assert (rival.claim("q", n=3), hf.count_dead_letters(), hf.spent("q")) == ([], 0, 13)
+    assert (rival.claim("q", n=3), hf.count_dead_letters(), hf.spent("q")) == ([], 0, 12.5)
     [notice] = hf.notices()
     assert (notice.kind, notice.about, notice.queue, notice.repeats) == ("budget", "q", "q", 0)
     assert notice.error == str(over.value)
+
+
+def test_a_budget_spent_to_the_last_penny_pauses_the_queue_and_ends_no_attempt(hf: Holdfast, rival: Holdfast) -> None:
+    """Nothing is left for another message, so none may begin."""
+    hf.queue("q", budget=10)
+    first, second = run_of(hf, 2)
+    assert effort.spend(hf, first, 10).spent == 10
+    assert rival.is_paused("q")
+    assert [notice.error.split(":")[0] for notice in hf.notices()] == ["the queue spent 10 of 10"]
+    with pytest.raises(BudgetSpent) as over:
+        effort.spend(hf, second, 1)
+    assert not over.value.is_first, "the queue was paused before"
+
+
+def test_a_resume_alone_starts_nothing_that_no_budget_is_left_for(hf: Holdfast, rival: Holdfast) -> None:
+    hf.queue("q", budget=10)
+    [claim] = run_of(hf, 1)
+    hf.enqueue("q", "next")
+    with pytest.raises(BudgetSpent):
+        effort.spend(hf, claim, 11)
+    hf.resume("q")
+    assert (rival.claim("q"), rival.is_paused("q")) == ([], True)
+    hf.queue("q", budget=12)
+    assert not rival.is_paused("q"), "it was resumed, and now there is more"
+    assert len(rival.claim("q")) == 1
+
+
+@pytest.mark.parametrize("more", ["reset", "no limit", "a higher one"])
+def test_a_budget_that_is_lowered_below_what_was_spent_pauses_the_queue(hf: Holdfast, more: str) -> None:
+    hf.queue("q", budget=100)
+    [claim] = run_of(hf, 1)
+    hf.enqueue("q", "next")
+    effort.spend(hf, claim, 50)
+    hf.queue("q", budget=50)
+    assert (hf.is_paused("q"), hf.claim("q")) == (True, [])
+    if more == "reset":
+        hf.reset_budget("q")
+    else:
+        hf.queue("q", budget=None if more == "no limit" else 51)
+    assert (hf.is_paused("q"), len(hf.claim("q"))) == (False, 1)
+
+
+def test_a_pause_by_hand_outlives_a_budget_that_is_raised(hf: Holdfast) -> None:
+    hf.queue("q", budget=100)
+    hf.pause("q")
+    hf.queue("q", budget=200)
+    hf.reset_budget("q")
+    assert hf.is_paused("q")
 
 
 def test_a_spent_budget_begins_anew(hf: Holdfast) -> None:
@@ -225,7 +273,7 @@ def test_the_queues_budget_goes_before_the_messages_own(hf: Holdfast, claim: Cla
 
 def test_sums_are_exact_and_one_alone_pauses_however_many_spend(client: OpenClient) -> None:
     hf = client(clock=None, sweep_every=1)
-    hf.queue("q", budget=300, lease=600)
+    hf.queue("q", budget=299.5, lease=600)
     claims = run_of(hf, 4) + [row(hf) for _ in range(4)]
     together = threading.Barrier(8)
 
@@ -243,7 +291,7 @@ def test_sums_are_exact_and_one_alone_pauses_however_many_spend(client: OpenClie
         told = [is_first for each in threads.map(work, claims) for is_first in each]
     assert hf.spent("q") == 400
     assert [known(hf, claim).spent for claim in claims] == [50] * 8  # type: ignore[union-attr]
-    assert (len(told), sum(told)) == (100, 1)
+    assert (len(told), sum(told)) == (101, 1)
 
 
 def test_one_message_may_be_spent_on_by_many_threads(client: OpenClient) -> None:

@@ -91,13 +91,14 @@ def declare(hf: Holdfast, *queues: str, **options: Any) -> Calls:
 def test_queues_are_attached_and_detached_while_it_runs(hf: Holdfast, connect: Connect) -> None:
     other, seen = connect(), declare(hf, "a")
     other.enqueue("b", 1)
-    with hf.running():
+    with hf.running() as runner:
         other.enqueue("a", 1)
         assert seen.wait(1) == [("a", 1)]
         other.attach("handler", "b")
         assert seen.wait(2)[1:] == [("b", 1)]
         other.detach("handler", "a")
-        until(lambda: queues_seen(hf) == ["b"], "it has noticed")
+        assert queues_seen(hf) == ["b"]
+        until(lambda: runner.workers[0].attachments.queues == ["b"], "it has noticed")
         other.enqueue("a", 2)
         other.enqueue("b", 2)
         assert seen.wait(3)[2:] == [("b", 2)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from holdfast.core.duration import micros
+from holdfast.core.labels import missing
 from holdfast.core.message import plain_text
 from holdfast.core.queue import EMPTY, channel_name
 from holdfast.errors import InvalidInput, shown
@@ -125,6 +126,27 @@ def attached(declared: Sequence[Attachment], changes: Sequence[Attachment]) -> l
 def _changed(declared: Attachment, change: Attachment) -> Attachment:
     weight = declared.weight if change.weight is None else change.weight
     return msgspec.structs.replace(change, weight=weight, empty=change.empty or declared.empty)
+
+
+def newly_attached(crew: Iterable[ConsumerStatus], changes: Sequence[Attachment]) -> set[str]:
+    """Queues that were attached to one of these consumers since it last told of itself."""
+    return {change.queue for one in crew for change in changes if _is_news(one, change)}
+
+
+def with_changes(
+    told: ConsumerStatus, changes: Sequence[Attachment], requires: Mapping[str, dict[str, str]]
+) -> ConsumerStatus:
+    """A consumer with the queues that it takes from now. `requires` has the labels that new queues ask for."""
+    detached = {one.queue for one in changes if one.consumer == told.consumer and not one.attached}
+    added = [one.queue for one in changes if _is_news(told, one) and one.queue not in told.queues]
+    fitting = [queue for queue in added if queue in requires and not missing(told.labels, requires[queue])]
+    queues = [queue for queue in told.queues if queue not in detached]
+    return msgspec.structs.replace(told, queues=[*queues, *fitting])
+
+
+def _is_news(told: ConsumerStatus, change: Attachment) -> bool:
+    is_its_own = change.attached and change.consumer == told.consumer
+    return is_its_own and change.changed_at is not None and change.changed_at >= told.seen_at
 
 
 def amplification(crew: Iterable[ConsumerStatus], threshold: float) -> int:

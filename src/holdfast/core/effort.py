@@ -65,7 +65,7 @@ class Limits(msgspec.Struct, frozen=True):
 class Standing(msgspec.Struct, frozen=True):
     """How a message stood at the moment `now` of the database's clock: its effort, what its queue spent, the limits.
 
-    `is_first` says that this is what went over the queue's budget, and has paused the queue.
+    `is_first` says that this report used up the queue's budget, and has paused the queue.
     """
 
     effort: Effort
@@ -124,6 +124,11 @@ def _queue_spent(queue_spent: float, limits: Limits) -> str:
 def is_over(spent: float, budget: float | None) -> bool:
     """Whether more was spent than there was; to the last penny is allowed."""
     return budget is not None and spent > budget
+
+
+def is_spent(spent: float, budget: float | None) -> bool:
+    """Whether nothing is left, so that no work on another message may begin."""
+    return budget is not None and spent >= budget
 
 
 def time_left(effort: Effort, max_time: float | None, now: int) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import random
+import threading
 import time
 from collections.abc import Iterable, Sequence
 
@@ -17,9 +18,6 @@ from holdfast.runtime.consumer import Consumer
 from holdfast.store.api import Channel
 
 log = logging.getLogger("holdfast")
-
-LOOK_EVERY = 1.0
-"""Seconds after which a busy worker looks for changes; a sleeping one is woken."""
 
 REST = 1.0
 """Seconds for which nothing is claimed from a group that someone has to decide about."""
@@ -41,29 +39,26 @@ class Attachments:
         self._resting: dict[str, float] = {}
         self._told: dict[str, str] = {}
         self._rotation = Rotation(consumer.policy, {})
-        self._looked = float("-inf")
+        self._changing = threading.Lock()
+        self.version = 0
+        """Another number after every change."""
 
-    @property
-    def are_unknown(self) -> bool:
-        """Whether nobody has looked yet."""
-        return self._looked == float("-inf")
-
-    def refresh(self, now: bool = False) -> bool:
-        """Looks for changes, now or if it is time; whether there are any."""
-        if not now and time.monotonic() < self._looked + LOOK_EVERY:
-            return False
-        self._looked = time.monotonic()
+    def read(self) -> None:
+        """Looks at the database for changes. From any thread."""
         hf, name = self._consumer.hf, self._consumer.name
         changes = hf.store.crew.attachments(hf.settings.tenant, name)
-        before = self._attached
         if self._consumer.find_queues is not None:
             self._declared = [Attachment(name, queue) for queue in self._consumer.find_queues()]
         self._set({one.queue: one for one in attached(self._declared, changes)})
-        return self._attached is not before
+
+    def has(self, queue: str) -> bool:
+        """Whether the worker takes from this one."""
+        return queue in self._attached
 
     def channels(self) -> list[Channel]:
         """The queues in the order of this turn."""
-        names = self._rotation.order([random.random() for _ in self._attached])  # noqa: S311
+        with self._changing:
+            names = self._rotation.order([random.random() for _ in self._attached])  # noqa: S311
         found = self._consumer.hf._book.channels(names)
         self._met.update(names)
         return [channel for channel in found if not self._rests(channel) and self._fits(channel)]
@@ -122,15 +117,19 @@ class Attachments:
 
     def _leave(self, queues: set[str]) -> None:
         """For as long as nobody changes anything about them."""
-        self._ended.update((queue, one.changed_at) for queue, one in self._attached.items() if queue in queues)
+        with self._changing:
+            self._ended.update((queue, one.changed_at) for queue, one in self._attached.items() if queue in queues)
         self._set(self._attached)
 
     def _set(self, wanted: dict[str, Attachment]) -> None:
-        ended = self._ended
-        kept = {name: one for name, one in wanted.items() if name not in ended or ended[name] != one.changed_at}
-        if kept != self._attached:
-            self._attached = kept
-            self._rotation = Rotation(self._consumer.policy, {queue: one.weight or 1.0 for queue, one in kept.items()})
+        with self._changing:
+            ended = self._ended
+            kept = {name: one for name, one in wanted.items() if name not in ended or ended[name] != one.changed_at}
+            if kept != self._attached:
+                self._attached = kept
+                self.version += 1
+                weights = {queue: one.weight or 1.0 for queue, one in kept.items()}
+                self._rotation = Rotation(self._consumer.policy, weights)
 
     def _rests(self, channel: Channel) -> bool:
         """Whether it is left alone for now."""

@@ -19,6 +19,10 @@ _LATE_LOOKS = 100
 """A pending interrupt arrives within a few steps of its thread; after so many there is none."""
 
 
+REFUSED = object()
+"""Stands for the result of a handler that may not start."""
+
+
 class Hand:
     """Runs one handler at a time. `current` is what it works on.
 
@@ -47,6 +51,23 @@ class Hand:
         if self.disturbed:
             with self.lock:
                 self.disturbed = False
+
+    def is_let_in(self, context: Context) -> bool:
+        """Begins once more, when the gate has had a closer look. It may ask the database, which is not the handler's
+        time; so it works on nothing meanwhile. False if the handler may not start."""
+        gate = self.worker.gate
+        while True:
+            self.let_go()
+            if not gate.admits(context):
+                return False
+            now = time.monotonic()
+            self.begin(context, now)
+            if gate.is_open(context, now):
+                return True
+
+    def is_here(self) -> bool:
+        """Whether this very thread is the hand."""
+        return False
 
     def interrupt(self, context: Context) -> None:
         """Makes the handler stop, if it still runs."""
@@ -97,6 +118,9 @@ class ThreadHand(Hand):
     def join(self, timeout: float) -> None:
         self._thread.join(timeout)
 
+    def is_here(self) -> bool:
+        return self._thread is threading.current_thread()
+
     def serve(self) -> None:
         """Takes from the shelf until it is closed."""
         self._shield.wear()
@@ -116,8 +140,10 @@ class ThreadHand(Hand):
         problem: BaseException | None = None
         try:
             try:
-                self.begin(context, time.monotonic())
-                result = self.worker.call(context)
+                now = time.monotonic()
+                self.begin(context, now)
+                is_open = now < self.worker.gate.until or self.is_let_in(context)
+                result = self.worker.call(context) if is_open else REFUSED
             finally:
                 self.let_go()
         except BaseException as raised:
@@ -125,7 +151,9 @@ class ThreadHand(Hand):
             self.let_go()  # An interrupt may have arrived before the first time was through.
         if self._interrupted:
             self._absorb(problem)
-        if not self.abandoned:
+        if result is REFUSED:
+            self.worker.skip(context)
+        elif not self.abandoned:
             self.worker.finished(context, result, problem)
 
     def _absorb(self, problem: BaseException | None) -> None:
@@ -161,8 +189,9 @@ class OwnHand(ThreadHand):
         As `handle` does with each, but without the calls in between: they take as long as a quick handler.
         """
         worker, call, take, done = self.worker, self.worker.call, waiting.popleft, self.worker.done.append
+        gate = worker.gate
         now = time.monotonic()
-        while waiting and now <= ends and not self.is_relieved and not worker.stopping:
+        while waiting and now <= ends and not self.is_relieved:
             context = take()
             if context.stop is not None:
                 worker.skip(context)
@@ -171,8 +200,10 @@ class OwnHand(ThreadHand):
             problem: BaseException | None = None
             try:
                 try:
-                    self.begin(context, now)
-                    result = call(context)
+                    context.started, context.hand, self.current = now, self, context  # As in `begin`.
+                    if context.stop is not None:
+                        raise Interrupted
+                    result = call(context) if now < gate.until or self.is_let_in(context) else REFUSED
                 finally:
                     self.current = None
                     if self.disturbed:
@@ -188,6 +219,13 @@ class OwnHand(ThreadHand):
             context.took = now - context.started
             is_more = context.following or context.callbacks or context.receipt is not None or context.repeated
             if result is not None or problem is not None or is_more or self.is_relieved:
+                if result is REFUSED:
+                    context.took = 0.0
+                    if worker.stopping:  # It goes back with the others.
+                        waiting.appendleft(context)
+                        return False
+                    worker.skip(context)
+                    continue
                 worker.finished(context, result, problem)
             else:
                 context.ended = True

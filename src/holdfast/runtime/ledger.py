@@ -23,7 +23,7 @@ class Held:
     could tell whose end it is.
     """
 
-    __slots__ = ("contexts", "ended", "extended", "first_ended", "lease", "left", "renewed", "storing", "term")
+    __slots__ = ("contexts", "ended", "extended", "first_ended", "lease", "left", "queue", "renewed", "storing", "term")
 
     def __init__(self, lease: Lease, term: float, renewed: float) -> None:
         self.lease = lease
@@ -35,6 +35,7 @@ class Held:
         self.left = 0
         self.ended: list[Context] = []
         self.first_ended = 0.0
+        self.queue = ""
 
     @property
     def is_done(self) -> bool:
@@ -75,6 +76,7 @@ class Ledger:
             held = self._held[id(lease)] = Held(lease, terms[lease.group], claimed)
             held.contexts = list(mine)
             held.left = len(mine)
+            held.queue = mine[0].claim.channel.name
         self.unfinished += len(contexts)
 
     def end(self, contexts: Sequence[Context], now: float) -> None:

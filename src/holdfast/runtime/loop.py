@@ -18,7 +18,7 @@ from holdfast.receipts import Receipt
 from holdfast.runtime.calling import Call, before, verify
 from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.context import Context
-from holdfast.runtime.hands import Hand
+from holdfast.runtime.hands import REFUSED, Hand
 
 if TYPE_CHECKING:
     from holdfast.runtime.worker import Worker
@@ -99,8 +99,10 @@ class LoopHand(Hand):
         problem: BaseException | None = None
         assert self._task is not None, "it is running"
         try:
-            self.begin(context, time.monotonic())
-            result = await self.worker.call(context)
+            now = time.monotonic()
+            self.begin(context, now)
+            is_open = now < self.worker.gate.until or await self._is_let_in(context)
+            result = await self.worker.call(context) if is_open else REFUSED
         except asyncio.CancelledError as cancelled:
             if context.stop is None and self._task.cancelling():
                 self._hand_back(context)  # Someone else ends the whole loop.
@@ -111,8 +113,22 @@ class LoopHand(Hand):
         self.let_go()
         while self._task.cancelling():
             self._task.uncancel()
-        if not self.abandoned:
+        if result is REFUSED:
+            self.worker.skip(context)
+        elif not self.abandoned:
             self.worker.finished(context, result, problem)
+
+    async def _is_let_in(self, context: Context) -> bool:
+        """As `is_let_in`; the loop does not wait for the database."""
+        gate = self.worker.gate
+        while True:
+            self.let_go()
+            if not await asyncio.to_thread(gate.admits, context):
+                return False
+            now = time.monotonic()
+            self.begin(context, now)
+            if gate.is_open(context, now):
+                return True
 
     def _hand_back(self, context: Context) -> None:
         self.let_go()

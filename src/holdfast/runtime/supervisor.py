@@ -102,7 +102,7 @@ class Supervisor:
             self._shrink({seat.number for seat in seats}, wanted)
 
     def _load(self) -> Load:
-        self._attachments.refresh(now=True)
+        self._attachments.read()
         channels = self._attachments.channels()
         load = self.hf.store.reads.load(channels)
         ends = bool(channels) and all(self._attachments.empty(channel) == "terminate" for channel in channels)

@@ -23,6 +23,7 @@ from holdfast.runtime.calling import how_to_call
 from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.context import Context
 from holdfast.runtime.fetching import Fetching
+from holdfast.runtime.gate import Gate
 from holdfast.runtime.hands import Hand, OwnHand, Relieved, ThreadHand
 from holdfast.runtime.ledger import SETTLE_WITHIN, Ledger
 from holdfast.runtime.news import RETRIED
@@ -77,6 +78,7 @@ class Worker:
         self.shelf = Shelf()
         self.ledger = Ledger()
         self.outbox = Outbox(self)
+        self.gate = Gate(self)
         self.hands: list[Hand] = []
         self._fetching = Fetching(self, solitude)
         self._make_hand = make_hand
@@ -103,6 +105,7 @@ class Worker:
 
     def start(self) -> None:
         """Begins to claim."""
+        self.hf._gates.add(self.gate)
         self._tell(ConsumerStarted, queues=list(self.consumer.queues))
         if not self.works_alone:
             self.hands = [self._make_hand(self) for _ in range(self.consumer.concurrency)]
@@ -115,7 +118,7 @@ class Worker:
         """No more claims; what is not begun goes back, what runs has `grace` seconds. Again: less of them."""
         self._grace_ends = min(self._grace_ends, time.monotonic() + grace)
         self.stopping, self.hurries = True, self.hurries or grace <= 0
-        self.wake()
+        self.gate.reconsider()
 
     def wake(self) -> None:
         """Makes the worker look at what has changed."""
@@ -211,6 +214,7 @@ class Worker:
             self.failed = True
             log.exception("consumer %s has failed", self.consumer.name)
             self._leave_to_others()
+        self.hf._gates.discard(self.gate)
         self.shelf.close()
         self._tell(ConsumerStopped, reason="stopped" if self.stopping else "empty")
         self.ended.set()
@@ -256,8 +260,8 @@ class Worker:
         self._collect()
         if self.stopping:
             return self._wind_down()
-        if self.attachments.are_unknown:
-            self.attachments.refresh()
+        if self.gate.is_unknown or self.ledger.unfinished:
+            self._look_around()
         room = self._fetching.room()
         patience = HOARDED
         if not self.works_alone and self._apart.is_over(self._fetching.takes):
@@ -280,9 +284,23 @@ class Worker:
         self._asked = None
         claimed = self._claim(request)
         self._work_off()
-        if self.attachments.refresh(now=self._rung and not claimed):
+        if self._look_around(now=self._rung and not claimed):
             return True
         return claimed or self._sleep(request, bell)
+
+    def _look_around(self, now: bool = False) -> bool:
+        """What may start, if it is time to ask; whether other queues are attached than before. What was claimed ahead
+        and may not start is handed back."""
+        is_new = self.gate.refresh(now)
+        if is_new:
+            self.on_progress()  # Others see what it takes from.
+        if self.gate.is_ajar and any(self.gate.refuses(one) for one in list(self.shelf.waiting)):
+            taken = self.shelf.clear()
+            kept = [one for one in taken if not self.gate.refuses(one)]
+            refused = {id(one) for one in taken} - {id(one) for one in kept}
+            self.shelf.put(kept, wakes=not self.works_alone)
+            self._hand_back([one for one in taken if id(one) in refused])
+        return is_new
 
     def _collect(self) -> None:
         take = self.done.popleft
@@ -296,6 +314,8 @@ class Worker:
 
     def _claim(self, request: ClaimRequest) -> bool:
         contexts = self._fetching.fetch(request)
+        if contexts and not self.attachments.hold(request.channels):
+            self.gate.reconsider()  # Meanwhile a hand has learned of a detachment that the request did not know.
         if self.outbox.on_news is not None and any(context.attempt > 1 for context in contexts):
             self.outbox.tell(RETRIED)
         self.shelf.put(contexts, wakes=not self.works_alone)
@@ -334,6 +354,8 @@ class Worker:
 
     def _wait_for_hands(self, patience: float) -> None:
         due = self.ledger.due(time.monotonic())
+        if len(self.shelf):
+            patience = min(patience, self.gate.due())
         self._wake.wait(patience if due is None else min(due, patience))
         self._share()
 
@@ -362,7 +384,7 @@ class Worker:
         self.naps += 1
         nap = SAFETY_NAP if self._hibernates else LONGEST_NAP
         if len(self.shelf):
-            nap = HOARDED
+            nap = min(HOARDED, self.gate.due())
         nap = min(nap if due is None else due, self.attachments.rest_left())
         self._bell = bell
         try:

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.core import priority
+from holdfast.core.effort import is_spent
 from holdfast.core.message import encode_json
 from holdfast.core.queue import QueueSpec
 from holdfast.core.replies import REPLIES
 from holdfast.core.routing import names_above
 from holdfast.core.topic import GroupSpec
 from holdfast.errors import InvalidInput
-from holdfast.store import depth, limiting
+from holdfast.store import budgets, depth, limiting
 from holdfast.store.api import Channel
 from holdfast.store.delivering import deliver_anew
 from holdfast.store.transaction import Row, Transaction
@@ -26,6 +27,8 @@ def declare(tx: Transaction, tenant: str, name: str, spec: QueueSpec) -> Channel
     """Creates a queue, or gives an existing one new settings."""
     hold_names(tx, tenant, name, alone=False)
     before = find(tx, tenant, name)
+    is_budget_new = before is not None and before.spec.budget != spec.budget
+    spent = budgets.hold(tx, before.group) if before is not None and is_budget_new else 0.0
     found = tx.one("channels.declare", tenant=tenant, name=name, spec=encode_json(spec))
     if found is None:
         raise InvalidInput(f"{name!r} is a topic: publish to it with hf.publish(), read it with hf.subscribe()")
@@ -42,6 +45,8 @@ def declare(tx: Transaction, tenant: str, name: str, spec: QueueSpec) -> Channel
     if before is None or _way(before.spec) != _way(spec):
         deliver_anew(tx, channel, group)
     limiting.declare(tx, channel, group, spec)
+    if is_budget_new:
+        budgets.mind(tx, channel, group, spec, spent)
     lanes = [priority.lane(channel, level) for level in priority.ALL]
     for lane in lanes:
         tx.run("channels.place_cursor", group=group, lane=lane, start=priority.lane_start(lane))
@@ -74,10 +79,22 @@ def refuse_owned(tx: Transaction, tenant: str, name: str) -> None:
 
 
 def pause(tx: Transaction, channel: Channel, paused: bool) -> None:
-    """Stops or starts the handing out of messages; sleepers look again when it starts."""
-    tx.run("channels.pause", group=channel.group, paused=paused)
+    """Stops or starts the handing out of messages; sleepers look again when it starts.
+
+    A queue whose budget is spent stays paused until there is more.
+    """
+    spent = budgets.hold(tx, channel.group)
+    current = find(tx, channel.tenant, channel.name)
+    is_over = current is not None and is_spent(spent, current.spec.budget)
+    tx.run("channels.pause", group=channel.group, stopped=paused, paused=paused or is_over)
     if not paused:
         tx.rings.add(channel.id)
+
+
+def paused(tx: Transaction, groups: Sequence[int]) -> set[int]:
+    """Those of these groups that nothing is handed out to."""
+    found = tx.all("channels.paused", groups=encode_json(list(groups)).decode())
+    return {group for (group,) in found}
 
 
 def find(tx: Transaction, tenant: str, name: str) -> Channel | None:

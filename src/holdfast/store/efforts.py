@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.core.effort import Effort, Limits, Standing, is_over, paused_text
+from holdfast.core.effort import Effort, Limits, Standing, is_spent, paused_text
 from holdfast.core.message import MessageId
 from holdfast.core.queue import QueueSpec
 from holdfast.core.settlement import Settlement
-from holdfast.store import escalation, letters
+from holdfast.store import budgets, escalation, letters
 from holdfast.store.api import Channel
 from holdfast.store.extending import held_members
 from holdfast.store.posting import Insert
@@ -32,22 +32,22 @@ class Record(msgspec.Struct):
 
 
 def spend(tx: Transaction, insert: Insert, claim: Settlement, amount: float, report: MessageId) -> Standing | None:
-    """Adds to what a message and its queue have spent. What goes over the queue's budget pauses the queue with it,
-    and its owner has a notice.
+    """Adds to what a message and its queue have spent. The report that uses up the queue's budget pauses the queue with
+    it, and its owner has a notice.
 
     None if the claim is lost. `report` tells a second try of the same report from another one.
     """
     record, group = _open(tx, claim), claim.lease.group
     if record is None:
         return None
-    limits, now = _limits(tx, group), tx.clock()
     if _is_counted(tx, record, report):
-        queue_spent = _spent(tx, group)
+        queue_spent = budgets.spent(tx, group)
     else:
         record.effort = record.effort.spending(amount)
         _write(tx, claim, record, report)
-        queue_spent = _spend(tx, group, amount)
-    is_first = is_over(queue_spent, limits.queue_budget) and _pause(tx, group, report)
+        queue_spent = budgets.spend(tx, group, amount)
+    limits, now = _limits(tx, group), tx.clock()
+    is_first = is_spent(queue_spent, limits.queue_budget) and _pause(tx, group, report)
     if is_first:
         _tell(tx, insert, group, queue_spent, limits)
     return Standing(record.effort, queue_spent, limits, now, is_first)
@@ -89,13 +89,14 @@ def session(tx: Transaction, claim: Settlement) -> str | None:
 
 def spent(tx: Transaction, channel: Channel) -> float:
     """What the messages of a queue have spent together."""
-    return _spent(tx, channel.group)
+    return budgets.spent(tx, channel.group)
 
 
 def reset(tx: Transaction, channel: Channel, actor: str) -> float:
     """Begins anew; what was spent stands in the audit."""
     found = tx.one("budget.forget", group=channel.group)
     before: float = found[0] if found else 0.0
+    budgets.mind(tx, channel.id, channel.group, _settings(tx, channel.group), 0.0)
     letters.note(tx, channel.tenant, actor, "reset_budget", channel.name, {"spent": before}, 1)
     return before
 
@@ -164,20 +165,13 @@ def _write(tx: Transaction, claim: Settlement, record: Record, report: MessageId
 
 def _limits(tx: Transaction, group: int) -> Limits:
     """As they are at this moment: a budget that was raised holds for those who work already."""
+    return Limits.of(_settings(tx, group))
+
+
+def _settings(tx: Transaction, group: int) -> QueueSpec:
     owner = tx.one("channels.owner", group=group)
     assert owner is not None, "a group always has a channel"
-    return Limits.of(_spec.decode(owner[3]))
-
-
-def _spend(tx: Transaction, group: int, amount: float) -> float:
-    found = tx.one("budget.spend", group=group, amount=amount)
-    assert found is not None, "an upsert returns its row"
-    return found[0]  # type: ignore[no-any-return]
-
-
-def _spent(tx: Transaction, group: int) -> float:
-    found = tx.one("budget.find", group=group)
-    return found[0] if found else 0.0
+    return _spec.decode(owner[3])
 
 
 def _tell(tx: Transaction, insert: Insert, group: int, queue_spent: float, limits: Limits) -> None:

@@ -73,6 +73,9 @@ class ChannelsRole:
     def is_paused(self, channel: Channel) -> bool:
         return self._database.glance(lambda tx: bool(tx.one("channels.is_paused", group=channel.group)[0]))
 
+    def paused(self, groups: Sequence[int]) -> set[int]:
+        return self._database.glance(lambda tx: channels.paused(tx, groups))
+
     def names(self, tenant: str) -> list[str]:
         found = self._database.read(lambda tx: tx.all("channels.names", tenant=tenant, own=REPLIES))
         return [name for (name,) in found]

@@ -11,7 +11,7 @@ from holdfast.core.message import encode_json
 from holdfast.core.queue import QueueSpec
 from holdfast.core.topic import GroupSpec, Start, TopicSpec, address
 from holdfast.errors import GroupCanceled, InvalidInput, NotFound, UnknownGroup
-from holdfast.store import channels, depth, letters, limiting, reading
+from holdfast.store import budgets, channels, depth, letters, limiting, reading
 from holdfast.store.api import Channel, Topic
 from holdfast.store.transaction import Transaction
 
@@ -79,6 +79,7 @@ def subscribe(tx: Transaction, topic: Topic, group: str, spec: GroupSpec, start:
     assert joined is not None, "an upsert returns its row"
     channel = Channel(found[0], joined[0], topic.tenant, name, spec, topic.id)
     limiting.declare(tx, channel.id, channel.group, spec)
+    budgets.mind(tx, channel.id, channel.group, spec, budgets.spent(tx, channel.group))
     if tx.one("topics.is_placed", group=channel.group) is None:
         place(tx, channel, start)
     return channel

@@ -27,13 +27,14 @@ CREATE TABLE holdfast_channel (
 -- `beat_at` is when a topic's group was last heard of (and holdfast_consumer), `misses` how often it was not when someone looked, the last time
 -- at `missed_at`; from `dead_at` on nothing is kept for it; `deaths` and `revivals` count how often that was so. `lost` is how many messages retention took from it, `missing` how many of
 -- those while it was dead: it claims nothing until someone has decided about them. `past` is how many
--- messages were there that it wanted, when it was put where it began.
+-- messages were there that it wanted, when it was put where it began. `paused` groups are handed nothing: someone has `stopped` them, or their budget is spent.
 CREATE TABLE holdfast_group (
     id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     channel_id bigint NOT NULL REFERENCES holdfast_channel (id),
     name       text   NOT NULL DEFAULT '',
     history    bigint NOT NULL DEFAULT 0,
     paused     boolean NOT NULL DEFAULT false,
+    stopped    boolean NOT NULL DEFAULT false,
     limited    bigint NOT NULL DEFAULT 0,
     source     bigint REFERENCES holdfast_channel (id),
     wanted     text,

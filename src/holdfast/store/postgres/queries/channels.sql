@@ -74,7 +74,12 @@ SELECT min(moment) - (SELECT holdfast_now(:now::bigint)), (SELECT limited FROM h
 
 -- name: pause
 -- The time of the pause is no silence.
-UPDATE holdfast_group SET paused = :paused, beat_at = (SELECT holdfast_now(:now::bigint)), misses = 0, missed_at = NULL WHERE id = :group
+UPDATE holdfast_group SET stopped = :stopped, paused = :paused, beat_at = (SELECT holdfast_now(:now::bigint)), misses = 0, missed_at = NULL WHERE id = :group
+
+-- name: paused
+-- Those of these groups that are handed nothing.
+SELECT id FROM holdfast_group
+WHERE id IN (SELECT value::bigint FROM json_array_elements_text(:groups::json) AS value) AND paused
 
 -- name: is_paused
 SELECT paused FROM holdfast_group WHERE id = :group

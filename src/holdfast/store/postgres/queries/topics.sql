@@ -52,7 +52,8 @@ ON CONFLICT (channel_id, name) DO UPDATE SET
     revivals = CASE WHEN holdfast_group.ended_at IS NULL THEN holdfast_group.revivals ELSE 0 END,
     lost = CASE WHEN holdfast_group.ended_at IS NULL THEN holdfast_group.lost ELSE 0 END,
     missing = CASE WHEN holdfast_group.ended_at IS NULL THEN holdfast_group.missing ELSE 0 END, ended_at = NULL,
-    paused = holdfast_group.paused AND holdfast_group.ended_at IS NULL
+    paused = holdfast_group.paused AND holdfast_group.ended_at IS NULL,
+    stopped = holdfast_group.stopped AND holdfast_group.ended_at IS NULL
 RETURNING id
 
 -- name: leave

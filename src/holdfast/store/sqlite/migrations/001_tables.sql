@@ -20,13 +20,14 @@ CREATE TABLE holdfast_channel (
 -- `beat_at` is when a topic's group was last heard of (and holdfast_consumer), `misses` how often it was not when someone looked, the last time
 -- at `missed_at`; from `dead_at` on nothing is kept for it; `deaths` and `revivals` count how often that was so. `lost` is how many messages retention took from it, `missing` how many of
 -- those while it was dead: it claims nothing until someone has decided about them. `past` is how many
--- messages were there that it wanted, when it was put where it began.
+-- messages were there that it wanted, when it was put where it began. `paused` groups are handed nothing: someone has `stopped` them, or their budget is spent.
 CREATE TABLE holdfast_group (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
     channel_id INTEGER NOT NULL REFERENCES holdfast_channel (id),
     name       TEXT    NOT NULL DEFAULT '',
     history    INTEGER NOT NULL DEFAULT 0,
     paused     INTEGER NOT NULL DEFAULT 0,
+    stopped    INTEGER NOT NULL DEFAULT 0,
     limited    INTEGER NOT NULL DEFAULT 0,
     source     INTEGER,
     wanted     TEXT,

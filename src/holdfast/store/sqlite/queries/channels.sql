@@ -69,7 +69,11 @@ SELECT min(moment) - :now, (SELECT limited FROM holdfast_group WHERE id = :group
 
 -- name: pause
 -- The time of the pause is no silence.
-UPDATE holdfast_group SET paused = :paused, beat_at = :now, misses = 0, missed_at = NULL WHERE id = :group
+UPDATE holdfast_group SET stopped = :stopped, paused = :paused, beat_at = :now, misses = 0, missed_at = NULL WHERE id = :group
+
+-- name: paused
+-- Those of these groups that are handed nothing.
+SELECT id FROM holdfast_group WHERE id IN (SELECT value FROM json_each(:groups)) AND paused
 
 -- name: is_paused
 SELECT paused FROM holdfast_group WHERE id = :group
