@@ -46,11 +46,14 @@ class ChannelBook(forks.Guarded):
         self._topics: dict[str, tuple[float, Topic | str]] = {}
         self._opened = False
         self._opening = threading.Lock()
+        self._noting = threading.Lock()
+        self._changes = 0
         forks.guard(self)
 
     def after_fork_in_child(self) -> None:
         """Whoever was opening the database is doing it in the parent."""
         self._opening = threading.Lock()
+        self._noting = threading.Lock()
 
     def open(self) -> None:
         """Makes sure that the database has the structure this code expects."""
@@ -88,9 +91,10 @@ class ChannelBook(forks.Guarded):
             return known
         reader_name(name)
         self.open()
+        before = self._changes
         channel = self._store.channels.find(self._settings.tenant, name)
         if channel is not None:
-            return self._remember(channel)
+            return self._note_found(channel, before)
         self._refuse_unknown_group(name)
         if not create:
             raise self._unknown_topic(name)
@@ -136,7 +140,8 @@ class ChannelBook(forks.Guarded):
     def readers(self) -> list[Channel]:
         """Every queue and every group of this tenant."""
         self.open()
-        return [self._remember(channel) for channel in self._store.channels.readers(self._settings.tenant)]
+        before = self._changes
+        return [self._note_found(one, before) for one in self._store.channels.readers(self._settings.tenant)]
 
     # --- topics -------------------------------------------------------------------------------------------------------
 
@@ -248,7 +253,17 @@ class ChannelBook(forks.Guarded):
             trial(Channel(0, 0, self._settings.tenant, name, self._default_spec(name)))
 
     def _remember(self, channel: Channel) -> Channel:
-        self._known[channel.name] = (time.monotonic() + FRESH, channel)
+        """Notes the settings that this client has just declared."""
+        with self._noting:
+            self._changes += 1
+            self._known[channel.name] = (time.monotonic() + FRESH, channel)
+        return channel
+
+    def _note_found(self, channel: Channel, before: int) -> Channel:
+        """Notes what a look-up has found, unless something was declared here meanwhile: it may be outdated then."""
+        with self._noting:
+            if self._changes == before:
+                self._known[channel.name] = (time.monotonic() + FRESH, channel)
         return channel
 
     def _prepare(self) -> None:

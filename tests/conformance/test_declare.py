@@ -197,3 +197,22 @@ def test_dead_letters_go_to_the_queue_of_their_own_tenant(client: OpenClient) ->
     kill(acme)
     assert other.claim("graves") == []
     assert len(acme.claim("graves")) == 1
+
+
+def test_a_look_up_that_a_declaration_has_overtaken_is_not_remembered(
+    hf: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A consumer's thread reads the settings while another one declares new ones."""
+    hf.queue("q", lease=5)
+    hf._book._known.clear()
+    find = hf.store.channels.find
+
+    def overtaken(tenant: str, name: str) -> object:
+        found = find(tenant, name)
+        monkeypatch.undo()
+        hf.queue("q", lease=7)
+        return found
+
+    monkeypatch.setattr(hf.store.channels, "find", overtaken)
+    assert hf._book.channel("q").spec.lease == 5
+    assert hf._book.channel("q").spec.lease == 7
