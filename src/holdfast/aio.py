@@ -173,9 +173,9 @@ class AsyncHoldfast(
         """Who claims."""
         return self._hf.worker
 
-    async def queue(self, name: str, *, message_type: Any = None, **settings: Unpack[QueueSettings]) -> None:
+    async def queue(self, name: str, **settings: Unpack[QueueSettings]) -> None:
         """Declares a queue, or changes the settings of one. See `Holdfast.queue`."""
-        await self._run(self._hf.queue, name, message_type=message_type, **settings)
+        await self._run(self._hf.queue, name, **settings)
 
     async def queues(self) -> list[str]:
         """The names of all declared queues of this tenant."""

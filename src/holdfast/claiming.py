@@ -71,7 +71,8 @@ class Claiming:
         return claims or self._read_on(request)
 
     def once(self, request: ClaimRequest, finished: Finished = NOTHING, lost: list[Claim] | None = None) -> list[Claim]:
-        """One look; what comes back is still wanted. Messages that outlived their time end here, and do not count.
+        """One look; what comes back is still wanted. Messages that outlived their time, or do not fit the type of their
+        queue, end here, and do not count.
 
         Claims that were `finished` and lost are added to `lost`; without it, nothing is kept and `LeaseLost` is raised.
         """
@@ -81,11 +82,14 @@ class Claiming:
                 return claims
             ages = any(channel.spec.max_age is not None for channel in request.channels)
             over = [one for one in claims if (ages or one.message.expires_at is not None) and _is_over(one, request)]
-            if not over:
+            misfits = self._misfits(request, claims, over)
+            if not over and not misfits:
                 return claims
-            self._settle(endings.expired(over))
-            if len(over) < len(claims):
-                return [claim for claim in claims if not _is_over(claim, request)]
+            unfit = [endings.nacked([claim], why, None, permanent=True)[0] for claim, why in misfits]
+            self._settle([*endings.expired(over), *unfit])
+            ended = {id(claim) for claim in (*over, *(claim for claim, _ in misfits))}
+            if len(ended) < len(claims):
+                return [claim for claim in claims if id(claim) not in ended]
             request.ack, request.done, finished = (), (), NOTHING
             self.sweep(request.channels, request.worker)
 
@@ -146,6 +150,12 @@ class Claiming:
             self._settle(endings.released(claims))
         endings.refuse(gone)
         return claims
+
+    def _misfits(self, request: ClaimRequest, claims: list[Claim], over: list[Claim]) -> list[tuple[Claim, str]]:
+        if all(channel.spec.message_type is None for channel in request.channels):
+            return []
+        gone = {id(claim) for claim in over}
+        return self._types.misfits([claim for claim in claims if id(claim) not in gone])
 
     def _wake(self, silent: Sequence[Channel]) -> HoldfastError | None:
         """Who claims is alive. What a group says that has lost something while it was dead, until someone decides; or

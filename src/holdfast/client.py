@@ -106,7 +106,7 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
 
     # --- queues -------------------------------------------------------------------------------------------------------
 
-    def queue(self, name: str, *, message_type: Any = None, **settings: Unpack[QueueSettings]) -> None:
+    def queue(self, name: str, **settings: Unpack[QueueSettings]) -> None:
         """Declares a queue, or changes the settings of one; its messages stay. What is not given has its default.
 
         - Claims: `lease` (30 s), `max_attempts` (5), and `backoff`, the wait after a failure: doubling ("1s..60s"),
@@ -127,16 +127,16 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         - Memory: `history` is how long finished messages can be looked up, `history_limit` how many,
           `idempotency_window` how long an idempotency key is remembered.
 
-        With `message_type` (a dataclass, TypedDict, msgspec or plain type) this client refuses bodies that do not fit,
-        and claims have bodies of that type.
+        With `message_type` (a dataclass, TypedDict, msgspec or plain type) every client and the server refuse bodies
+        that do not fit, and claims of this client have bodies of that type. Waiting messages that do not fit become
+        dead letters when they are claimed.
 
         >>> hf.queue("emails", lease="2m", max_attempts=3, backoff=[60, 300], owner="mailer")
         """
-        reader = self._types.reader(message_type)
         settings.setdefault("delivery", self.settings.delivery)
         self._book.declare(name, queue_spec(settings))
         self._starts_changed()
-        self._types.set(name, reader)
+        self._types.declare(name, settings.get("message_type"))
 
     def queues(self) -> list[str]:
         """The names of all declared queues of this tenant."""
@@ -356,7 +356,7 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
             raise InvalidInput(f"{channel.name!r} is a group, which gets what is published to its topic: hf.publish(…)")
         key, idempotency_key, others = sorted_out(options)
         new = self._form(channel, others, topic).fill(bodies, key, idempotency_key)
-        self._types.check(channel.name, new)
+        self._types.check(channel, new)
         return new
 
     def _form(self, channel: Channel, options: Options, topic: str | None) -> Form:

@@ -164,9 +164,14 @@ class Operating(Budgeting, Scheduling, Grouping, Orchestrating):
         return self.store.letters.matching(self.settings.tenant, chosen)[0]
 
     def replay(self, dead_id: str, *, body: Any = KEPT) -> Receipt:
-        """Gives a dead letter another life as a new message, with another `body` if given; once per death."""
+        """Gives a dead letter another life as a new message, with another `body` if given; once per death.
+
+        A `body` that does not fit the message type of the queue is refused.
+        """
         self._book.open()
         fresh, raw = new_id(), None if body is KEPT else encode_json(body)
+        if raw is not None and (found := self.find_dead_letter(dead_id)) is not None:
+            self._types.check_body(found.queue, raw)
         self.store.letters.replay(self.settings.tenant, self.actor, id_bytes(dead_id), fresh, raw)
         return Receipt(fresh)
 

@@ -31,6 +31,7 @@ from holdfast.core.topic import (
 from holdfast.drafting import Key, Options, draft, listed
 from holdfast.gather import Gather
 from holdfast.joining import driver_connection
+from holdfast.message_types import MessageTypes
 from holdfast.notices import Escalating
 from holdfast.outgoing import Outgoing, Sending, put_through
 from holdfast.receipts import Receipt, one_for_each, receipts
@@ -47,6 +48,7 @@ class Publishing(Sending, Escalating):
     settings: Settings
     store: Store
     _book: ChannelBook
+    _types: MessageTypes
     _inserts: Gather[NewMessage, Duplicate | None]
     _insert: Callable[..., list[Receipt]]
     _beat: Callable[[Channel], int]
@@ -67,6 +69,7 @@ class Publishing(Sending, Escalating):
         """
         if one_of(MODES)("mode", mode) == "queue":
             self._book.declare_owning(name, queue_spec(cast("QueueSettings", settings)))
+            self._types.declare(name, settings.get("message_type"))
         else:
             self._book.declare_topic(name, topic_spec(cast("TopicSettings", settings)))
 

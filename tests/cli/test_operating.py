@@ -34,6 +34,16 @@ def test_what_is_no_json_is_sent_as_text(run: Any) -> None:
     assert [message["body"] for message in values(run("peek", "emails", "--json"))] == ["hello you", 7]
 
 
+def test_a_body_has_to_fit_the_message_type(run: Any, db: str, tmp_path: Path) -> None:
+    with Holdfast(db) as hf:
+        hf.queue("emails", message_type=dict[str, int])
+    answer = holdfast("send", "emails", '{"n": "one"}', "--db", db, folder=tmp_path)
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert "does not fit the message type of 'emails': Expected `int`, got `str`" in answer.stderr
+    run("send", "emails", '{"n": 1}')
+    assert [message["body"] for message in values(run("peek", "emails", "--json"))] == [{"n": 1}]
+
+
 def test_a_key_is_sent_once(run: Any) -> None:
     [first] = values(run("send", "emails", "1", "--idempotency-key", "k", "--json"))
     [second] = values(run("send", "emails", "1", "--idempotency-key", "k", "--json"))

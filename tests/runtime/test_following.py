@@ -37,3 +37,17 @@ def test_budget_and_commitments_arrive(hf: Holdfast, kind: str) -> None:
     [found], [wanted] = hf.peek("parts"), hf.peek("wanted")
     assert found.headers == wanted.headers
     assert len(found.headers) == 2, "budget and commitments travel there"
+
+
+@pytest.mark.parametrize("kind", ["def", "async def", "process"])
+def test_a_body_has_to_fit_the_message_type(hf: Holdfast, kind: str) -> None:
+    hf.queue("q", max_attempts=1)
+    hf.queue("parts", message_type=str)
+    isolation = "process" if kind == "process" else "thread"
+    hf.consumer("q", isolation=isolation)(promise if kind == "async def" else cells.promise)
+    sent = hf.enqueue("q", 1)
+    with hf.running():
+        assert ended(hf, sent.id) is State.DEAD
+    [letter] = hf.dead_letters("q")
+    assert "does not fit the message type of 'parts': Expected `str`, got `int`" in letter.error
+    assert hf.peek("parts") == []

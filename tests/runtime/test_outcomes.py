@@ -80,6 +80,20 @@ def test_what_it_raises_is_tried_again_until_it_is_dead(hf: Holdfast, declare: A
     assert [failure.attempt for failure in letter.history] == [1, 2, 3]
 
 
+def test_a_body_that_does_not_fit_the_message_type_never_reaches_a_handler(hf: Holdfast, declare: Any) -> None:
+    calls = Calls()
+    declare(lambda message, context: calls.note(message.body))
+    misfit = hf.enqueue("q", "text")
+    hf.queue("q", message_type=int)
+    sent = hf.enqueue("q", 7)
+    with hf.running():
+        assert ended(hf, sent.id) is State.SUCCEEDED
+        assert ended(hf, misfit.id) is State.DEAD
+    assert calls.seen == [7]
+    [letter] = hf.dead_letters("q")
+    assert "Expected `int`, got `str`" in letter.error
+
+
 def test_retry_says_when(hf: Holdfast, declare: Any) -> None:
     hf.queue("q", backoff=3600)
     calls = Calls()

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from holdfast import Holdfast
-from holdfast.serving.hooks import hooks_of, set_message_types
+from holdfast.serving.hooks import expect_message_types, hooks_of
 from holdfast.spec.applying import apply
 from holdfast.spec.reading import read_text
 from tests.http.servers import SECRET, Running, running
@@ -22,7 +22,7 @@ def served(hf: Holdfast, parts: str) -> Iterator[Running]:
     spec = read_text(f"app X {{ {parts} }}").spec
     assert spec is not None
     apply(hf, spec)
-    set_message_types(hf, spec)
+    expect_message_types(hf, spec)
     with running(hf, *hooks_of(hf, spec, {"SECRET": SECRET})) as server:
         yield server
 

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Holdfast, InvalidInput
 from holdfast.http.hooks import Hook
-from holdfast.serving.hooks import hooks_of, set_message_types
+from holdfast.serving.hooks import expect_message_types, hooks_of
 from holdfast.spec.applying import apply
 from holdfast.spec.reading import read_text
 
@@ -23,7 +23,7 @@ def hook_of(hf: Holdfast, webhook: str, queues: str = "queue q {}") -> Hook:
     spec = read_text(f"app X {{ {queues} webhook W {{ {webhook} }} }}").spec
     assert spec is not None
     apply(hf, spec)
-    set_message_types(hf, spec)
+    expect_message_types(hf, spec)
     [hook] = hooks_of(hf, spec, SECRETS)
     return hook
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from typing import Any
 
 import msgspec
 
-from holdfast.core.message import Failure, Message, clean_text, encode_json
+from holdfast.core.message import Failure, Message, MessageId, clean_text, encode_json
+from holdfast.core.message_form import MessageForm, misfit
 from holdfast.errors import InvalidInput
 
 HISTORY_LIMIT = 20
 ERROR_LIMIT = 8_000
+
+_OF_ORIGINAL = re.compile(r"at `\$\.original_message\.(body|headers|key|correlation_id|reply_to|topic)\b")
+"""Where a misfit depends on the message."""
 
 _history = msgspec.json.Decoder(list[Failure])
 
@@ -96,6 +101,19 @@ def envelope(message_id: str, queue: str, message: Message, error: str, attempts
     return msgspec.json.encode(
         {"original_message": original, "failed_at": failed_at, "error": short_error(error), "attempts": attempts},
     )
+
+
+def copy_misfit(form: MessageForm, queue: str) -> str | None:
+    """Why no dead letter of this queue could have a copy of this type; None if one could.
+
+    What stands in the original message differs from one to the next, so only what is the same in all of them counts.
+    """
+    for text, headers in ((None, None), ("x", b'{"x": "x"}')):
+        sample = Message(MessageId(16), 0, b"null", headers, text, text, text, text, None, 0)
+        reason = misfit(form, envelope(sample.id, queue, sample, "", 1, 0))
+        if reason is not None and not _OF_ORIGINAL.search(reason):
+            return reason
+    return None
 
 
 def short_error(error: str) -> str:

@@ -10,6 +10,7 @@ import msgspec
 from holdfast.core.duration import Duration, micros, seconds
 from holdfast.core.labels import labels
 from holdfast.core.limits import MOST, Rate, rate
+from holdfast.core.message_form import MessageForm, form_of
 from holdfast.core.retry import Backoff, backoff
 from holdfast.core.sqs_names import CALLBACK, sqs_name
 from holdfast.errors import InvalidInput, shown
@@ -61,6 +62,7 @@ class QueueSpec(msgspec.Struct, frozen=True):
     sqs_queue: str | None = None
     sqs_fallback: float | None = None
     dead_events: str | None = None
+    message_type: MessageForm | None = None
 
     @property
     def ordered(self) -> bool:
@@ -140,6 +142,7 @@ class QueueSettings(TypedDict, total=False):
     sqs_queue: str | None
     sqs_fallback: Duration | None
     dead_events: str | None
+    message_type: Any
 
 
 def queue_spec(settings: QueueSettings) -> QueueSpec:
@@ -241,6 +244,7 @@ READERS: dict[str, Reader] = {
     "sqs_queue": _or_none(sqs_name),
     "sqs_fallback": _or_none(_lasting),
     "dead_events": _or_none(lambda name, value: value if value == CALLBACK else sqs_name(name, value)),
+    "message_type": lambda name, value: form_of(value, name),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.client import Holdfast
 from holdfast.http.hooks import MAX_SIZE, Envelope, Expression, Hook, networks
 from holdfast.http.signatures import Verifier, secrets_of
-from holdfast.spec.message_type import MessageType
+from holdfast.spec.message_type import message_form
 from holdfast.spec.model import Call, Spec, VerifyHmac, Webhook
 from holdfast.spec.running import enveloped, function_of, inputs_of, reads_only
 
@@ -18,11 +18,11 @@ def hooks_of(hf: Holdfast, spec: Spec, environ: Mapping[str, str]) -> list[Hook]
     return [_hook(hf, spec, name, webhook, environ) for name, webhook in spec.webhooks.items()]
 
 
-def set_message_types(hf: Holdfast, spec: Spec) -> None:
-    """From now on this client refuses bodies that do not fit the queues of the spec."""
+def expect_message_types(hf: Holdfast, spec: Spec) -> None:
+    """From now on this client refuses bodies that do not fit what the spec says of queues that others declare. The type
+    of its own queues is stored with them."""
     for name, queue in spec.queues.items():
-        fields = queue.message_type
-        hf._types.set(name, hf._types.reader(MessageType(fields).python) if fields else None)
+        hf._types.expect(name, message_form(queue.message_type) if queue.external else None)
 
 
 def _hook(hf: Holdfast, spec: Spec, name: str, webhook: Webhook, environ: Mapping[str, str]) -> Hook:

@@ -17,7 +17,7 @@ from typing import Any
 from holdfast.client import Holdfast
 from holdfast.errors import HoldfastError
 from holdfast.http.hooks import Hook
-from holdfast.serving.hooks import hooks_of, set_message_types
+from holdfast.serving.hooks import expect_message_types, hooks_of
 from holdfast.serving.loading import Sources, load
 from holdfast.serving.staffing import has_staff
 from holdfast.serving.workers import Workers
@@ -81,7 +81,7 @@ class Live:
 
     def _make(self, spec: Spec) -> None:
         apply(self._hf, spec, told=lambda step: log.info("%sd %s %s", step.act, step.kind, step.name))
-        set_message_types(self._hf, spec)
+        expect_message_types(self._hf, spec)
 
 
 class Reloader:

@@ -14,6 +14,7 @@ from holdfast.core.picking import Expression
 from holdfast.core.retry import Backoff
 from holdfast.core.saga import Step as SagaStep
 from holdfast.core.saga import Wait
+from holdfast.spec.message_type import message_form
 from holdfast.spec.model import (
     Call,
     Consumer,
@@ -63,8 +64,9 @@ GROUP: Places = {**_COMMON, **{name: (name,) for name in ("timeout", "misses", "
 
 
 def queue_settings(queue: Queue) -> dict[str, Any]:
-    """The keywords of `hf.queue(name, …)`, but for `message_type`; `names_below` wants `hf.topic(mode="queue", …)`."""
-    return {**plain_settings(queue, QUEUE), **_retries(queue.delivery)}
+    """The keywords of `hf.queue(name, …)`; `names_below` wants `hf.topic(mode="queue", …)`."""
+    form = message_form(queue.message_type)
+    return {**plain_settings(queue, QUEUE), **_retries(queue.delivery), "message_type": form}
 
 
 def topic_settings(topic: Topic) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import msgspec
 
 from holdfast.core.expressions import types
 from holdfast.core.expressions.types import EnumOf, ListOf, MapOf, ObjectOf, Type
+from holdfast.core.message_form import MessageForm, form_of
 from holdfast.errors import InvalidInput
 from holdfast.spec.shapes import Shape, read_shapes
 
@@ -53,6 +54,11 @@ class MessageType:
             raise InvalidInput(misfit(problem)) from None
         except msgspec.DecodeError as problem:
             raise InvalidInput(f"this is no JSON: {problem}") from None
+
+
+def message_form(fields: Mapping[str, str]) -> MessageForm | None:
+    """The type of messages with these fields, as it is stored with their queue; None if there are none."""
+    return form_of(MessageType(fields).python) if fields else None
 
 
 def misfit(problem: msgspec.ValidationError) -> str:

@@ -7,12 +7,14 @@ import msgspec
 from holdfast.core.deadletter import add_to_history, envelope
 from holdfast.core.lifecycle import State, must_be_alone
 from holdfast.core.message import Failure, MessageId, id_text
+from holdfast.core.message_form import misfit
 from holdfast.core.notice import ERROR_SHOWN
 from holdfast.core.queue import QueueSpec
-from holdfast.errors import AlreadyReplayed, NotFound, UnknownGroup
+from holdfast.errors import AlreadyReplayed, InvalidInput, NotFound, UnknownGroup
 from holdfast.store import depth, escalation, replies, rows, step_endings, tally
+from holdfast.store.channels import find
 from holdfast.store.ids import new_id
-from holdfast.store.posting import Insert, post, withdraw
+from holdfast.store.posting import Insert, destination, post_to, withdraw
 from holdfast.store.rows import Content, HeldRow, NewRow
 from holdfast.store.transaction import Transaction
 
@@ -40,7 +42,7 @@ def bury(
     copy_id = None
     if spec.dead_letter:
         body = envelope(id_text(content.id), queue, content.message(), failure.error, attempts, failed_at)
-        copy_id = post(tx, insert, tenant, spec.dead_letter, body)
+        copy_id = _post_copy(tx, insert, tenant, queue, spec.dead_letter, body)
     tx.run(
         "dead.insert",
         id=dead_id,
@@ -77,6 +79,17 @@ def bury(
     step_endings.failed(tx, saga, content.id, failure.error, final=final, who=failure.worker, attempt=attempts)
 
 
+def _post_copy(tx: Transaction, insert: Insert, tenant: str, queue: str, dead_letter: str, body: bytes) -> MessageId:
+    """Sends the copy; its id. One that does not fit the type of its queue is sent too: no death may fail by that."""
+    target = destination(tx, tenant, dead_letter)
+    reason = None if target.spec.message_type is None else misfit(target.spec.message_type, body)
+    if reason is not None:
+        error = f"the copy of a dead letter of {queue!r} does not fit the message type of {dead_letter!r}: {reason}"
+        known = queue if find(tx, tenant, queue) is not None else None  # A group may have ended.
+        escalation.report(tx, insert, tenant, "unfit_copy", queue, error, None, known)
+    return post_to(tx, insert, target, body)
+
+
 def replay(tx: Transaction, tenant: str, dead_id: MessageId, fresh: MessageId, body: bytes | None) -> str:
     """One new life per death; the name of the queue that it goes to."""
     queue = begin_replay(tx, tenant, dead_id, fresh, body)
@@ -99,6 +112,8 @@ def begin_replay(tx: Transaction, tenant: str, dead_id: MessageId, fresh: Messag
     assert owner is not None, "a group always has a channel"
     channel, _, queue, raw_spec = owner
     spec = msgspec.json.decode(raw_spec, type=QueueSpec)
+    if body is not None and spec.message_type is not None and (reason := misfit(spec.message_type, body)):
+        raise InvalidInput(f"the body does not fit the message type of {queue!r}: {reason}")
     headers, key, correlation_id, reply_to, topic, saga, message_id, copy_id = carried
     tx.run("idempotency.follow", id=message_id, channel=channel, new_id=fresh)
     if copy_id is not None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.core import priority
+from holdfast.core.deadletter import copy_misfit
 from holdfast.core.effort import is_spent
 from holdfast.core.message import encode_json
 from holdfast.core.queue import QueueSpec
@@ -35,6 +36,7 @@ def declare(tx: Transaction, tenant: str, name: str, spec: QueueSpec) -> Channel
     channel, owns = found
     if not owns:
         refuse_owned(tx, tenant, name)
+    refuse_unfit_copies(tx, tenant, name, spec, before)
     history = round(spec.history * 1_000_000)
     joined = tx.one(
         "channels.join", channel=channel, history=history, limited=limiting.level(spec), delivery=spec.delivery
@@ -51,6 +53,27 @@ def declare(tx: Transaction, tenant: str, name: str, spec: QueueSpec) -> Channel
     for lane in lanes:
         tx.run("channels.place_cursor", group=group, lane=lane, start=priority.lane_start(lane))
     return Channel(channel, group, tenant, name, spec)
+
+
+def refuse_unfit_copies(tx: Transaction, tenant: str, name: str, spec: QueueSpec, before: Channel | None) -> None:
+    """What is told of deaths must be able to hold what it is told, whichever of the two was declared first."""
+    if spec.dead_letter is not None:
+        target = find(tx, tenant, spec.dead_letter)
+        if target is not None:
+            _refuse_unfit_copy(name, target.name, target.spec)
+    if spec.message_type is not None and (before is None or before.spec.message_type != spec.message_type):
+        for other in readers(tx, tenant):
+            if other.spec.dead_letter == name:
+                _refuse_unfit_copy(other.name, name, spec)
+
+
+def _refuse_unfit_copy(queue: str, target: str, spec: QueueSpec) -> None:
+    reason = None if spec.message_type is None else copy_misfit(spec.message_type, queue)
+    if reason is not None:
+        raise InvalidInput(
+            f"dead letters of {queue!r} cannot be copied to {target!r}, whose message type they do not fit: {reason}. "
+            f"They have original_message, failed_at, error and attempts"
+        )
 
 
 def _way(spec: QueueSpec) -> tuple[str, str | None]:

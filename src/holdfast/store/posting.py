@@ -20,7 +20,11 @@ Insert = Callable[[Any, Sequence[NewMessage]], object]
 
 def post(tx: Transaction, insert: Insert, tenant: str, queue: str, body: bytes) -> MessageId:
     """It always fits; its id. A queue that was never declared is created."""
-    target = destination(tx, tenant, queue)
+    return post_to(tx, insert, destination(tx, tenant, queue), body)
+
+
+def post_to(tx: Transaction, insert: Insert, target: Channel, body: bytes) -> MessageId:
+    """The same for a queue that was looked up already."""
     message_id = new_id()
     insert(tx, [compose(target, message_id, body)])
     depth.grow(tx, target.group, 1)

@@ -71,6 +71,7 @@ def subscribe(tx: Transaction, topic: Topic, group: str, spec: GroupSpec, start:
             f"the group {name!r} was canceled, which is final: subscribe under another name, or remove it with "
             f"hf.unsubscribe({topic.name!r}, {group!r}), after which its name is free for a new one"
         )
+    channels.refuse_unfit_copies(tx, topic.tenant, name, spec, None)
     found = tx.one("topics.subscribe", tenant=topic.tenant, name=name, spec=encode_json(spec))
     assert found is not None, "an upsert returns its row"
     wanted = None if routing.wants_all(topic.name, spec.patterns) else routing.expression(spec.patterns)

@@ -48,6 +48,13 @@ def test_a_replay_is_a_new_message_once(hf: Holdfast, dead: str, ask: Ask) -> No
     assert ask("POST", f"/admin/queues/q/dlq/{dead}/replay", 409)["error"]["code"] == "already_replayed"
 
 
+def test_another_body_has_to_fit_the_message_type(hf: Holdfast, dead: str, ask: Ask) -> None:
+    hf.queue("q", message_type=dict[str, int])
+    answer = ask("POST", f"/admin/queues/q/dlq/{dead}/replay", 422, json={"body": {"n": "one"}})
+    assert "`$[...]`" in answer["error"]["message"]
+    ask("POST", f"/admin/queues/q/dlq/{dead}/replay", json={"body": {"n": 1}})
+
+
 def test_a_replay_may_have_another_body(hf: Holdfast, dead: str, ask: Ask) -> None:
     ask("POST", f"/admin/queues/q/dlq/{dead}/replay", json={"body": None})
     assert [claim.message.body for claim in hf.claim("q")] == [None]

@@ -25,6 +25,14 @@ def test_a_task_is_stored_and_seen(hf: Holdfast, ask: Ask) -> None:
     assert (task["status"], task["result"]) == ("succeeded", {"sent": True})
 
 
+def test_a_payload_has_to_fit_the_message_type(hf: Holdfast, ask: Ask) -> None:
+    hf.queue("email", message_type=dict[str, int])
+    answer = ask("POST", "/tasks", 422, json={"type": "email", "payload": {"n": "one"}})
+    assert "does not fit the message type of 'email'" in answer["error"]["message"]
+    assert hf.stats("email").pending == 0
+    ask("POST", "/tasks", 201, json={"type": "email", "payload": {"n": 1}})
+
+
 def test_a_task_tells_of_its_failures(hf: Holdfast, ask: Ask, clock: FakeClock) -> None:
     hf.queue("email", backoff=60, max_attempts=2)
     made = ask("POST", "/tasks", 201, json={"type": "email", "payload": 1})
