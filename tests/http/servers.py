@@ -5,7 +5,7 @@ import hmac
 import itertools
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -86,19 +86,24 @@ def hook(name: str = "orders", **settings: Any) -> Hook:
 
 @contextmanager
 def running(
-    hf: Holdfast, *hooks: Hook, limits: Limits | None = None, patience: float = 10, **app: Any
+    hf: Holdfast,
+    *hooks: Hook,
+    limits: Limits | None = None,
+    patience: float = 10,
+    proxies: Sequence[str] = (),
+    **app: Any,
 ) -> Iterator[Running]:
     made = create_app(hf, hooks, ingress=lambda client: Ingress(client, clock=lambda: NOW, patience=patience), **app)
-    with serving(hf, made, limits) as server:
+    with serving(hf, made, limits, proxies) as server:
         found = Running(hf, server, made.ingress)
         with found.http:
             yield found
 
 
 @contextmanager
-def serving(hf: Holdfast, app: App, limits: Limits | None = None) -> Iterator[Server]:
+def serving(hf: Holdfast, app: App, limits: Limits | None = None, proxies: Sequence[str] = ()) -> Iterator[Server]:
     """A server of this application."""
-    server = Server(hf, app, port=0, limits=limits, grace=5)
+    server = Server(hf, app, port=0, limits=limits, grace=5, trusted_proxies=proxies)
     started = threading.Event()
     thread = threading.Thread(target=server.run, args=[lambda url: started.set()])
     thread.start()

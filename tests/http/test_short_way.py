@@ -17,6 +17,7 @@ from starlette.responses import Response
 from holdfast import Holdfast
 from holdfast.http.hooks import Hook
 from holdfast.http.limits import Limits
+from holdfast.http.protocol import Connection
 from holdfast.http.routes import ROUTERS
 from holdfast.spec.running import function_of
 from tests.http.servers import Running, everything, hook, running, sign
@@ -230,7 +231,8 @@ def test_a_server_that_stops_answers_what_is_under_way(file_server: Running, sql
             connection.sendall(request(b'{"id": "b"}'))
             file_server.server.stop()
             deadline = time.monotonic() + 30
-            while protocol._under_way.keep_alive or not protocol._early:  # type: ignore[union-attr]
+            assert isinstance(protocol, Connection)
+            while protocol._under_way is None or protocol._under_way.keep_alive or not protocol._buffer:
                 assert time.monotonic() < deadline
                 time.sleep(0.005)
         answer = everything(connection)

@@ -51,7 +51,9 @@ CODES = {
     429: "too_many",
     431: "headers_too_large",
     500: "internal",
+    501: "not_implemented",
     503: "unavailable",
+    505: "http_version",
 }
 
 KINDS: tuple[tuple[type[HoldfastError], int, str], ...] = (

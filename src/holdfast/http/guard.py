@@ -13,6 +13,9 @@ from holdfast.http.hosts import Hosts
 from holdfast.http.ingress import HOOK_FOLDER
 from holdfast.http.origin import SAFE_METHODS, is_foreign
 
+AUTHORITY = "holdfast.authority"
+"""The key of a scope under which stands the host of a request line with an absolute URI."""
+
 POLICY = b"content-security-policy"
 
 SECURITY_HEADERS = (
@@ -48,20 +51,24 @@ class Guard:
             await send(message)
 
         fields = Fields(scope["headers"])
-        refusal = self.refusal(scope["method"], fields) or _unsupported(scope, fields)
+        refusal = self.refusal(scope["method"], fields, scope.get(AUTHORITY)) or _unsupported(scope, fields)
         if refusal is None:
             await self.app(scope, receive, send_guarded)
         else:
             await refusal.answer()(scope, receive, send_guarded)
 
-    def refusal(self, method: str, fields: Fields) -> Refusal | None:
-        """What is wrong with a request, before anybody looks what it wants."""
+    def refusal(self, method: str, fields: Fields, authority: bytes | None = None) -> Refusal | None:
+        """Returns what is wrong with a request, before anybody looks what it wants.
+
+        `authority` is the host of an absolute URI. It counts before the Host header (RFC 9112 3.2.2), and neither of
+        them may be a name of another server.
+        """
         host = fields.single(b"host")
         if host is None:
             return Refusal(400, "a request has one Host header")
-        if not self.hosts.admit(host):
+        if not self.hosts.admit(host) or (authority is not None and not self.hosts.admit(authority)):
             return Refusal(421, "this server does not answer to that name")
-        if is_foreign(method, fields.get(b"sec-fetch-site"), fields.get(b"origin"), host):
+        if is_foreign(method, fields.get(b"sec-fetch-site"), fields.get(b"origin"), authority or host):
             return Refusal(403, "a page of another site may not do this", code="foreign_origin")
         return None
 

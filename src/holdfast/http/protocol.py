@@ -1,77 +1,80 @@
-"""HTTP/1.1 as uvicorn speaks it, within limits: it has none for headers, and waits for ever for a slow sender."""
+"""HTTP/1.1 on one connection: within limits from the first byte on, and one request at a time.
+
+uvicorn accepts connections and stops the server, and does nothing else. It makes a `Connection` of each, with the
+arguments of `Connection.__init__`, calls its `shutdown`, and finds it and its tasks in `server_state` until they end.
+
+Bytes go into a buffer. From there one request is read: its head by `heads.Request`, its body by what `framing` says.
+Until it is answered the next one is not parsed, and no more than one read of the socket is kept of what follows it. So
+pipelining does not fill the memory. What is left in the buffers of all connections (pipelined requests, thousands of
+tiny chunks) is worked off piece by piece, one in each turn of the loop, so other connections are served in between.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from functools import lru_cache, partial
-from itertools import chain
 from typing import Any
 
-import httptools
-import msgspec
 from starlette.responses import Response
+from starlette.types import Scope
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from holdfast.http.answers import CODES, RETRY_AFTER
-from holdfast.http.fields import Fields
-from holdfast.http.guard import SECURITY_HEADERS, guarded
+from holdfast.http import wire
+from holdfast.http.app import App
+from holdfast.http.exchange import STATUS_LINES, Exchange, lines, refusal
+from holdfast.http.framing import Chunked, Counted, framing_of
+from holdfast.http.guard import AUTHORITY, guarded
+from holdfast.http.heads import END, Refused, Request, Target
 from holdfast.http.hooks import Hook
 from holdfast.http.limits import Limits
+from holdfast.http.proxies import Proxies
+from holdfast.http.wire import Wire
 
 LINGER = 1.0
-"""Seconds to listen to one who was answered before he was through: if we hung up at once, the answer could be lost."""
-
+"""Seconds to listen to a sender that was answered before it was through: closing at once could lose the answer."""
 
 LINGER_BYTES = 1_048_576
-"""So much is listened to at most."""
+"""Bytes that are read and dropped meanwhile, at most."""
+
+IDLE, HEAD, BODY = "idle", "head", "body"
+"""What is being read. The connection is idle between two requests, also while one is being answered."""
 
 
-class Arrival:
-    """A delivery of a webhook, on its way past uvicorn: for each request that makes a dozen objects and a task.
+class Turns:
+    """Connections with work left over: one of them goes on in each turn of the loop, however many there are."""
 
-    It says what the parser would say, in case that it has to go that way after all.
-    """
+    def __init__(self) -> None:
+        self._waiting: deque[Callable[[], None]] = deque()
 
-    __slots__ = ("body", "expects", "fields", "headers", "hook", "is_whole", "keep_alive", "url")
+    def add(self, go_on: Callable[[], None]) -> None:
+        """Calls this when its turn has come, never at once."""
+        self._waiting.append(go_on)
+        if len(self._waiting) == 1:
+            asyncio.get_running_loop().call_soon(self._next)
 
-    def __init__(self, hook: Hook, url: bytes, headers: list[tuple[bytes, bytes]], fields: Fields) -> None:
-        self.hook = hook
-        self.url = url
-        self.headers = headers
-        self.fields = fields
-        self.body = b""
-        self.is_whole = False
-        self.expects = False
-        self.keep_alive = True
-
-    def get_method(self) -> bytes:
-        """Nobody delivers otherwise."""
-        return b"POST"
-
-    def get_http_version(self) -> str:
-        """The older one has habits of its own; uvicorn knows them."""
-        return "1.1"
-
-    def should_keep_alive(self) -> bool:
-        """Whether the connection may serve the next one."""
-        return self.keep_alive
-
-    def should_upgrade(self) -> bool:
-        """Such requests are refused."""
-        return False
+    def _next(self) -> None:
+        try:
+            self._waiting[0]()
+        finally:
+            self._waiting.popleft()
+            if self._waiting:
+                asyncio.get_running_loop().call_soon(self._next)
 
 
-class Bounded(HttpToolsProtocol):
+class Connection(asyncio.Protocol):
     """A connection within `limits`.
 
-    Most requests arrive in one piece; only one that does not has a clock set. A delivery that does is given to the
-    application at once, and until it is answered nothing more is read.
+    A delivery of a webhook that arrives in one piece, as most do, is given to the application at once (`App.take`),
+    without a task. Every other request is an `Exchange`.
     """
 
+    app: App
     limits = Limits()
+    proxies = Proxies()
+    turns = Turns()
 
     def __init__(
         self,
@@ -80,191 +83,337 @@ class Bounded(HttpToolsProtocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
+        self._loop = _loop or asyncio.get_running_loop()
+        self._server = server_state
+        self._app_state = app_state
+        self._idle_seconds = config.timeout_keep_alive
+        self._wire: Wire
+        self._local: tuple[str, int] | None = None
+        self._peer: tuple[str, int] | None = None
+        self._buffer = b""
+        self._at = 0
+        self._phase = IDLE
+        self._request = Request()
+        self._fed = 0
+        self._framing: Counted | Chunked = Counted(0)
+        self._under_way: Request | None = None
+        self._exchange: Exchange | None = None
+        self._is_deaf = False
+        self._is_behind = False
+        """Whether the rest of the buffer is read in a later turn of the loop."""
+        self._skipped = 0
+        self._dropped = 0
         self._deadline: asyncio.TimerHandle | None = None
-        self._phase = "idle"
-        self._received = 0
-        self._body_size = 0
-        self._status = 400
-        self._deaf = False
-        self._most_bytes = self.limits.body_bytes
-        self._hook_at: Callable[[bytes], Hook | None] | None = getattr(self.app, "hook_at", None)
-        self._arriving: Arrival | None = None
-        self._under_way: Arrival | None = None
-        self._early = b""
+        self._timed = ""
         self._resting_since: float | None = None
         self._rest: asyncio.TimerHandle | None = None
 
     # --- the connection -----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Someone is there; he has to say what he wants."""
-        super().connection_made(transport)
-        if len(self.connections) > self.limits.connections:
+        """Begins; the first request has to arrive in time."""
+        self._server.connections.add(self)  # type: ignore[arg-type]
+        self._wire = Wire(transport)
+        self._local, self._peer = _name(transport, "sockname"), _name(transport, "peername")
+        if len(self._server.connections) > self.limits.connections:
             self._refuse(503)
         else:
-            self._set_deadline(self.limits.header_seconds)
+            self._set_deadline(IDLE)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is there any more."""
+        """Ends. What was delivered stays delivered."""
+        self._server.connections.discard(self)
         self._clear_deadline()
-        self._arriving = self._under_way = None
         if self._rest is not None:
             self._rest.cancel()
-        super().connection_lost(exc)
+        if self._exchange is not None:
+            self._exchange.hang_up()
+        self._under_way = self._exchange = None
+        self._buffer, self._at = b"", 0
+        self._wire.resume_writing()
 
     def shutdown(self) -> None:
-        """The server stops; what is under way is answered before."""
+        """Closes the connection after the answer that is under way."""
         if self._under_way is not None:
             self._under_way.keep_alive = False
+        elif self._exchange is not None and not self._exchange.is_complete:
+            self._exchange.keep_alive = False
         else:
-            super().shutdown()
+            self._wire.close()
+
+    def pause_writing(self) -> None:
+        """The peer reads too slowly."""
+        self._wire.pause_writing()
+
+    def resume_writing(self) -> None:
+        """The peer has caught up."""
+        self._wire.resume_writing()
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes; afterwards a clock is set if something is still missing."""
-        if self._deaf:
-            self._ignore(data)
+        """Reads what has arrived, or keeps it for later and reads no more."""
+        if self._is_deaf:
+            self._drop(data)
             return
-        if self._under_way is not None:
-            self._early += data
-            self.flow.pause_reading()
+        self._buffer = self._buffer[self._at :] + data if self._at < len(self._buffer) else data
+        self._fed, self._at = max(0, self._fed - self._at), 0
+        if self._is_reading():
+            self._read()
+        else:
+            self._wire.pause_reading(wire.BUFFER)
+
+    def eof_received(self) -> bool:
+        """The peer sends no more, but may still read: what it has sent as a whole is answered, then we hang up."""
+        is_waiting = not self._is_deaf and not self._is_reading()
+        if not is_waiting or (self._exchange is not None and self._exchange.is_endless):
+            return False
+        self._wire.has_ended = True
+        return True
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    def _is_reading(self) -> bool:
+        """Whether the next bytes have their turn; not while a request that has arrived is being answered."""
+        return not self._is_behind and (self._phase == BODY or (self._under_way is None and self._exchange is None))
+
+    def _read(self) -> None:
+        try:
+            while self._at < len(self._buffer) and self._is_reading() and not self._wire.is_closing:
+                if not (self._read_body() if self._phase == BODY else self._read_head()):
+                    break
+                if self._phase == BODY and self._framing.is_tired:
+                    self._take_turns()
+        except Refused as problem:
+            self._refuse(problem.status)
+        if self._phase != IDLE and self._timed != self._phase and not self._is_deaf:
+            self._set_deadline(self._phase)
+
+    def _take_turns(self) -> None:
+        """Goes on after other connections, and reads no more until then."""
+        self._is_behind = True
+        self._wire.pause_reading(wire.BUFFER)
+        self.turns.add(self._go_on)
+
+    def _go_on(self) -> None:
+        self._is_behind = False
+        if not self._is_deaf and not self._wire.is_closing:
+            self._read_on()
+
+    def _read_on(self) -> None:
+        """Reads what is in the buffer, and then what the peer sends."""
+        if self._at < len(self._buffer):
+            self._read()
+        if not self._is_reading():
             return
-        if self._phase == "idle":
-            self._phase, self._received = "headers", 0
-        before = self._phase
-        self._received += len(data)
-        self._resting_since = None
-        super().data_received(data)
-        if self._arriving is not None:
-            self._begin(self._arriving)
-        if self._deaf or self.transport.is_closing():
+        if self._wire.has_ended:
+            self._wire.close()
+        else:
+            self._wire.resume_reading(wire.BUFFER)  # Not before, or each small request would add to the buffer.
+
+    def _read_head(self) -> bool:
+        """Reads what there is of a head; whether that is all of it."""
+        if self._phase == IDLE and not self._begin_head():
+            return False
+        data, at, most = self._buffer, self._at, self.limits.header_bytes
+        end = data.find(END, max(at, self._fed - 3), at + most)
+        if end < 0 and len(data) - at > most:
+            raise Refused(431)
+        stop = len(data) if end < 0 else end + len(END)
+        line = data[at:stop].partition(b"\r\n")[0]
+        self._request.feed(data[self._fed : stop], line)
+        self._fed = stop
+        if end < 0:
+            if self._request.is_complete:
+                raise Refused(400)
+            return False
+        self._request.finish(line, self.limits)
+        self._at = stop
+        self._begin_body(self._request)
+        return True
+
+    def _begin_head(self) -> bool:
+        """Skips empty lines, which some send behind a body, and which do not count as a request."""
+        if self._buffer[self._at] in b"\r\n":
+            rest = self._buffer[self._at :].lstrip(b"\r\n")
+            self._skipped += len(self._buffer) - self._at - len(rest)
+            self._buffer, self._at = rest, 0
+        self._fed = self._at
+        if self._skipped > self.limits.header_bytes:
+            raise Refused(400)
+        if self._at == len(self._buffer):
+            return False
+        self._skipped = 0
+        self._phase, self._request, self._resting_since = HEAD, Request(), None
+        return True
+
+    def _begin_body(self, request: Request) -> None:
+        """The head is there. A delivery that is there as a whole may be taken at once."""
+        path = request.url if request.url.startswith(b"/") else Target(request.url).path
+        most = max(self.limits.body_bytes, self.app.body_bytes(path))
+        self._framing = framing_of(request, most, self.limits)
+        self._phase = BODY
+        hook = self.app.hook_at(request.url) if request.method == b"POST" and request.version == "1.1" else None
+        body = b""
+        if hook is not None:
+            body, self._at = self._framing.take(self._buffer, self._at)
+        if not self._framing.is_done:
+            self._start(request, body, is_whole=False)
             return
-        if self._phase == "headers" and self._received > self.limits.header_bytes:
-            self._refuse(431)
-        elif self._phase == "idle":
-            self._clear_deadline()
-        elif before != self._phase or self._deadline is None:
-            body = self._phase == "body"
-            self._set_deadline(self.limits.body_seconds if body else self.limits.header_seconds)
+        self._end_request()
+        if hook is None or self._wire.is_full or not self._hand_over(hook, request, body):
+            self._start(request, body, is_whole=True)
 
-    # --- the request --------------------------------------------------------------------------------------------------
+    def _read_body(self) -> bool:
+        """Reads what there is of a body; whether that was anything."""
+        body, at = self._framing.take(self._buffer, self._at)
+        is_more, self._at = at > self._at, at
+        if self._exchange is not None and (body or self._framing.is_done):
+            self._exchange.feed(body, self._framing.is_done)
+        if self._framing.is_done:
+            self._end_request()
+            if self._exchange is not None and self._exchange.is_complete:
+                self._exchange = None
+                self._rest_from_now()
+        return is_more
 
-    def on_message_begin(self) -> None:
-        """A request begins, perhaps behind another one in the same bytes."""
-        if self._arriving is not None:
-            self._give_to_uvicorn(self._arriving)  # It knows how to answer them in their order.
-        self._phase, self._body_size = "headers", 0
-        super().on_message_begin()
+    def _end_request(self) -> None:
+        """All of the request is there."""
+        self._phase = IDLE
+        self._wire.resume_reading(wire.BODY)
+        self._clear_deadline()
 
-    def on_headers_complete(self) -> None:
-        """All headers are there. What raises here is answered by `send_400_response`."""
-        fields = Fields(self.headers)
-        size = len(self.url) + sum(map(len, chain.from_iterable(self.headers)))
-        if len(self.headers) > self.limits.headers or size > self.limits.header_bytes:
-            self._fail(431)
-        declared = fields.get(b"content-length")
-        if declared is not None and (not declared.isdigit() or b"transfer-encoding" in fields):
-            self._fail(400)
-        if self.parser.should_upgrade():
-            self._fail(400)
-        self._most_bytes = max(self.limits.body_bytes, self._allowed(self.url))
-        if declared is not None and int(declared[:20]) > self._most_bytes:
-            self._fail(413)
-        self._phase = "body"
-        self._arriving = self._delivery(fields)
-        if self._arriving is None:
-            super().on_headers_complete()
+    # --- answers ------------------------------------------------------------------------------------------------------
 
-    def _allowed(self, url: bytes) -> int:
-        """What the application allows for a path beyond the limit of all."""
-        allowed: Callable[[bytes], int] | None = getattr(self.app, "body_bytes", None)
-        return 0 if allowed is None else allowed(url)
+    def _hand_over(self, hook: Hook, request: Request, body: bytes) -> bool:
+        """Gives the application a delivery; whether it takes it without questions."""
+        client = self.proxies.client(self._peer, request.fields)
+        answer = partial(self._answer, request, body)
+        if self.app.take(hook, client[0] if client else "", request.fields, body, answer):
+            self._under_way = request
+            return True
+        return False
 
-    def on_body(self, body: bytes) -> None:
-        """A part of the body."""
-        self._body_size += len(body)
-        if self._body_size > self._most_bytes:
-            self._fail(413)
-        if self._arriving is not None:
-            self._arriving.body += body
-        else:
-            super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        """The request is complete."""
-        self._phase, self._received = "idle", 0
-        if self._arriving is not None:
-            self._arriving.is_whole = True
-        else:
-            super().on_message_complete()
-
-    # --- deliveries ---------------------------------------------------------------------------------------------------
-
-    def _delivery(self, fields: Fields) -> Arrival | None:
-        """What has begun to arrive, if it is a delivery and nothing before it is still to be answered."""
-        hook = self._hook_at(self.url) if self._hook_at is not None else None
-        is_usual = self.parser.get_method() == b"POST" and self.parser.get_http_version() == "1.1"
-        if hook is None or not is_usual or not (self.cycle is None or self.cycle.response_complete):
-            return None
-        arrival = Arrival(hook, self.url, self.headers, fields)
-        arrival.expects = self.expect_100_continue
-        arrival.keep_alive = self.parser.should_keep_alive()
-        return arrival
-
-    def _begin(self, arrival: Arrival) -> None:
-        """The bytes are read. If the whole delivery was in them, the application may take it."""
-        address = self.client[0] if self.client else ""
-        if (
-            arrival.is_whole
-            and not self.flow.write_paused
-            and self.app.take(arrival.hook, address, arrival.fields, arrival.body, partial(self._answer, arrival))
-        ):
-            self._arriving, self._under_way = None, arrival
-        else:
-            self._give_to_uvicorn(arrival)
-
-    def _give_to_uvicorn(self, arrival: Arrival) -> None:
-        """The usual way, from its beginning up to here."""
-        self._arriving = None
-        parser, self.parser = self.parser, arrival  # type: ignore[assignment]
-        super().on_message_begin()
-        self.url, self.expect_100_continue = arrival.url, arrival.expects
-        self.headers += arrival.headers
-        super().on_headers_complete()
-        if arrival.body:
-            super().on_body(arrival.body)
-        if arrival.is_whole:
-            super().on_message_complete()
-        self.parser = parser
-
-    def _answer(self, arrival: Arrival, response: Response | None) -> None:
-        """All of an answer at once; without one, the application is asked."""
-        if self._under_way is not arrival:
-            return  # Nobody is there any more.
+    def _answer(self, request: Request, body: bytes, response: Response | None) -> None:
+        """Writes the answer to a delivery; without one, the application is asked as for any request."""
+        if self._under_way is not request:
+            return  # The connection was lost meanwhile.
         self._under_way = None
         if response is None:
-            self._give_to_uvicorn(arrival)
-        else:
-            self._send(response, arrival.keep_alive)
-        if self.transport.is_closing():
-            return  # Nobody would hear of what stands behind it.
-        self.flow.resume_reading()
-        if self._early:
-            early, self._early = self._early, b""
-            self.data_received(early)
-
-    def _send(self, response: Response, keep_alive: bool) -> None:
-        head = _lines(response.status_code, tuple(response.raw_headers))
-        always = _lines(None, tuple(self.server_state.default_headers))
-        end = b"\r\n" if keep_alive else b"connection: close\r\n\r\n"
-        self.transport.write(b"".join((head, always, end, response.body)))
-        self.server_state.total_requests += 1
-        if not keep_alive:
-            self.transport.close()
+            self._start(request, body, is_whole=True)
             return
-        self._resting_since = self.loop.time()
+        head = _head(response.status_code, tuple(response.raw_headers))
+        end = b"\r\n" if request.keep_alive else b"connection: close\r\n\r\n"
+        self._wire.write(b"".join((head, _always(tuple(self._server.default_headers)), end, response.body)))
+        self._server.total_requests += 1
+        self._next(request.keep_alive)
+
+    def _start(self, request: Request, body: bytes, *, is_whole: bool) -> None:
+        """Runs the application in a task."""
+        scope = self._scope(request)
+        exchange = Exchange(self._wire, request, scope, self._server.default_headers, self._answered)
+        if body or is_whole:
+            exchange.feed(body, is_whole)
+        self._exchange = exchange
+        task = self._loop.create_task(exchange.run(self.app))
+        self._server.tasks.add(task)
+        task.add_done_callback(self._server.tasks.discard)
+
+    def _scope(self, request: Request) -> Scope:
+        target = Target(request.url)
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": request.version,
+            "server": self._local,
+            "client": self.proxies.client(self._peer, request.fields),
+            "scheme": self.proxies.scheme(self._peer, request.fields),
+            "method": request.method.decode("ascii"),
+            "root_path": "",
+            "path": target.text,
+            "raw_path": target.path,
+            "query_string": target.query,
+            "headers": request.headers,
+            "state": self._app_state.copy(),
+        }
+        if target.authority is not None:
+            scope[AUTHORITY] = target.authority
+        return scope
+
+    def _answered(self) -> None:
+        """An exchange has written the last byte of its answer, perhaps before the request was through."""
+        self._server.total_requests += 1
+        exchange = self._exchange
+        if exchange is None:
+            return
+        if self._phase != BODY:
+            self._exchange = None
+            self._next(exchange.keep_alive)
+        elif exchange.keep_alive:
+            self._wire.resume_reading(wire.BODY)  # Nobody asks for the rest of the body any more.
+        else:
+            self._linger()
+
+    def _next(self, keep_alive: bool) -> None:
+        """Goes on with what has arrived behind the request that was answered."""
+        if not keep_alive:
+            self._wire.close()
+        if self._wire.is_closing:
+            return
+        self._rest_from_now()
+        if self._at < len(self._buffer):
+            self._take_turns()
+        else:
+            self._read_on()
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def _refuse(self, status: int) -> None:
+        """Answers, unless an answer has begun, listens a little longer, and hangs up."""
+        exchange = self._exchange
+        self._is_deaf = True
+        self._clear_deadline()
+        if exchange is not None and exchange.is_started and not exchange.is_complete:
+            exchange.hang_up()
+            self._wire.close()
+            return
+        if exchange is None or not exchange.is_complete:
+            self._wire.write(refusal(status))
+        if exchange is not None:
+            exchange.hang_up()
+        self._linger()
+
+    def _linger(self) -> None:
+        self._is_deaf, self._buffer, self._at = True, b"", 0
+        self._clear_deadline()
+        self._wire.end()
+        self._wire.resume_reading(wire.BUFFER, wire.BODY)
+        self._loop.call_later(LINGER, self._wire.close)
+
+    def _drop(self, data: bytes) -> None:
+        self._dropped += len(data)
+        if self._dropped > LINGER_BYTES:
+            self._wire.abort()
+
+    def _set_deadline(self, phase: str) -> None:
+        self._clear_deadline()
+        seconds = self.limits.body_seconds if phase == BODY else self.limits.header_seconds
+        self._deadline, self._timed = self._loop.call_later(seconds, self._too_slow), phase
+
+    def _clear_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline, self._timed = None, ""
+
+    def _too_slow(self) -> None:
+        self._deadline = None
+        if self._phase == IDLE:
+            self._wire.close()
+        else:
+            self._refuse(408)
+
+    def _rest_from_now(self) -> None:
+        self._resting_since = self._loop.time()
         if self._rest is None:
-            self._rest = self.loop.call_later(self.timeout_keep_alive, self._rested)
+            self._rest = self._loop.call_later(self._idle_seconds, self._rested)
 
     def _rested(self) -> None:
         """Hangs up if nothing has come since the last answer for as long as a connection may be idle.
@@ -272,97 +421,33 @@ class Bounded(HttpToolsProtocol):
         One look now and then is less work than a clock that every request sets and stops.
         """
         self._rest = None
-        if self._resting_since is None or self.transport.is_closing():
+        if self._resting_since is None or self._wire.is_closing:
             return
-        left = self._resting_since + self.timeout_keep_alive - self.loop.time()
+        since = self._loop.time() if self._is_behind else self._resting_since
+        left = since + self._idle_seconds - self._loop.time()
         if left > 0:
-            self._rest = self.loop.call_later(left, self._rested)
+            self._rest = self._loop.call_later(left, self._rested)
         else:
-            self.transport.close()
-
-    def send_400_response(self, msg: str) -> None:
-        """The parser, or one of the checks above, has had enough."""
-        self._refuse(self._status)
-
-    # --- the end ------------------------------------------------------------------------------------------------------
-
-    def _fail(self, status: int) -> None:
-        self._status = status
-        raise httptools.HttpParserError
-
-    def _refuse(self, status: int) -> None:
-        """Answers, if no other answer is under way, listens a little longer, and hangs up."""
-        self._clear_deadline()
-        self._deaf, self._received = True, 0
-        is_new = self._arriving is not None
-        self._arriving = None
-        if self.pipeline:  # The answer to an earlier request is under way, and this one has begun as well.
-            self.transport.close()
-            return
-        answered = self.cycle is not None and self.cycle.response_complete and self._phase == "body" and not is_new
-        busy = self.cycle is not None and not self.cycle.response_complete
-        if busy and (self.cycle.response_started or self._phase != "body"):
-            self.cycle.keep_alive = False  # What is under way goes out first; then uvicorn hangs up.
-            return
-        if busy:
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
-        if not answered:
-            self.transport.write(_answer(status))
-        self.loop.call_later(LINGER, self.transport.close)
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
-
-    def _ignore(self, data: bytes) -> None:
-        self._received += len(data)
-        if self._received > LINGER_BYTES:
-            self.transport.abort()
-
-    def _set_deadline(self, seconds: float) -> None:
-        self._clear_deadline()
-        self._deadline = self.loop.call_later(seconds, self._too_slow)
-
-    def _clear_deadline(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
-    def _too_slow(self) -> None:
-        self._deadline = None
-        if self._phase == "idle":
-            self.transport.close()
-        else:
-            self._refuse(408)
+            self._wire.close()
 
 
-def bounded(limits: Limits) -> type[Bounded]:
-    """The protocol of a server with these limits."""
-    return type("Bounded", (Bounded,), {"limits": limits})
+def connections(app: App, limits: Limits, proxies: Proxies) -> type[Connection]:
+    """Returns what uvicorn makes of each connection of a server."""
+    return type("Connection", (Connection,), {"app": app, "limits": limits, "proxies": proxies, "turns": Turns()})
 
 
-MESSAGES = {
-    400: "this is not a request that can be understood",
-    408: "the request did not arrive in time",
-    413: "the body is larger than allowed",
-    431: "the headers are more, or longer, than allowed",
-    503: "there are too many connections; try again later",
-}
+def _name(transport: asyncio.Transport, which: str) -> tuple[str, int] | None:
+    found = transport.get_extra_info(which)
+    return (str(found[0]), int(found[1])) if isinstance(found, tuple | list) and len(found) >= 2 else None
 
 
 @lru_cache(maxsize=1_000)
-def _lines(status: int | None, headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
-    """The beginning of an answer, or more of its headers. Most are as they were before."""
-    first, told = (b"", headers) if status is None else (STATUS_LINE[status], guarded(headers))
-    return first + b"".join([b"%b: %b\r\n" % header for header in told])
+def _head(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    """The beginning of an answer. Most are as they were before."""
+    return STATUS_LINES[status] + lines(guarded(headers))
 
 
-def _answer(status: int) -> bytes:
-    body = msgspec.json.encode({"error": {"code": CODES[status], "message": MESSAGES[status]}})
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),
-        *SECURITY_HEADERS,
-        *([(b"retry-after", str(RETRY_AFTER).encode())] if status == 503 else []),
-    ]
-    return b"".join([STATUS_LINE[status], *(b"%b: %b\r\n" % header for header in headers), b"\r\n", body])
+@lru_cache(maxsize=8)
+def _always(headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    """What every answer says, such as the date."""
+    return lines(headers)

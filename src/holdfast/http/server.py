@@ -19,7 +19,8 @@ from holdfast.errors import InvalidInput
 from holdfast.http.app import App
 from holdfast.http.hosts import bracketed
 from holdfast.http.limits import Limits
-from holdfast.http.protocol import bounded
+from holdfast.http.protocol import connections
+from holdfast.http.proxies import Proxies
 from holdfast.runtime.runner import Runner
 from holdfast.runtime.signals import Signals
 
@@ -82,14 +83,13 @@ class Server:
         self._http = _Http(
             uvicorn.Config(
                 app,
-                http=bounded(self.limits),
+                http=connections(app, self.limits, Proxies(trusted_proxies)),
                 ws="none",
                 lifespan="off",
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                proxy_headers=bool(trusted_proxies),
-                forwarded_allow_ips=list(trusted_proxies),
+                proxy_headers=False,  # `Connection` reads them: a wrapper would hide what the application offers it.
                 timeout_keep_alive=max(1, round(self.limits.idle_seconds)),
                 timeout_graceful_shutdown=max(1, round(self._grace)),
                 backlog=BACKLOG,
