@@ -81,7 +81,7 @@ class Claiming:
             if not claims:
                 return claims
             ages = any(channel.spec.max_age is not None for channel in request.channels)
-            over = [one for one in claims if (ages or one.message.expires_at is not None) and _is_over(one, request)]
+            over = [one for one in claims if (ages or one.message.expires_at_us is not None) and _is_over(one, request)]
             misfits = self._misfits(request, claims, over)
             if not over and not misfits:
                 return claims
@@ -193,4 +193,4 @@ def _gone(finished: Finished, request: ClaimRequest, claimed: Claimed) -> list[C
 
 def _is_over(claim: Claim, request: ClaimRequest) -> bool:
     """Whether a message's time was over when it was claimed."""
-    return claim.message.outlived(claim.channel.spec.max_age, claim.lease.until - request.term(claim.channel))
+    return claim.message.outlived(claim.channel.spec.max_age, claim.lease.until_us - request.term(claim.channel))

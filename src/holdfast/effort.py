@@ -63,7 +63,7 @@ def check(claim: Claim, begun: Effort | None) -> None:
     if begun is not None:
         # A new attempt has done nothing yet; and what the queue has spent stops those who spend.
         earlier = Effort(begun.started_at, begun.spent)
-        _refuse(claim, Standing(earlier, 0.0, Limits.of(claim.channel.spec), claim.lease.since))
+        _refuse(claim, Standing(earlier, 0.0, Limits.of(claim.channel.spec), claim.lease.since_us))
 
 
 def session(hf: Holdfast, claim: Claim) -> str | None:

@@ -199,7 +199,7 @@ def renew(claims: Sequence[Claim], ends: Sequence[int | None]) -> list[Claim]:
     """Notes the new ends of leases; those that were lost."""
     for claim, until in zip(claims, ends, strict=True):
         if until is not None:
-            claim.lease.until = until
+            claim.lease.until_us = until
     return [claim for claim, until in zip(claims, ends, strict=True) if until is None]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -126,7 +127,7 @@ class DeadTaskEvent(RuntimeEvent, frozen=True, kw_only=True):
     attempt_count: int
     max_attempts: int
     error: str
-    timestamp: str
+    timestamp: datetime
 
 
 class GroupEvent(RuntimeEvent, frozen=True, kw_only=True):

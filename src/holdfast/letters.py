@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from holdfast.core import moments
 from holdfast.core.deadletter import Selection
 from holdfast.core.message import MessageId, plain_text
 from holdfast.core.topic import reader_name
@@ -19,7 +20,7 @@ PAGE = 100
 SLOWEST, FASTEST = 0.001, 1_000_000
 """Letters per second: below, a pause would last longer than anyone waits; above, there is no pause."""
 
-Moment = datetime | int
+Moment = datetime | float
 Progress = Callable[[int, int], object]
 """Told after every page: how many were dealt with, and how many there were at the start."""
 
@@ -32,21 +33,14 @@ def selection(
         queue=None if queue is None else reader_name(queue, "queue"),
         error=plain_text(error, "error"),
         key=plain_text(key, "key"),
-        since=moment(since, "since"),
-        before=moment(before, "before"),
+        since=_moment(since, "since"),
+        before=_moment(before, "before"),
         fresh=fresh,
     )
 
 
-def moment(value: Moment | None, what: str) -> int | None:
-    """A time as the database counts it."""
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise InvalidInput(f"{what} needs a time zone: datetime.now(timezone.utc)")
-        return round(value.timestamp() * 1_000_000)
-    if value is not None and (type(value) is not int or not 0 <= value < 2**62):
-        raise InvalidInput(f"{what} must be a datetime or microseconds since 1970, not {shown(value)}")
-    return value
+def _moment(value: Moment | None, what: str) -> int | None:
+    return None if value is None else moments.given(value, what)
 
 
 def record(value: int | None, what: str) -> int | None:

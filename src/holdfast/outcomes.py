@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from holdfast.core.duration import Duration, seconds
-from holdfast.errors import InvalidInput
+from holdfast.core.moments import given
 
 
 class Outcome(Exception):
@@ -36,8 +36,7 @@ class Snooze(Outcome):
     def __init__(self, until: Duration | datetime) -> None:
         self.until = until if isinstance(until, datetime) else seconds(until, "until")
         if isinstance(until, datetime):
-            if until.tzinfo is None:
-                raise InvalidInput("until must have a time zone, for example datetime.now(UTC) + timedelta(hours=1)")
+            given(until, "until")
             super().__init__(f"later, at {until.isoformat()}")
         else:
             super().__init__(f"later, in {self.until:g} s")
@@ -45,7 +44,7 @@ class Snooze(Outcome):
     def delay(self, now: int) -> float:
         """Seconds from `now`, microseconds since 1970 on the database's clock."""
         if isinstance(self.until, datetime):
-            return max(0.0, self.until.timestamp() - now / 1_000_000)
+            return max(0.0, (given(self.until, "until") - now) / 1_000_000)
         return self.until
 
 

@@ -13,10 +13,12 @@ With pytest, the fixtures `holdfast` (a client on a new SQLite file) and `holdfa
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from holdfast.claims import Claim
 from holdfast.client import Holdfast
+from holdfast.core import moments
 from holdfast.core.deadletter import DeadLetterRecord
 from holdfast.core.duration import Duration, micros
 from holdfast.core.message import Message
@@ -35,6 +37,11 @@ class FakeClock:
 
     def __call__(self) -> int:
         return self.now
+
+    @property
+    def utc(self) -> datetime:
+        """What it shows, as the times of messages are: `message.enqueued_at == clock.utc`."""
+        return moments.utc(self.now)
 
     def advance(self, duration: Duration) -> None:
         """Moves it: `advance(90)`, `advance("1h")`; a negative number of seconds moves it back."""

@@ -51,7 +51,7 @@ class Log:
 
 
 def _grant(claim: Claim) -> list[Any]:
-    return [claim.message.id, claim.attempt, claim.lease.token, claim.lease.until, claim.message.body]
+    return [claim.message.id, claim.attempt, claim.lease.token, claim.lease.until_us, claim.message.body]
 
 
 def _names(claims: Iterable[Claim]) -> list[list[Any]]:

@@ -23,7 +23,7 @@ def racer(log: Log, url: str, queue: str, lease: float, rounds: int, together: i
             claims = [claim for _ in range(together) for claim in hf.claim(queue, n=1, lease=lease)]
             log.claimed(claims)
             for number, claim in enumerate(claims):
-                sleep_until(claim.lease.until + (number % 5 - 3) * 500)
+                sleep_until(claim.lease.until_us + (number % 5 - 3) * 500)
                 settle(log, "ack", [claim], hf.ack)
     print(json.dumps("done"), flush=True)
 

@@ -174,7 +174,7 @@ def test_a_lease_begins_when_it_is_granted(postgres_url: str, connect: Connect) 
         released = time.time_ns() // 1000
     claiming.join()
 
-    assert granted[0].lease.until >= released + 1_000_000
+    assert granted[0].lease.until_us >= released + 1_000_000
 
 
 def is_waiting(url: str) -> bool:

@@ -173,7 +173,7 @@ def test_a_settlement_that_may_have_counted_says_so(far: Holdfast, near: Holdfas
     """P13: after the lease's end nobody can tell whose work it was that the message is done."""
     receipt = near.enqueue("q", "a")
     [claim] = far.claim("q", lease=0.1)
-    eventually(lambda: near.store.database.read(lambda tx: tx.clock()) > claim.lease.until, "the lease is over")
+    eventually(lambda: near.store.database.read(lambda tx: tx.clock()) > claim.lease.until_us, "the lease is over")
     far.close()
     lossy.lose(b"holdfast_close")
 

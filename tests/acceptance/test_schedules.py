@@ -40,8 +40,8 @@ def test_killed_at_any_moment_every_slot_is_sent_once(family: Family, url: str, 
     assert by_firers > len(sent) / 2, "the processes of this test had nothing to do with it"
     for period in PERIODS:
         one = schedules[period]
-        assert one.last_slot is not None
-        due = range(one.created_at + period * SECOND, one.last_slot + 1, period * SECOND)
+        assert one.last_slot_us is not None
+        due = range(one.created_at_us + period * SECOND, one.last_slot_us + 1, period * SECOND)
         slots = [message.headers["holdfast-slot"] for message in sent if message.body == period]
         assert len(due) > 10
         assert slots == [slot_text(slot, "UTC") for slot in due]

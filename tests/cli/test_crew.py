@@ -45,7 +45,13 @@ def test_the_dead_can_be_asked_for_and_amplify_nothing(run: Any, crew: None) -> 
 def test_programs_get_json(run: Any, crew: None) -> None:
     mailer, printer = values(run("consumers", "--json"))
     assert (mailer["id"], mailer["saturation"], mailer["alive"]) == ("w1", 0.8, True)
-    assert mailer["work"][0] == {"id": "m1", "queue": "emails", "attempt": 1, "since": 0, "progress": "page 3"}
+    assert mailer["work"][0] == {
+        "id": "m1",
+        "queue": "emails",
+        "attempt": 1,
+        "since": "1970-01-01T00:00:00Z",
+        "progress": "page 3",
+    }
     assert (printer["state"], printer["work"]) == ("idle", [])
     assert (mailer["amplification"], printer["amplification"]) == (1, 1)
     assert values(run("consumers", "--json", "--threshold", "0"))[0]["amplification"] == 2
@@ -63,8 +69,8 @@ def test_a_consumer_is_attached_and_detached(run: Any, db: str, crew: None) -> N
     assert said == ["'nobody' takes nothing more from 'sms': none of that name is running now."]
     with Holdfast(db) as hf:
         first, second = hf.attachments()
-    assert first == Attachment("mailer", "emails", True, 2.5, "hibernate", first.changed_at)
-    assert second == Attachment("nobody", "sms", False, None, None, second.changed_at)
+    assert first == Attachment("mailer", "emails", True, 2.5, "hibernate", first.changed_at_us)
+    assert second == Attachment("nobody", "sms", False, None, None, second.changed_at_us)
 
 
 def test_what_was_attached_is_listed(run: Any, crew: None) -> None:

@@ -170,7 +170,7 @@ def test_from_a_time_and_from_a_message(hf: Holdfast, clock: FakeClock, ordering
     clock.advance(1)
     first = hf.publish_many("t", PAST[5:], key=str)[0]
     clock.advance(1)
-    began = first.id, hf.status(first.id).enqueued_at / 1_000_000  # type: ignore[union-attr]
+    began = first.id, hf.status(first.id).enqueued_at_us / 1_000_000  # type: ignore[union-attr]
     for number, start in enumerate(began):
         hf.subscribe("t", f"late{number}", start=start, catch_up_rate="3/10s", ordering=ordering)
         assert progress(hf, f"t/late{number}") == (5, 5)

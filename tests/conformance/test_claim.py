@@ -37,7 +37,7 @@ def test_a_claim_has_everything_a_consumer_needs(hf: Holdfast, clock: FakeClock)
     receipt = hf.enqueue("q", "work")
     claim = claim_one(hf)
     assert (claim.queue, claim.attempt, claim.message.id) == ("q", 1, receipt.id)
-    assert (claim.lease.worker, claim.lease.until) == ("anna", clock() + 30_000_000)
+    assert (claim.lease.worker, claim.lease.until_us) == ("anna", clock() + 30_000_000)
 
 
 def test_a_run_has_one_lease_and_two_claims_have_two(hf: Holdfast) -> None:
@@ -58,7 +58,7 @@ def test_each_claim_of_several_queues_knows_its_own(hf: Holdfast, clock: FakeClo
     hf.queue("b", lease=50)
     hf.enqueue("a", 1)
     hf.enqueue("b", 2)
-    found = [(claim.queue, claim.lease.until) for claim in hf.claim("a", "b", n=2)]
+    found = [(claim.queue, claim.lease.until_us) for claim in hf.claim("a", "b", n=2)]
     assert found == [("a", clock() + 5_000_000), ("b", clock() + 50_000_000)]
 
 
@@ -120,7 +120,7 @@ def test_a_failed_message_comes_back_with_its_priority(hf: Holdfast) -> None:
 def test_a_claim_may_ask_for_a_lease_of_its_own(hf: Holdfast, clock: FakeClock, delay: int) -> None:
     hf.enqueue_many("q", range(3), delay=delay)
     clock.advance(delay)
-    leases = [hf.claim("q", lease=lease)[0].lease.until - clock() for lease in (0.25, "90s", 0.000_001)]
+    leases = [hf.claim("q", lease=lease)[0].lease.until_us - clock() for lease in (0.25, "90s", 0.000_001)]
     assert leases == [250_000, 90_000_000, 1]
 
 

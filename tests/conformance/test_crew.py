@@ -49,7 +49,7 @@ def test_all_that_a_consumer_tells_can_be_seen_by_others(hf: Holdfast, rival: Ho
     assert (found.id, found.consumer, found.pool, found.host, found.pid) == ("w1", "mailer", "gpu", "box", 7)
     assert (found.labels, found.queues, found.state) == ({"zone": "é", "n": "2"}, ["r"], "draining")
     assert (found.concurrency, found.saturation, found.handled, found.failed) == (5, 0.75, 9, 2)
-    assert (found.started_at, found.seen_at, found.valid_until) == (started, clock(), clock() + 10 * SECOND)
+    assert (found.started_at_us, found.seen_at_us, found.valid_until_us) == (started, clock(), clock() + 10 * SECOND)
     assert (found.work, found.alive) == (work, True)
 
 
@@ -125,7 +125,7 @@ def test_a_beat_that_is_no_json_is_refused_and_the_last_one_stays(hf: Holdfast) 
 
 
 def in_hand(claim: Claim, progress: Any = None, attempt: int | None = None) -> Work:
-    return Work(claim.message.id, claim.queue, attempt or claim.attempt, claim.lease.since, progress)
+    return Work(claim.message.id, claim.queue, attempt or claim.attempt, claim.lease.since_us, progress)
 
 
 def progress(hf: Holdfast, claim: Claim) -> Any:

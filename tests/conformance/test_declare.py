@@ -10,7 +10,7 @@ from tests.conformance.steps import OpenClient, bodies, claim_one, drain, kill
 def test_a_queue_comes_to_life_with_the_defaults_when_first_used(hf: Holdfast, clock: FakeClock) -> None:
     hf.enqueue("new", 1)
     claim = claim_one(hf, "new")
-    assert claim.lease.until == clock() + 30_000_000
+    assert claim.lease.until_us == clock() + 30_000_000
     assert hf.queues() == ["new"]
 
 
@@ -49,7 +49,7 @@ def test_declaring_again_changes_the_settings_and_keeps_the_messages(hf: Holdfas
     clock.advance(1)
     claims = hf.claim("q", n=10)
     assert sorted(bodies(claims)) == ["a row", "in the lane", "too"]
-    assert {claim.lease.until for claim in claims} == {clock() + 5_000_000}
+    assert {claim.lease.until_us for claim in claims} == {clock() + 5_000_000}
 
 
 def test_declaring_again_keeps_claims_in_progress(hf: Holdfast) -> None:
@@ -64,7 +64,7 @@ def test_declaring_without_a_setting_brings_its_default_back(hf: Holdfast, clock
     hf.queue("q", lease=5)
     hf.queue("q", max_attempts=2)
     hf.enqueue("q", 1)
-    assert claim_one(hf).lease.until == clock() + 30_000_000
+    assert claim_one(hf).lease.until_us == clock() + 30_000_000
 
 
 def test_a_queue_that_becomes_ordered_keeps_what_it_had(hf: Holdfast) -> None:
@@ -89,7 +89,7 @@ def test_new_settings_reach_another_client(
     hf.queue("q", lease=30)
     rival.enqueue("q", 1)
     hf.queue("q", lease=7)
-    assert claim_one(rival).lease.until == clock() + 7_000_000
+    assert claim_one(rival).lease.until_us == clock() + 7_000_000
 
 
 def test_a_refused_setting_leaves_the_queue_as_it_was(hf: Holdfast, clock: FakeClock) -> None:
@@ -97,7 +97,7 @@ def test_a_refused_setting_leaves_the_queue_as_it_was(hf: Holdfast, clock: FakeC
     with pytest.raises(InvalidInput):
         hf.queue("q", lease=10, max_attempts=0)
     hf.enqueue("q", 1)
-    assert claim_one(hf).lease.until == clock() + 5_000_000
+    assert claim_one(hf).lease.until_us == clock() + 5_000_000
 
 
 def test_all_queues_are_listed_by_name(hf: Holdfast) -> None:
@@ -148,7 +148,7 @@ def test_tenants_have_settings_of_their_own(client: OpenClient, clock: FakeClock
     acme.queue("q", lease=5)
     other.queue("q", lease=9)
     acme.enqueue("q", 1)
-    assert claim_one(acme).lease.until == clock() + 5_000_000
+    assert claim_one(acme).lease.until_us == clock() + 5_000_000
 
 
 def test_a_tenant_does_not_see_the_messages_of_another(client: OpenClient) -> None:

@@ -66,7 +66,7 @@ def test_a_report_begins_too_and_where_time_is_free_it_is_over_never(
 ) -> None:
     clock.advance(10)
     begun = effort.spend(hf, claim, 1)
-    assert begun.started_at == claim.lease.since < clock()
+    assert begun.started_at == claim.lease.since_us < clock()
     clock.advance(1e9)
     assert effort.time_left(begun, claim.channel.spec, clock()) is None
     effort.act(hf, claim, "look")
@@ -183,7 +183,7 @@ def test_it_is_kept_as_long_as_its_message_waits_or_is_worked_on(hf: Holdfast, c
     for _ in range(3):
         hf.sweep("q")
     assert known(hf, goes) is None
-    assert all(known(hf, claim) == Effort(claim.lease.since, 1) for claim in stay)
+    assert all(known(hf, claim) == Effort(claim.lease.since_us, 1) for claim in stay)
 
 
 def test_a_message_that_gave_up_is_dead_with_a_reason_for_its_owner(hf: Holdfast) -> None:

@@ -58,7 +58,7 @@ def test_a_message_knows_when_it_was_enqueued(hf: Holdfast, clock: FakeClock) ->
     hf.enqueue("q", "lane")
     hf.enqueue("q", "row", delay=5)
     clock.advance(10)
-    assert {claim.message.enqueued_at for claim in hf.claim("q", n=2)} == {enqueued_at}
+    assert {claim.message.enqueued_at_us for claim in hf.claim("q", n=2)} == {enqueued_at}
 
 
 @pytest.mark.parametrize("delay", [0, 1])
@@ -185,7 +185,7 @@ def test_a_delayed_message_is_due_at_its_time_and_not_before(
     hf: Holdfast, clock: FakeClock, delay: float | str
 ) -> None:
     hf.enqueue("q", "later", delay=delay)
-    due_at = hf.status(hf.enqueue("other", 1, delay=delay).id).due_at
+    due_at = hf.status(hf.enqueue("other", 1, delay=delay).id).due_at_us
     clock.now = due_at - 1
     assert hf.claim("q") == []
     clock.now = due_at
@@ -194,7 +194,7 @@ def test_a_delayed_message_is_due_at_its_time_and_not_before(
 
 def test_a_delay_is_counted_in_microseconds(hf: Holdfast, clock: FakeClock) -> None:
     receipt = hf.enqueue("q", 1, delay=1.000_001)
-    assert hf.status(receipt.id).due_at == clock() + 1_000_001
+    assert hf.status(receipt.id).due_at_us == clock() + 1_000_001
 
 
 def test_delayed_messages_come_in_the_order_of_their_times(hf: Holdfast, clock: FakeClock) -> None:

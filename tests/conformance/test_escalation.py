@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ def test_a_death_makes_a_notice_and_brings_it_to_the_owners_inbox(owned: Holdfas
     dead = owned.dead_letters("q")[0]
     assert (notice.dead_id, notice.message_id) == (dead_id, dead.message.id)
     assert (notice.queue, notice.owner, notice.level, notice.error, notice.attempts) == ("q", "mia", 0, "boom", 1)
-    assert (notice.created_at, notice.climbs_at) == (clock(), clock() + 600_000_000)
+    assert (notice.created_at_us, notice.climbs_at_us) == (clock(), clock() + 600_000_000)
     (body,) = inbox(owned)
     assert body["kind"] == "notice"
     assert (body["id"], body["dead_id"], body["queue"], body["error"]) == (notice.id, dead_id, "q", "boom")
@@ -40,7 +41,7 @@ def test_whatever_kills_makes_a_notice(owned: Holdfast, clock: FakeClock) -> Non
 def test_a_death_that_nobody_owns_is_a_notice_all_the_same(hf: Holdfast) -> None:
     kill(hf)
     notice = one_notice(hf)
-    assert (notice.owner, notice.climbs_at) == (None, None)
+    assert (notice.owner, notice.climbs_at_us) == (None, None)
     assert hf.notices("") == [notice]
     assert hf.queues() == ["q"]
 
@@ -49,7 +50,7 @@ def test_an_owner_that_was_never_declared_has_the_defaults(hf: Holdfast, clock: 
     hf.queue("q", owner="noah")
     kill(hf)
     assert len(inbox(hf, "noah.inbox")) == 1
-    assert one_notice(hf).climbs_at == clock() + 900_000_000
+    assert one_notice(hf).climbs_at_us == clock() + 900_000_000
 
 
 def test_it_climbs_to_the_owners_owner_and_stays_at_the_top(owned: Holdfast, clock: FakeClock) -> None:
@@ -59,12 +60,12 @@ def test_it_climbs_to_the_owners_owner_and_stays_at_the_top(owned: Holdfast, clo
     clock.advance(1)
     assert owned.escalate() == 1
     notice = one_notice(owned)
-    assert (notice.owner, notice.level, notice.climbs_at) == ("boss", 1, clock() + 3_600_000_000)
+    assert (notice.owner, notice.level, notice.climbs_at_us) == ("boss", 1, clock() + 3_600_000_000)
     (body,) = inbox(owned, "boss.inbox")
     assert (body["level"], body["climbed_from"], body["owner"]) == (1, "mia", "boss")
     clock.advance(3600)
     assert owned.escalate() == 1
-    assert (one_notice(owned).owner, one_notice(owned).climbs_at) == ("boss", None)
+    assert (one_notice(owned).owner, one_notice(owned).climbs_at_us) == ("boss", None)
     clock.advance(10**6)
     assert owned.escalate() == 0
     assert len(inbox(owned, "boss.inbox")) == 1
@@ -83,7 +84,7 @@ def test_acknowledged_it_climbs_no_further(owned: Holdfast, clock: FakeClock) ->
     assert owned.acknowledge(notice.id, remark="on it") == 1
     assert owned.notices() == []
     answered = one_notice(owned, acknowledged=True)
-    assert (answered.acknowledged_at, answered.acknowledged_by, answered.remark) == (clock(), owned.actor, "on it")
+    assert (answered.acknowledged_at_us, answered.acknowledged_by, answered.remark) == (clock(), owned.actor, "on it")
     clock.advance(10**6)
     assert owned.escalate() == 0
     assert owned.acknowledge(notice.id) == 0
@@ -97,7 +98,7 @@ def test_a_replay_answers_and_a_deletion_removes(owned: Holdfast) -> None:
     assert replayed not in [notice.dead_id for notice in owned.notices()]
     assert owned.notices(acknowledged=True)[0].remark == "replayed"
     owned.purge("q")
-    assert owned.replay_many("q", before=owned.dead_letters("q")[2].failed_at + 1) == 2
+    assert owned.replay_many("q", before=owned.dead_letters("q")[2].failed_at + timedelta(microseconds=1)) == 2
     assert owned.notices() == []
     assert {notice.acknowledged_by for notice in owned.notices(acknowledged=True)} == {owned.actor}
     owned.delete_dead_letters("q")
@@ -273,7 +274,7 @@ def test_owners_are_listed_and_changed(owned: Holdfast) -> None:
     assert owned.owners()["mia"].owner is None
     owned.owner("mia", inbox="alarms", escalate_after=None)
     kill(owned)
-    assert one_notice(owned).climbs_at is None
+    assert one_notice(owned).climbs_at_us is None
     assert len(inbox(owned, "alarms")) == 1
 
 

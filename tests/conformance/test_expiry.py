@@ -142,7 +142,7 @@ def test_an_abandoned_run_keeps_its_priority_headers_and_key(hf: Holdfast, clock
     clock.advance(LEASE)
     after = claim_one(hf).message
     assert (after.priority, after.headers, after.key, after.correlation_id) == (1, {"h": 1}, "k", "c")
-    assert (after.id, after.enqueued_at) == (before.id, before.enqueued_at)
+    assert (after.id, after.enqueued_at_us) == (before.id, before.enqueued_at_us)
 
 
 def test_a_stale_claim_is_refused_once_it_was_taken_back(hf: Holdfast, rival: Holdfast, silent: Claim) -> None:
@@ -266,7 +266,7 @@ def test_a_message_that_is_abandoned_every_time_ends_as_a_dead_letter(
     assert hf.claim("q") == []
     assert hf.status(receipt.id).state == "dead"
     [dead] = hf.dead_letters("q")
-    assert (dead.message.id, dead.attempts, dead.failed_at) == (receipt.id, 3, clock())
+    assert (dead.message.id, dead.attempts, dead.failed_at_us) == (receipt.id, 3, clock())
     assert [(line.attempt, line.worker) for line in dead.history] == [(1, "anna"), (2, "anna"), (3, "anna")]
     assert all("ended without an answer" in line.error for line in dead.history)
 

@@ -29,13 +29,13 @@ def test_a_nacked_message_keeps_its_identity(hf: Holdfast, claim: Claim) -> None
     claim.nack("no", delay=0)
     again = claim_one(hf)
     assert again.message.id == claim.message.id
-    assert again.message.enqueued_at == claim.message.enqueued_at
+    assert again.message.enqueued_at_us == claim.message.enqueued_at_us
     assert again.lease.token != claim.lease.token
 
 
 def test_the_delay_of_a_nack_is_kept(hf: Holdfast, clock: FakeClock, claim: Claim) -> None:
     claim.nack("no", delay=0.5)
-    assert hf.status(claim.message.id).due_at == clock() + 500_000
+    assert hf.status(claim.message.id).due_at_us == clock() + 500_000
     clock.advance(0.499)
     assert hf.claim("q") == []
     clock.advance(0.001)
@@ -60,7 +60,7 @@ def test_the_default_backoff_doubles_with_a_little_jitter(hf: Holdfast, clock: F
     receipt = hf.enqueue("q", "flaky")
     for base in [1, 2, 4, 8, 16, 32, 60]:
         claim_one(hf).nack("no")
-        wait = hf.status(receipt.id).due_at - clock()
+        wait = hf.status(receipt.id).due_at_us - clock()
         assert 0.9 * base <= wait / 1_000_000 <= min(1.1 * base, 60)
         clock.advance(60)
 

@@ -317,7 +317,7 @@ def test_a_rate_holds_in_real_time_for_eight_threads(client: OpenClient) -> None
     def work(number: int) -> None:
         while len(starts) < 100:
             claims = hf.claim("q", n=1 + number, wait=0.1)
-            starts.extend(claim.lease.since for claim in claims)
+            starts.extend(claim.lease.since_us for claim in claims)
             hf.ack(claims)
 
     together(work, range(8))

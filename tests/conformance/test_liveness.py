@@ -281,7 +281,7 @@ def test_who_waits_for_work_wakes_up_to_be_heard(client: OpenClient, monkeypatch
         waiting = thread.submit(member.claim, "t", group="a", wait=3_600)
         moments: set[float | None] = set()
         try:
-            until(lambda: moments.add(hf.groups("t")[0].last_seen) or len(moments) > 3)
+            until(lambda: moments.add(hf.groups("t")[0].last_seen_us) or len(moments) > 3)
         finally:
             hf.publish("t", 1)
         assert bodies(waiting.result(60)) == [1]

@@ -117,7 +117,7 @@ def test_o3_the_head_wins_over_priority_and_time(
     assert hf.claim("q", n=10) == []
     found = hf.status(head.id)
     assert found is not None
-    assert found.due_at == clock() + 3540_000_000
+    assert found.due_at_us == clock() + 3540_000_000
     clock.advance(3540)
     assert drain(hf) == ["head", "next"]
 

@@ -230,7 +230,7 @@ def test_what_a_spec_says_of_a_saga_is_what_happens(hf: Holdfast) -> None:
     hf.signal("o", "agreed", "yes")
     saga = hf.saga_status("o")
     assert saga is not None
-    assert saga.steps[-1].due_at == 1_893_456_000_000_000
+    assert saga.steps[-1].due_at_us == 1_893_456_000_000_000
     hf.cancel_saga("o")
     [claim] = hf.claim(refund)
     assert claim.message.body == {"charge": "c1"}

@@ -20,7 +20,7 @@ def test_a_report_is_a_notice_and_a_message_in_the_owners_inbox(owned: Holdfast,
     assert (notice.id, notice.kind, notice.about, notice.repeats) == (notice_id, "crash_loop", "mailers", 0)
     assert (notice.owner, notice.level, notice.error) == ("mia", 0, "5 crashes in a minute: boom")
     assert (notice.queue, notice.dead_id, notice.message_id, notice.attempts) == (None, None, None, 0)
-    assert (notice.created_at, notice.climbs_at) == (clock(), clock() + 600_000_000)
+    assert (notice.created_at_us, notice.climbs_at_us) == (clock(), clock() + 600_000_000)
     (body,) = inbox(owned)
     assert (body["kind"], body["notice_kind"], body["about"]) == ("notice", "crash_loop", "mailers")
     assert (body["id"], body["queue"], body["dead_id"], body["owner"]) == (notice_id, None, None, "mia")
@@ -46,7 +46,7 @@ def test_a_report_about_a_queue_goes_to_its_owner_unless_another_is_named(owned:
 def test_a_report_for_nobody_is_listed_all_the_same(hf: Holdfast) -> None:
     hf.report("preflight", "reader", "no bucket")
     assert one_notice(hf) == one_notice(hf, owner="")
-    assert (one_notice(hf).owner, one_notice(hf).climbs_at) == (None, None)
+    assert (one_notice(hf).owner, one_notice(hf).climbs_at_us) == (None, None)
     assert hf.queues() == []
 
 
@@ -62,7 +62,7 @@ def test_the_same_again_counts_up_and_tells_nobody(owned: Holdfast, clock: FakeC
     owned.escalate()
     notice = one_notice(owned)
     assert (notice.repeats, notice.error) == (3, "boom 3")
-    assert (notice.created_at, notice.climbs_at) == (before.created_at, before.climbs_at)
+    assert (notice.created_at_us, notice.climbs_at_us) == (before.created_at_us, before.climbs_at_us)
     assert len(inbox(owned)) == len(told) == 1
 
 

@@ -48,7 +48,7 @@ class Story:
         self.chance.shuffle(self.held[group])
         while self.held[group] and self.chance.random() < 0.8:
             claim = self.held[group].pop()
-            if claim.lease.until > self.clock():
+            if claim.lease.until_us > self.clock():
                 if self.chance.random() < 0.7:
                     claim.ack()
                     self.done[group].add(claim.message.id)

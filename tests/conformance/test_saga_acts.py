@@ -244,7 +244,7 @@ def test_what_waits_for_someone_is_kept(hf: Holdfast, clock: Any) -> None:
     for _ in range(2):
         clock.advance("1h")
         assert hf.advance_sagas() == 0
-        assert (shown(hf, "t1").status, shown(hf, "t1").ended_at) == ("failed", None)
+        assert (shown(hf, "t1").status, shown(hf, "t1").ended_at_us) == ("failed", None)
         hf.extend(slow, "2d")
     slow.ack()
     assert hf.retry_saga("t1", "flight")
@@ -263,7 +263,7 @@ def test_what_someone_still_works_for_is_kept(hf: Holdfast, clock: Any) -> None:
     clock.advance(21)
     hf.advance_sagas()
     do(hf, "hotel")
-    assert shown(hf, "t1").ended_at is not None
+    assert shown(hf, "t1").ended_at_us is not None
     clock.advance("1h")
     assert hf.advance_sagas() == 0
     slow.ack()

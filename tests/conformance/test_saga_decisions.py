@@ -25,7 +25,7 @@ def test_an_undo_that_cannot_succeed_is_told_and_waits(stuck: Holdfast) -> None:
     hf, saga = stuck, shown(stuck, "t1")
     assert saga.status == "compensation_failed"
     assert saga.error == "hotel could not be undone: the hotel is gone"
-    assert saga.ended_at is None
+    assert saga.ended_at_us is None
     assert [(step.status, step.undoing) for step in saga.steps] == [
         ("completed", False),
         ("failed", True),
@@ -116,7 +116,7 @@ def test_an_undo_that_nobody_can_do_keeps_the_saga_open(hf: Holdfast, clock: Any
     clock.advance("1d")
     hf.advance_sagas()
     saga = shown(hf, "t1")
-    assert (saga.status, saga.error, saga.ended_at) == ("compensating", "hotel: no seat", None)
+    assert (saga.status, saga.error, saga.ended_at_us) == ("compensating", "hotel: no seat", None)
     assert states(hf, "t1") == ["compensating", "failed"]
     [waiting_there] = [one for one in hf.store.health.look() if one.check == "waiting"]
     assert waiting_there.found == f"{cancel}: the oldest message for 24 h"

@@ -51,7 +51,7 @@ def test_what_a_worker_gives_back_is_the_steps_output(started: Holdfast) -> None
     assert (saga.status, waiting(hf)) == ("completed", [])
     assert saga.data == {"city": "Rome", "flight": {"id": "flight"}, "hotel": None, "car": [1, 2]}
     assert [step.output for step in saga.steps] == [{"id": "flight"}, None, [1, 2]]
-    assert saga.ended_at == saga.updated_at
+    assert saga.ended_at_us == saga.updated_at_us
 
 
 def test_the_history_says_who_when_and_what_came_of_it(started: Holdfast, clock: Any) -> None:
@@ -61,9 +61,9 @@ def test_the_history_says_who_when_and_what_came_of_it(started: Holdfast, clock:
     steps = [f"{what} {name}" for name in NAMES for what in ("sent", "completed")]
     assert lines(hf, "t1") == ["started", *steps, "completed"]
     first, sent, line, *_ = shown(hf, "t1").timeline
-    assert (first.who, sent.at, sent.attempt) == (hf.actor, first.at, 1)
+    assert (first.who, sent.at_us, sent.attempt) == (hf.actor, first.at_us, 1)
     assert (line.who, line.attempt, line.output) == ("anna", 1, {"id": "flight"})
-    assert line.at - first.at == 5_000_000
+    assert line.at_us - first.at_us == 5_000_000
 
 
 def test_every_failed_attempt_is_a_line_with_who_and_why(started: Holdfast, clock: Any) -> None:

@@ -51,7 +51,7 @@ def test_another_timing_counts_from_now(hf: Holdfast, clock: FakeClock) -> None:
     hf.schedule("s", queue="q", cron="@yearly")
     clock.advance("30m")
     hf.schedule("s", queue="q", cron="@hourly")
-    assert (the_schedule(hf).cron, the_schedule(hf).next_at) == ("@hourly", clock() + HOUR // 2)
+    assert (the_schedule(hf).cron, the_schedule(hf).next_at_us) == ("@hourly", clock() + HOUR // 2)
     hf.pause_schedule("s")
     hf.schedule("s", queue="q", every="1d", tz="Asia/Tokyo")
     assert (the_schedule(hf).paused, the_schedule(hf).cron, the_schedule(hf).every, the_schedule(hf).tz) == (
@@ -63,7 +63,7 @@ def test_another_timing_counts_from_now(hf: Holdfast, clock: FakeClock) -> None:
     clock.advance("2d")
     assert hf.fire_schedules() == 0
     hf.resume_schedule("s")
-    assert the_schedule(hf).next_at == the_schedule(hf).created_at + 3 * DAY
+    assert the_schedule(hf).next_at_us == the_schedule(hf).created_at_us + 3 * DAY
 
 
 def test_clients_that_declare_at_once_make_one_schedule(client: OpenClient, hf: Holdfast) -> None:
@@ -113,10 +113,10 @@ def test_what_was_declared_can_be_seen(hf: Holdfast, clock: FakeClock) -> None:
         key="k",
         headers={"a": 1},
         paused=False,
-        next_at=clock() + DAY,
-        last_slot=None,
-        last_at=None,
-        created_at=clock(),
+        next_at_us=clock() + DAY,
+        last_slot_us=None,
+        last_at_us=None,
+        created_at_us=clock(),
     )
 
 
@@ -146,11 +146,15 @@ def test_a_paused_schedule_fires_nothing_and_misses_nothing(hf: Holdfast, clock:
     hf.schedule("s", queue="q", cron="@hourly", missed="all")
     hf.pause_schedule("s")
     hf.pause_schedule("s")
-    assert (the_schedule(hf).paused, the_schedule(hf).next_at) == (True, None)
+    assert (the_schedule(hf).paused, the_schedule(hf).next_at_us) == (True, None)
     clock.advance("5h30m")
     assert hf.fire_schedules() == 0
     hf.resume_schedule("s")
-    assert (hf.fire_schedules(), the_schedule(hf).paused, the_schedule(hf).next_at) == (0, False, clock() + HOUR // 2)
+    assert (hf.fire_schedules(), the_schedule(hf).paused, the_schedule(hf).next_at_us) == (
+        0,
+        False,
+        clock() + HOUR // 2,
+    )
     clock.advance("30m")
     hf.resume_schedule("s")
     assert hf.fire_schedules() == 1, "resuming what is not paused passes over nothing"
@@ -167,7 +171,7 @@ def test_run_now_is_beside_the_plan(hf: Holdfast, clock: FakeClock) -> None:
     hf.resume_schedule("s")
     clock.advance(30)
     assert hf.fire_schedules() == 1
-    assert the_schedule(hf).last_slot == clock()
+    assert the_schedule(hf).last_slot_us == clock()
 
 
 def test_a_schedule_that_is_removed_is_gone(hf: Holdfast, clock: FakeClock) -> None:

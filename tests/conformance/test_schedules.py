@@ -42,12 +42,12 @@ def test_a_slot_is_sent_once_when_it_is_due(hf: Holdfast, clock: FakeClock) -> N
     [message] = hf.peek("q")
     assert message.body == {"kind": "daily"}
     assert message.headers == {"holdfast-schedule": "report", "holdfast-slot": "2026-01-01T09:00:00+01:00"}
-    assert (the_schedule(hf).last_slot, the_schedule(hf).last_at, the_schedule(hf).next_at) == (
+    assert (the_schedule(hf).last_slot_us, the_schedule(hf).last_at_us, the_schedule(hf).next_at_us) == (
         clock(),
         clock(),
         clock() + DAY,
     )
-    assert (the_schedule(hf).next_at, the_schedule(hf).error) == (clock() + DAY, None)
+    assert (the_schedule(hf).next_at_us, the_schedule(hf).error) == (clock() + DAY, None)
     clock.advance("1d")
     assert hf.fire_schedules() == 1
     assert sent(hf) == ["2026-01-01T09:00:00+01:00", "2026-01-02T09:00:00+01:00"]
@@ -139,7 +139,7 @@ def test_a_fire_that_is_undone_never_was(hf: Holdfast, clock: FakeClock, monkeyp
     monkeypatch.setattr(scheduling, "_send", send_and_fall)
     with pytest.raises(KeyboardInterrupt):
         hf.fire_schedules()
-    assert (hf.stats("q").pending, the_schedule(hf).last_slot, the_schedule(hf).next_at) == (0, None, clock())
+    assert (hf.stats("q").pending, the_schedule(hf).last_slot_us, the_schedule(hf).next_at_us) == (0, None, clock())
     monkeypatch.undo()
     assert (hf.fire_schedules(), hf.stats("q").pending) == (1, 1)
 
@@ -217,7 +217,7 @@ def test_after_three_days_skip_sends_only_what_is_of_now(hf: Holdfast, clock: Fa
     hf.schedule("s", queue="q", cron="@hourly", missed="skip")
     clock.advance("3d5m")
     assert hf.fire_schedules() == 0
-    assert (hf.stats("q").pending, the_schedule(hf).next_at, the_schedule(hf).last_slot) == (
+    assert (hf.stats("q").pending, the_schedule(hf).next_at_us, the_schedule(hf).last_slot_us) == (
         0,
         clock() + 55 * 60_000_000,
         None,
@@ -239,7 +239,7 @@ def test_a_full_queue_holds_up_its_own_schedule_only(hf: Holdfast, clock: FakeCl
     assert hf.fire_schedules() == 1
     refused, fine = hf.schedules()
     assert "max_depth" in (refused.error or "")
-    assert (fine.error, refused.last_slot, refused.next_at) == (None, None, clock())
+    assert (fine.error, refused.last_slot_us, refused.next_at_us) == (None, None, clock())
     slot = clock()
     assert drain(hf, "full") == ["already there"]
     assert hf.fire_schedules() == 0

@@ -104,9 +104,9 @@ def test_a_status_tells_what_happened(hf: Holdfast, scattered: dict[State, str],
     assert working is not None
     assert dead is not None
     assert done is not None
-    assert (working.worker, working.until) == ("anna", clock() - 1_000_000 + 30_000_000)
+    assert (working.worker, working.until_us) == ("anna", clock() - 1_000_000 + 30_000_000)
     assert [(one.attempt, one.worker, one.error) for one in dead.history] == [(1, "anna", "no such user")]
-    assert dead.finished_at == clock() - 1_000_000
+    assert dead.finished_at_us == clock() - 1_000_000
     assert done.result == {"mail": 7}
 
 
@@ -119,11 +119,11 @@ def test_a_status_tells_of_every_failed_attempt(hf: Holdfast, clock: FakeClock) 
     found = hf.status(message_id)
     assert found is not None
     assert [(one.attempt, one.error) for one in found.history] == [(1, "first"), (2, "second")]
-    assert (found.state, found.attempts, found.worker, found.until) == (State.PENDING, 2, None, None)
+    assert (found.state, found.attempts, found.worker, found.until_us) == (State.PENDING, 2, None, None)
     (claim,) = hf.claim("q")
     held = hf.status(message_id)
     assert held is not None
-    assert (held.state, held.worker, held.until) == (State.PROCESSING, "anna", claim.lease.until)
+    assert (held.state, held.worker, held.until_us) == (State.PROCESSING, "anna", claim.lease.until_us)
 
 
 def test_tenants_are_apart(client: OpenClient, scattered: dict[State, str]) -> None:

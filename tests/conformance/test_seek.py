@@ -55,7 +55,7 @@ def test_forward_to_the_latest(hf: Holdfast, clock: FakeClock, log: list[str]) -
 def test_to_a_time(hf: Holdfast, clock: FakeClock, log: list[str], read_first: bool) -> None:
     if read_first:
         drain(hf, EMAIL)
-    at = hf.status(log[2]).enqueued_at / 1_000_000
+    at = hf.status(log[2]).enqueued_at_us / 1_000_000
     for to in (at, datetime.fromtimestamp(at, UTC)):
         hf.seek("email", to)
         assert everything(hf) == ["b1", "b2"]

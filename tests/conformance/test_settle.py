@@ -189,7 +189,7 @@ def test_of_two_endings_of_one_row_in_one_transaction_the_first_wins(hf: Holdfas
 
 
 def test_ending_nothing_is_nothing(hf: Holdfast, claim: Claim) -> None:
-    before = (hf.status(claim.message.id), hf.stats("q"), claim.lease.until, hf.dead_letters())
+    before = (hf.status(claim.message.id), hf.stats("q"), claim.lease.until_us, hf.dead_letters())
     hf.ack([])
     hf.ack([], "result")
     hf.nack([], "no")
@@ -198,7 +198,7 @@ def test_ending_nothing_is_nothing(hf: Holdfast, claim: Claim) -> None:
     hf.dead_letter([], "no")
     hf.extend([], 600)
     hf.extend([])
-    assert (hf.status(claim.message.id), hf.stats("q"), claim.lease.until, hf.dead_letters()) == before
+    assert (hf.status(claim.message.id), hf.stats("q"), claim.lease.until_us, hf.dead_letters()) == before
     claim.ack()
 
 
@@ -213,9 +213,9 @@ def test_a_claim_of_one_client_may_be_ended_through_another(hf: Holdfast, rival:
 def test_extending_moves_the_end_of_the_lease(hf: Holdfast, clock: FakeClock, claim: Claim) -> None:
     clock.advance(20)
     claim.extend(0.5)
-    assert claim.lease.until == clock() + 500_000
+    assert claim.lease.until_us == clock() + 500_000
     claim.extend("2m")
-    assert claim.lease.until == clock() + 120_000_000
+    assert claim.lease.until_us == clock() + 120_000_000
 
 
 def test_extending_without_a_duration_takes_the_lease_of_the_queue(hf: Holdfast, clock: FakeClock) -> None:
@@ -223,7 +223,7 @@ def test_extending_without_a_duration_takes_the_lease_of_the_queue(hf: Holdfast,
     claims = run_of(hf, 2)
     clock.advance(20)
     hf.extend(claims)
-    assert {claim.lease.until for claim in claims} == {clock() + 45_000_000}
+    assert {claim.lease.until_us for claim in claims} == {clock() + 45_000_000}
 
 
 def test_an_extended_message_is_not_taken_by_anyone(
@@ -240,7 +240,7 @@ def test_an_extended_message_is_not_taken_by_anyone(
 def test_extending_one_member_extends_its_run(hf: Holdfast, rival: Holdfast, clock: FakeClock) -> None:
     claims = run_of(hf, 3)
     claims[1].extend(600)
-    assert {claim.lease.until for claim in claims} == {clock() + 600_000_000}
+    assert {claim.lease.until_us for claim in claims} == {clock() + 600_000_000}
     clock.advance(599)
     assert rival.claim("q") == []
     hf.ack(claims)
@@ -262,14 +262,14 @@ def test_a_bulk_extension_with_one_lost_claim_extends_the_others(hf: Holdfast, c
     claims[0].ack()
     with pytest.raises(LeaseLost, match=claims[0].message.id):
         hf.extend(claims, 600)
-    assert [claim.lease.until for claim in claims[1:]] == [clock() + 600_000_000] * 2
+    assert [claim.lease.until_us for claim in claims[1:]] == [clock() + 600_000_000] * 2
 
 
 def test_a_lease_cannot_be_extended_by_nothing(hf: Holdfast, clock: FakeClock) -> None:
     [claim] = run_of(hf, 1)
     with pytest.raises(InvalidInput):
         claim.extend(0)
-    assert claim.lease.until == clock() + 30_000_000
+    assert claim.lease.until_us == clock() + 30_000_000
 
 
 # --- all of it in one run ---------------------------------------------------------------------------------------------

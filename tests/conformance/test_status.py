@@ -81,8 +81,8 @@ def test_a_status_names_queue_and_times(hf: Holdfast, clock: FakeClock) -> None:
     clock.advance(1)
     for message_id, due_at in ((lane, now), (row, now + 5_000_000)):
         found = hf.status(message_id)
-        assert (found.queue, found.state, found.attempts, found.enqueued_at) == ("q", "pending", 0, now)
-        assert (found.due_at, found.finished_at, found.history) == (due_at, None, [])
+        assert (found.queue, found.state, found.attempts, found.enqueued_at_us) == ("q", "pending", 0, now)
+        assert (found.due_at_us, found.finished_at_us, found.history) == (due_at, None, [])
 
 
 @pytest.mark.parametrize("delay", [0, 5])
@@ -90,9 +90,9 @@ def test_only_a_pending_message_is_due(hf: Holdfast, clock: FakeClock, delay: in
     message_id = hf.enqueue("q", 1, delay=delay).id
     clock.advance(delay)
     claim = claim_one(hf)
-    assert hf.status(message_id).due_at is None
+    assert hf.status(message_id).due_at_us is None
     claim.ack()
-    assert hf.status(message_id).due_at is None
+    assert hf.status(message_id).due_at_us is None
 
 
 def test_an_unknown_message_has_no_status(hf: Holdfast) -> None:

@@ -242,7 +242,7 @@ def test_all_that_is_published_arrives(two: Holdfast, clock: FakeClock) -> None:
         message = claim.message
         assert (message.id, message.body, message.topic, message.priority) == (receipt.id, {"a": [1]}, "t.x", 0)
         assert (message.key, message.headers, message.correlation_id, message.reply_to) == tuple(options.values())
-        assert (message.expires_at, message.enqueued_at) == (clock() + 60_000_000, clock())
+        assert (message.expires_at_us, message.enqueued_at_us) == (clock() + 60_000_000, clock())
 
 
 def test_priorities_hold_in_a_group(two: Holdfast) -> None:

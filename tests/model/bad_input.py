@@ -38,6 +38,7 @@ from tests.model.mistakes import (
     RATES,
     READERS,
     READERS_OR_NONE,
+    RECORDS_OR_NONE,
     TEXT_SAYS,
     TEXTS,
     VALUES,
@@ -259,7 +260,7 @@ def _of_operating() -> Iterator[Argument]:
         "acting_as(tenant=)", lambda hf, bad: hf.acting_as(tenant=bad), NAMES_OR_NONE, named("tenant", NAME_SAYS)
     )
     yield Argument("audit(n)", lambda hf, bad: hf.audit(bad), COUNTS, COUNT_SAYS)
-    yield Argument("audit(before=)", lambda hf, bad: hf.audit(before=bad), MOMENTS_OR_NONE, "^before must be the id")
+    yield Argument("audit(before=)", lambda hf, bad: hf.audit(before=bad), RECORDS_OR_NONE, "^before must be the id")
 
 
 def _of_dead_letters() -> Iterator[Argument]:
@@ -272,7 +273,7 @@ def _of_dead_letters() -> Iterator[Argument]:
         for name in ("error", "key"):
             yield Argument(f"{verb}({name}=)", find(name), TEXTS, named(name, TEXT_SAYS))
         for name in ("since", "before"):
-            yield Argument(f"{verb}({name}=)", find(name), MOMENTS_OR_NONE, f"^{name} (must be|needs)")
+            yield Argument(f"{verb}({name}=)", find(name), MOMENTS_OR_NONE, f"^{name} (must be|.*has no time zone)")
     yield Argument("dead_letters(n=)", lambda hf, bad: hf.dead_letters(n=bad), COUNTS, COUNT_SAYS)
     yield Argument("dead_letters(after=)", lambda hf, bad: hf.dead_letters(after=bad), IDS, ID_SAYS)
     rates = {"0": 0, "negative": -1, "infinite": ENDLESS, "NaN": NAN, "text": "5", "True": True, "tiny": 1e-300}

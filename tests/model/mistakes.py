@@ -80,7 +80,17 @@ COUNTS = {
     "2**70": 2**70,
     "too many": 10**9,
 }
-MOMENTS_OR_NONE = {"text": "yesterday", "-1": -1, "a fraction": 1.5, "2**70": 2**70, "no zone": datetime(2026, 1, 1)}
+RECORDS_OR_NONE = {"text": "yesterday", "-1": -1, "a fraction": 1.5, "2**70": 2**70, "no zone": datetime(2026, 1, 1)}
+MOMENTS_OR_NONE = {
+    "text": "yesterday",
+    "-1": -1,
+    "microseconds": 1_700_000_000_000_000,
+    "NaN": NAN,
+    "infinite": ENDLESS,
+    "True": True,
+    "2**70": 2**70,
+    "no zone": datetime(2026, 1, 1),
+}
 LENGTHS_OR_NONE = {
     "negative": -1,
     "infinite": ENDLESS,

@@ -76,7 +76,7 @@ class Subject:
         granted = [self._granted(claim) for claim in claims]
         assert len(claims) <= n, "I8: more than was asked for"
         assert len({claim.message.id for claim in claims}) == len(claims), "I8: the same message twice"
-        assert all(claim.lease.until > self.clock() for claim in claims), "I3: a lease that was born expired"
+        assert all(claim.lease.until_us > self.clock() for claim in claims), "I3: a lease that was born expired"
         assert self._tokens.isdisjoint(claim.lease.token for claim in claims), "I4: a token was given out twice"
         self._tokens |= {claim.lease.token for claim in claims}
         self.claims += claims
@@ -91,7 +91,7 @@ class Subject:
         with self._nothing_changes_if_lost(claims):
             self.client.extend(held, duration)
         term = max(claim.channel.spec.lease for claim in held) if duration is None else duration
-        assert {claim.lease.until for claim in held} == {self.clock() + micros(term)}
+        assert {claim.lease.until_us for claim in held} == {self.clock() + micros(term)}
 
     def cancel(self, name: str) -> bool:
         with no_process_clock():
@@ -112,7 +112,7 @@ class Subject:
         found = self.client.blocked_keys(queue)
         self.dead_letters(None)  # All of them have names after this.
         names = {dead_id: name for name, dead_id in self._dead_ids.items()}
-        return [(one.key, names[one.dead_id], one.blocked_at, one.waiting) for one in found]
+        return [(one.key, names[one.dead_id], one.blocked_at_us, one.waiting) for one in found]
 
     def purge(self, queue: str) -> int:
         with no_process_clock():
@@ -144,7 +144,7 @@ class Subject:
         with no_process_clock():
             found = self.client.status(self._ids[name])
         return found and MessageStatus(
-            self.names[found.id], found.queue, found.state, found.attempts, found.enqueued_at, found.due_at
+            self.names[found.id], found.queue, found.state, found.attempts, found.enqueued_at_us, found.due_at_us
         )
 
     def stats(self, queue: str) -> Counts:
@@ -250,12 +250,12 @@ class Subject:
             message.key,
             message.correlation_id,
             message.reply_to,
-            message.expires_at,
-            message.enqueued_at,
+            message.expires_at_us,
+            message.enqueued_at_us,
         )
 
     def _granted(self, claim: Claim) -> Granted:
-        return Granted(claim.queue, self._seen(claim.message), claim.attempt, claim.lease.until, claim.lease.size)
+        return Granted(claim.queue, self._seen(claim.message), claim.attempt, claim.lease.until_us, claim.lease.size)
 
     def _buried(self, dead: DeadLetterRecord) -> Buried:
         message = self._seen(dead.message)
@@ -266,7 +266,7 @@ class Subject:
             message,
             dead.error,
             dead.attempts,
-            dead.failed_at,
+            dead.failed_at_us,
             dead.history,
             replayed_as,
             dead.replay_state,

@@ -106,7 +106,7 @@ class TopicSubject(Subject):
         found = self.client.blocked_keys(address(TOPIC, group))
         letters = self.client.dead_letters(address(TOPIC, group), n=MANY) if found else []
         dead = {letter.id: letter.message.id for letter in letters}
-        return [(one.key, self.names[dead[one.dead_id]], one.blocked_at, one.waiting) for one in found]
+        return [(one.key, self.names[dead[one.dead_id]], one.blocked_at_us, one.waiting) for one in found]
 
     def dead_letters(self, group: str | None) -> list[Buried]:
         return super().dead_letters(None if group is None else address(TOPIC, group))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ class Attempt:
     def __init__(self, body: Any = None, *, session: str | None = None, attempt: int = 1, **headers: Any) -> None:
         self.message = message(body, **headers)
         self.queue, self.attempt, self.max_attempts = "drones", attempt, 5
-        self.deadline: float | None = 1_900_000_000.25
+        self.deadline: datetime | None = datetime.fromtimestamp(1_900_000_000.25, UTC)
         self.session = session
         self.told: list[Any] = []
         self.spent: list[float] = []

@@ -69,7 +69,7 @@ def tell_all(message: Message, context: Context) -> Any:
         "correlation_id": message.correlation_id,
         "reply_to": message.reply_to,
         "priority": message.priority,
-        "times": [message.enqueued_at, message.expires_at],
+        "times": [message.enqueued_at_us, message.expires_at_us],
         "context": [context.queue, context.attempt, context.max_attempts, context.cancelled, context.message.id],
         "deadline": context.deadline,
     }

@@ -239,7 +239,7 @@ def test_the_asyncio_client_runs_them_too(url: str) -> None:
                 while True:
                     found = await hf.saga_status("w")
                     assert found is not None
-                    if found.ended_at is not None:
+                    if found.ended_at_us is not None:
                         return found.status, found.data["mail"]
                     await asyncio.sleep(0.01)
 

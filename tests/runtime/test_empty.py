@@ -119,7 +119,7 @@ def test_who_has_slept_for_a_while_knows_what_its_queue_has_become(
     @hf.consumer("q", empty="hibernate")
     def handler(message: Message, context: Context) -> None:
         lease = context.claim.lease
-        terms.note(lease.until - lease.since)
+        terms.note(lease.until_us - lease.since_us)
 
     with hf.running() as runner:
         asleep(runner)

@@ -68,10 +68,10 @@ def test_a_longer_one_outlives_renewals_and_the_absence_of_the_database(
     with one.running() as runner:
         begun(note)
         [held] = runner.workers[0].ledger.held()
-        until(lambda: held.lease.until > held.lease.since + 3_590_000_000, "the extension is known")
+        until(lambda: held.lease.until_us > held.lease.since_us + 3_590_000_000, "the extension is known")
         held.renewed = earlier = held.renewed - 10
         until(lambda: held.renewed > earlier, "a renewal")
-        assert held.lease.until > held.lease.since + 3_590_000_000, "it was not cut back"
+        assert held.lease.until_us > held.lease.since_us + 3_590_000_000, "it was not cut back"
         cable.cut.set()
         held.renewed -= 20  # As if the last renewal had been a lease ago.
         until(lambda: cable.tries > 5, "renewals that fail")
@@ -89,7 +89,7 @@ def test_a_shorter_one_after_a_longer_one_takes_nothing_back(one: Holdfast) -> N
     def handler(message: Message, context: Context) -> None:
         for duration in ("1h", "1m", None):
             context.extend(duration)
-            ends.note(context.claim.lease.until - context.claim.lease.since)
+            ends.note(context.claim.lease.until_us - context.claim.lease.since_us)
 
     one.enqueue("q", 1)
     with one.running():

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,8 @@ def test_the_message_and_its_context_arrive_as_they_are(one: Holdfast) -> None:
     assert message is not None
     with one.running():
         told = done(one, sent.id)
-    assert told.pop("deadline") == pytest.approx(time.time() + 60, abs=30)
+    deadline = datetime.fromisoformat(told.pop("deadline"))
+    assert deadline.timestamp() == pytest.approx(time.time() + 60, abs=30)
     assert told == {
         "id": sent.id,
         "raw": [list(message.raw_id), message.raw_body.decode(), '{"h":[1]}'],
@@ -52,7 +54,7 @@ def test_the_message_and_its_context_arrive_as_they_are(one: Holdfast) -> None:
         "correlation_id": "c",
         "reply_to": "r",
         "priority": 1,
-        "times": [message.enqueued_at, message.expires_at],
+        "times": [message.enqueued_at_us, message.expires_at_us],
         "context": ["q", 1, 7, False, sent.id],
     }
 

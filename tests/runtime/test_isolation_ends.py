@@ -76,7 +76,7 @@ def dies_in_time(one: Holdfast, note: Path) -> bool:
         patched.setattr(runner._renewal, "_renew", lambda worker, leases, term: None)
         [held] = runner.workers[0].ledger.held()
         held.renewed -= 16
-        held.lease.until -= 16_000_000
+        held.lease.until_us -= 16_000_000
         until(lambda: all_gone(running))
         return time.monotonic() < held.ends
 

@@ -106,7 +106,7 @@ def test_a_handler_whose_lease_cannot_be_renewed_stops_before_its_end(hf: Holdfa
             while True:
                 time.sleep(0.001)
         finally:
-            over.note((time.time(), context.claim.lease.until / 1_000_000))
+            over.note((time.time(), context.claim.lease.until_us / 1_000_000))
 
     async def awaited(message: Message, context: Context) -> None:
         if context.attempt > 1:
@@ -115,7 +115,7 @@ def test_a_handler_whose_lease_cannot_be_renewed_stops_before_its_end(hf: Holdfa
         try:
             await asyncio.sleep(3600)
         finally:
-            over.note((time.time(), context.claim.lease.until / 1_000_000))
+            over.note((time.time(), context.claim.lease.until_us / 1_000_000))
 
     hf.consumer("q", name="handler")(plain if kind == "def" else awaited)
     sent = hf.enqueue("q", 1)

@@ -64,7 +64,7 @@ def test_a_saga_goes_on_while_all_sleep(hf: Holdfast) -> None:
         asleep(runner)
         hf.start_saga("s", id="s")
         calls.wait(1)
-        until(lambda: (found := hf.saga_status("s")) and found.ended_at is not None, "the end")
+        until(lambda: (found := hf.saga_status("s")) and found.ended_at_us is not None, "the end")
     saga = hf.saga_status("s")
     assert saga is not None
     assert (saga.steps[1].status, saga.steps[2].status) == ("completed", "failed")

@@ -59,7 +59,7 @@ def test_delay_and_ttl_may_be_changed(hf: Holdfast) -> None:
     assert hf.stats("q").waiting == 1
     status = hf.status(sent.id)
     assert status is not None
-    assert status.message.expires_at is not None
+    assert status.message.expires_at_us is not None
 
 
 def test_it_sees_what_the_caller_wrote(hf: Holdfast) -> None:

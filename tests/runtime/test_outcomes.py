@@ -138,7 +138,7 @@ def test_cancel_ends_it_without_a_dead_letter(hf: Holdfast, declare: Any, way: s
     with hf.running():
         assert ended(hf, sent.id) is State.CANCELED
     [line] = hf.status(sent.id).history  # type: ignore[union-attr]
-    assert (line.attempt, line.error, line.at > 0) == (1, "nobody wants it", True)
+    assert (line.attempt, line.error, line.at_us > 0) == (1, "nobody wants it", True)
     assert hf.dead_letters("q") == []
     assert hf.stats("q").queue_depth == 0
     assert hf.stats("q").in_flight_count == 0

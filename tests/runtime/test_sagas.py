@@ -9,7 +9,7 @@ from tests.acceptance.children import eventually
 def ended(hf: Holdfast, saga_id: str) -> SagaStatus:
     def is_over() -> bool:
         found = hf.saga_status(saga_id)
-        return found is not None and found.ended_at is not None
+        return found is not None and found.ended_at_us is not None
 
     eventually(is_over, f"{saga_id} has ended")
     found = hf.saga_status(saga_id)

@@ -142,7 +142,7 @@ def test_retry(desk: Desk) -> None:
     with desk.working():
         soon(lambda: desk.hf.status(id).state == State.DEAD, "it is dead")  # type: ignore[union-attr]
     [letter] = desk.hf.dead_letters(QUEUE)
-    failed = [failure.at for failure in letter.history]
+    failed = [failure.at_us for failure in letter.history]
     assert [failure.attempt for failure in letter.history] == [1, 2, 3, 4, 5]
     waits = [(late - early) / 1e6 for early, late in pairwise(failed)]
     for wait, planned in zip(waits, (0.01, 0.02, 0.04, 0.08), strict=True):

@@ -14,7 +14,7 @@ def declared(*queues: str, **how: Any) -> list[Attachment]:
 
 
 def change(queue: str, attached: bool = True, weight: float | None = None, empty: str | None = None) -> Attachment:
-    return Attachment("mailer", queue, attached, weight, empty, changed_at=1)
+    return Attachment("mailer", queue, attached, weight, empty, changed_at_us=1)
 
 
 def seen(found: list[Attachment]) -> list[tuple[str, float | None, str | None]]:
@@ -60,7 +60,7 @@ def test_what_another_consumer_was_told_changes_nothing() -> None:
 def status(saturation: float, alive: bool = True) -> ConsumerStatus:
     told = beat(saturation=saturation)
     fields = {name: getattr(told, name) for name in ConsumerStatus.__struct_fields__ if hasattr(told, name)}
-    return ConsumerStatus(**fields, started_at=0, seen_at=0, valid_until=0, alive=alive)
+    return ConsumerStatus(**fields, started_at_us=0, seen_at_us=0, valid_until_us=0, alive=alive)
 
 
 def test_amplification_counts_the_live_at_or_above_the_threshold() -> None:
@@ -70,8 +70,8 @@ def test_amplification_counts_the_live_at_or_above_the_threshold() -> None:
 
 
 def test_a_beat_has_room_for_what_tells_most() -> None:
-    silent = [Work(f"s{age}", "q", 1, since=100 - age) for age in range(MOST_WORK)]
-    telling = [Work("t0", "q", 1, since=500, progress=0), Work("t1", "q", 1, since=400, progress="half")]
+    silent = [Work(f"s{age}", "q", 1, since_us=100 - age) for age in range(MOST_WORK)]
+    telling = [Work("t0", "q", 1, since_us=500, progress=0), Work("t1", "q", 1, since_us=400, progress="half")]
     found = [work.id for work in most_telling(silent + telling)]
     assert found == ["t1", "t0", *(f"s{age}" for age in range(MOST_WORK - 1, 1, -1))]
     assert most_telling([]) == []

@@ -75,9 +75,9 @@ def test_the_envelope_has_the_promised_fields() -> None:
             "correlation_id": "corr",
             "reply_to": "answers",
             "topic": "orders.eu",
-            "enqueued_at": 7,
+            "enqueued_at": "1970-01-01T00:00:00.000007Z",
         },
-        "failed_at": 99,
+        "failed_at": "1970-01-01T00:00:00.000099Z",
         "error": "boom",
         "attempts": 5,
     }

@@ -57,7 +57,7 @@ def attachments(consumer: str | None, url: str, tenant: str, as_json: bool) -> N
 
 def _cells(one: Attachment) -> list[object]:
     state = "attached" if one.attached else "detached"
-    return [one.consumer, one.queue, state, one.weight, one.empty, moment(one.changed_at or 0)]
+    return [one.consumer, one.queue, state, one.weight, one.empty, moment(one.changed_at)]
 
 
 def _running(hf: Holdfast, consumer: str) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import click
-import msgspec
 
 from holdfast import ConsumerStatus, Work
 from holdfast.cli.options import client_options, json_option, open_client
 from holdfast.cli.showing import moment, show_json, show_table
 from holdfast.core.crew import amplification
+from holdfast.core.moments import readable
 from holdfast.crew import SATURATED
 
 COLUMNS = ("consumer", "pool", "state", "queues", "saturation", "work", "handled", "failed", "host", "pid", "seen")
@@ -36,7 +36,7 @@ def consumers(url: str, tenant: str, everyone: bool, threshold: float, as_json: 
         found = hf.consumers(alive=not everyone)
     amplified = amplification(found, threshold)
     if as_json:
-        show_json({**msgspec.structs.asdict(one), "amplification": amplified} for one in found)
+        show_json({**readable(one), "amplification": amplified} for one in found)
     elif found:
         show_table(COLUMNS, [_cells(one) for one in found], right=RIGHT)
         click.echo(f"Amplification: {amplified} (saturation of {threshold:.0%} or more)")

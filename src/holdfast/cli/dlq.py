@@ -12,6 +12,7 @@ import msgspec
 from holdfast import DeadLetterRecord
 from holdfast.cli.options import client_options, json_option, open_client
 from holdfast.cli.showing import moment, plain, progress_bar, show_json, show_table
+from holdfast.core.moments import fields, readable
 from holdfast.errors import NotFound
 
 
@@ -66,7 +67,7 @@ def show(dead_id: str, url: str, tenant: str) -> None:
         letter = hf.find_dead_letter(dead_id)
     if letter is None:
         raise NotFound(f"there is no dead letter {dead_id}")
-    click.echo(msgspec.json.format(msgspec.json.encode(_plain(letter))).decode())
+    click.echo(msgspec.json.format(msgspec.json.encode(readable(_plain(letter)))).decode())
 
 
 @dlq.command()
@@ -150,7 +151,7 @@ def _agreed(question: str, count: int, yes: bool) -> bool:
 
 
 def _plain(letter: DeadLetterRecord) -> dict[str, Any]:
-    return {**msgspec.structs.asdict(letter), "message": plain(letter.message)}
+    return {**fields(letter), "message": plain(letter.message)}
 
 
 def _last(letter: DeadLetterRecord) -> str:

@@ -152,5 +152,5 @@ def _cells(one: GroupStatus) -> list[object]:
         one.dead_letters,
         one.lost,
         len(one.members),
-        "" if one.last_seen is None else moment(round(one.last_seen * 1_000_000)),
+        moment(one.last_seen),
     ]

@@ -61,6 +61,6 @@ def ack(url: str, tenant: str, ids: tuple[str, ...], remark: str | None) -> None
 
 
 def _cells(notice: Notice) -> list[object]:
-    climbs = moment(notice.climbs_at) if notice.climbs_at else ""
+    climbs = moment(notice.climbs_at)
     where = [notice.id, notice.kind, notice.about, notice.queue, notice.owner]
     return [*where, notice.level, notice.repeats or "", moment(notice.created_at), climbs, notice.error]

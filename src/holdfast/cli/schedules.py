@@ -78,5 +78,5 @@ def remove(url: str, tenant: str, name: str) -> None:
 def _cells(one: Schedule) -> list[object]:
     when = f"every {one.every:g} s" if one.cron is None else f"{one.cron} ({one.tz})"
     ahead = "paused" if one.paused else "never" if one.next_at is None else moment(one.next_at)
-    last = moment(one.last_at) if one.last_at else ""
+    last = moment(one.last_at)
     return [one.name, when, one.queue, one.missed, ahead, last, one.error]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import click
@@ -17,6 +17,7 @@ from rich.text import Text
 
 from holdfast.core.health import Finding
 from holdfast.core.message import Message
+from holdfast.core.moments import readable
 
 WIDEST = 60
 
@@ -26,7 +27,7 @@ STYLES = {"ok": "green", "advice": "yellow", "problem": "bold red"}
 def show_json(rows: Iterable[Any]) -> None:
     """One JSON value per line: easy to filter, and a long list need not be read whole."""
     for row in rows:
-        click.echo(msgspec.json.encode(row).decode())
+        click.echo(msgspec.json.encode(readable(row)).decode())
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = ()) -> None:
@@ -63,9 +64,9 @@ def cell(value: object) -> str:
     return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"
 
 
-def moment(micros: int) -> str:
+def moment(at: datetime | None) -> str:
     """A time of the database, for people."""
-    return datetime.fromtimestamp(micros / 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    return "" if at is None else at.strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def plain(message: Message) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.core.duration import seconds
 from holdfast.core.message import clean_text
+from holdfast.core.moments import Moment, Timed
 from holdfast.core.queue import NAME_LIMIT
 from holdfast.errors import InvalidInput, shown
 
@@ -32,10 +33,10 @@ class Commitment(msgspec.Struct, frozen=True):
     timeout: float = TIMEOUT
 
 
-class CommitmentResult(msgspec.Struct, frozen=True):
+class CommitmentResult(Timed, msgspec.Struct, frozen=True):
     """How a check went. `code` is None where it did not finish, `output` is the end of what it printed.
 
-    `checked_at` is the database's clock, in microseconds since 1970.
+    `checked_at` is the database's clock.
     """
 
     name: str
@@ -43,7 +44,9 @@ class CommitmentResult(msgspec.Struct, frozen=True):
     code: int | None
     output: str
     attempt: int = 0
-    checked_at: int = 0
+    checked_at_us: int = 0
+
+    checked_at = Moment()
 
 
 def read_commitments(value: Any, what: str = "commitments") -> tuple[Commitment, ...]:

@@ -10,6 +10,7 @@ import msgspec
 from holdfast.core.duration import micros
 from holdfast.core.labels import missing
 from holdfast.core.message import plain_text
+from holdfast.core.moments import Moment, MomentOrNone, Timed
 from holdfast.core.queue import EMPTY, channel_name
 from holdfast.errors import InvalidInput, shown
 
@@ -21,14 +22,16 @@ MOST_WORK = 20
 HEAVIEST = 1_000_000.0
 
 
-class Work(msgspec.Struct, frozen=True):
+class Work(Timed, msgspec.Struct, frozen=True, rename={"since_us": "since"}):
     """A message in a consumer's hands. `since` is when it was claimed; `progress` is what its handler last told."""
 
     id: str
     queue: str
     attempt: int
-    since: int
+    since_us: int
     progress: Any = None
+
+    since = Moment()
 
 
 class Beat(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,12 +67,12 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
         checked_share(self.saturation, "saturation")
 
 
-class ConsumerStatus(msgspec.Struct, frozen=True, kw_only=True):
+class ConsumerStatus(Timed, msgspec.Struct, frozen=True, kw_only=True):
     """A running consumer, as it last told of itself. It is `alive` until it should have told again and has not.
 
     `state` is "working", "idle", "hibernating" or "draining". `saturation` is the share of the time that it spent
-    working; `work` has what is in its hands, at most twenty messages. Times are microseconds since 1970, the
-    database's clock.
+    working; `work` has what is in its hands, at most twenty messages. Times are datetimes in
+    UTC, the database's clock.
     """
 
     id: str
@@ -81,17 +84,21 @@ class ConsumerStatus(msgspec.Struct, frozen=True, kw_only=True):
     queues: list[str]
     state: str
     concurrency: int
-    started_at: int
-    seen_at: int
-    valid_until: int
+    started_at_us: int
+    seen_at_us: int
+    valid_until_us: int
     saturation: float
     handled: int
     failed: int
     work: list[Work]
     alive: bool
 
+    started_at = Moment()
+    seen_at = Moment()
+    valid_until = Moment()
 
-class Attachment(msgspec.Struct, frozen=True):
+
+class Attachment(Timed, msgspec.Struct, frozen=True):
     """That a consumer takes from a queue; as a change, with `attached` False, that it does not any more.
 
     `weight` is how often this queue has its turn beside the consumer's others, `empty` what happens when nothing is
@@ -104,7 +111,9 @@ class Attachment(msgspec.Struct, frozen=True):
     attached: bool = True
     weight: float | None = None
     empty: str | None = None
-    changed_at: int | None = None
+    changed_at_us: int | None = None
+
+    changed_at = MomentOrNone()
 
 
 def attached(declared: Sequence[Attachment], changes: Sequence[Attachment]) -> list[Attachment]:
@@ -156,7 +165,7 @@ def amplification(crew: Iterable[ConsumerStatus], threshold: float) -> int:
 
 def most_telling(work: Sequence[Work]) -> list[Work]:
     """What a beat has room for: first what tells a progress, then what has been in hand for longest."""
-    return sorted(work, key=lambda one: (one.progress is None, one.since))[:MOST_WORK]
+    return sorted(work, key=lambda one: (one.progress is None, one.since_us))[:MOST_WORK]
 
 
 def checked_share(value: float, what: str) -> float:

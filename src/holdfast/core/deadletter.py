@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.core.message import Failure, Message, MessageId, clean_text, encode_json
 from holdfast.core.message_form import MessageForm, misfit
+from holdfast.core.moments import Moment, Timed, text_of
 from holdfast.errors import InvalidInput
 
 HISTORY_LIMIT = 20
@@ -21,19 +22,21 @@ _OF_ORIGINAL = re.compile(r"at `\$\.original_message\.(body|headers|key|correlat
 _history = msgspec.json.Decoder(list[Failure])
 
 
-class DeadLetterRecord(msgspec.Struct, frozen=True):
-    """A dead letter as `hf.dead_letters()` lists it. Times are microseconds since 1970, the database's clock."""
+class DeadLetterRecord(Timed, msgspec.Struct, frozen=True):
+    """A dead letter as `hf.dead_letters()` lists it. Times are datetimes in UTC, the database's clock."""
 
     id: str
     queue: str
     message: Message
     error: str
     attempts: int
-    failed_at: int
+    failed_at_us: int
     history: list[Failure]
     replayed_as: str | None = None
     replay_state: str | None = None
     replays: int = 0
+
+    failed_at = Moment()
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,25 +50,35 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     fresh: bool = False
 
 
-class BlockedKey(msgspec.Struct, frozen=True):
+def told(chosen: Selection) -> dict[str, Any]:
+    """What was asked for, as the audit keeps it."""
+    times = {name: text_of(at) for name in ("since", "before") if (at := getattr(chosen, name)) is not None}
+    return {name: value for name, value in msgspec.structs.asdict(chosen).items() if value} | times
+
+
+class BlockedKey(Timed, msgspec.Struct, frozen=True):
     """A key whose head has died, and how many wait behind it. `key` is None for all of a fifo queue."""
 
     key: str | None
     dead_id: str
-    blocked_at: int
+    blocked_at_us: int
     waiting: int
 
+    blocked_at = Moment()
 
-class AuditRecord(msgspec.Struct, frozen=True):
+
+class AuditRecord(Timed, msgspec.Struct, frozen=True):
     """An act of an operator: who, what, when, how many. `about` says which ones were chosen."""
 
     id: int
-    at: int
+    at_us: int
     actor: str
     act: str
     queue: str | None
     about: dict[str, Any]
     count: int
+
+    at = Moment()
 
 
 def read_history(raw: bytes | None) -> list[Failure]:
@@ -96,10 +109,15 @@ def envelope(message_id: str, queue: str, message: Message, error: str, attempts
         "correlation_id": message.correlation_id,
         "reply_to": message.reply_to,
         "topic": message.topic,
-        "enqueued_at": message.enqueued_at,
+        "enqueued_at": text_of(message.enqueued_at_us),
     }
     return msgspec.json.encode(
-        {"original_message": original, "failed_at": failed_at, "error": short_error(error), "attempts": attempts},
+        {
+            "original_message": original,
+            "failed_at": text_of(failed_at),
+            "error": short_error(error),
+            "attempts": attempts,
+        },
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core.lifecycle import State
+from holdfast.core.moments import Moment, MomentOrNone, Timed
 from holdfast.core.priority import priority_of
 from holdfast.errors import InvalidBody, InvalidInput, shown
 
@@ -111,7 +112,7 @@ class NewMessage(msgspec.Struct, gc=False):
         return self.plain and self.once is None and not self.limited and not self.to_groups
 
 
-class Message(msgspec.Struct, eq=False, gc=False):
+class Message(Timed, msgspec.Struct, eq=False, gc=False):
     """An immutable message. `body` and `headers` are decoded when first read.
 
     >>> message = Message(MessageId(16), 2, b'{"to": "a@b.c"}', None, None, None, None, None, None, 0)
@@ -127,11 +128,14 @@ class Message(msgspec.Struct, eq=False, gc=False):
     correlation_id: str | None
     reply_to: str | None
     topic: str | None
-    expires_at: int | None
-    enqueued_at: int
+    expires_at_us: int | None
+    enqueued_at_us: int
     _body: Any = _UNREAD
     _headers: Any = _UNREAD
     decoder: msgspec.json.Decoder[Any] | None = None
+
+    expires_at = MomentOrNone()
+    enqueued_at = Moment()
 
     @property
     def id(self) -> str:
@@ -164,9 +168,9 @@ class Message(msgspec.Struct, eq=False, gc=False):
 
     def outlived(self, max_age: float | None, now: int) -> bool:
         """Whether its own time to live, or the age that its queue allows, is over."""
-        if self.expires_at is not None and self.expires_at <= now:
+        if self.expires_at_us is not None and self.expires_at_us <= now:
             return True
-        return max_age is not None and self.enqueued_at + round(max_age * 1_000_000) <= now
+        return max_age is not None and self.enqueued_at_us + round(max_age * 1_000_000) <= now
 
     @property
     def priority(self) -> int:
@@ -192,30 +196,35 @@ class Message(msgspec.Struct, eq=False, gc=False):
         return f"Message(id={self.id!r}, priority={self.priority}, key={self.key!r}, {len(self.raw_body)} bytes)"
 
 
-class Lease(msgspec.Struct, gc=False):
+class Lease(Timed, msgspec.Struct, gc=False):
     """The time-limited right to work on a run of messages (or on one row): its token fences every settlement.
 
-    `since` and `until` are the database's clock, in microseconds since 1970.
+    `since` and `until` are the database's clock. Times are datetimes in UTC; `until_us` is the same in microseconds.
     """
 
     token: int
     group: int
-    until: int
+    until_us: int
     size: int
     worker: str
-    since: int
+    since_us: int
+
+    until = Moment()
+    since = Moment()
 
 
-class Failure(msgspec.Struct, frozen=True):
+class Failure(Timed, msgspec.Struct, frozen=True, rename={"at_us": "at"}):
     """One line of a message's error history. `at` is filled in by the database's clock."""
 
     attempt: int
     worker: str
     error: str
-    at: int = 0
+    at_us: int = 0
+
+    at = Moment()
 
 
-class MessageStatus(msgspec.Struct, frozen=True):
+class MessageStatus(Timed, msgspec.Struct, frozen=True):
     """What is known of a message now.
 
     `due_at` is when a pending one can be claimed, `worker` and `until` say who works on it and for how long, `progress`
@@ -228,16 +237,21 @@ class MessageStatus(msgspec.Struct, frozen=True):
     queue: str
     state: State
     attempts: int
-    enqueued_at: int
-    due_at: int | None = None
+    enqueued_at_us: int
+    due_at_us: int | None = None
     result: Any = None
     worker: str | None = None
-    until: int | None = None
-    finished_at: int | None = None
+    until_us: int | None = None
+    finished_at_us: int | None = None
     history: list[Failure] = []
     message: Message | None = None
     progress: Any = None
     groups: dict[str, State] = {}
+
+    enqueued_at = Moment()
+    due_at = MomentOrNone()
+    until = MomentOrNone()
+    finished_at = MomentOrNone()
 
 
 def encode_json(value: Any, what: str = "body") -> bytes:

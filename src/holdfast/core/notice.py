@@ -11,6 +11,7 @@ import msgspec
 from holdfast.core.deadletter import error_text
 from holdfast.core.duration import Duration, seconds
 from holdfast.core.message import clean_text, encode_json
+from holdfast.core.moments import Moment, MomentOrNone, Timed, text_of
 from holdfast.core.queue import INBOX, channel_name, owner_name
 from holdfast.errors import InvalidInput, shown
 
@@ -36,13 +37,13 @@ class OwnerSpec(msgspec.Struct, frozen=True):
     digest_every: float = 3600.0
 
 
-class Notice(msgspec.Struct, frozen=True):
+class Notice(Timed, msgspec.Struct, frozen=True):
     """Someone has to look at a dead letter, or at what was reported: whom it waits for, for how long, and who answered.
 
     `kind` is "dead_letter", or what `hf.report` was given. Then `about` names what the trouble is with, `repeats` says
     how often it was reported again before anyone answered, and there is no `dead_id`, no `message_id` and perhaps no
     `queue`. `owner` is None where there is none. `level` is 0 for the first owner, one more for each climb;
-    `climbs_at` is when the next one happens. Times are microseconds since 1970, the database's clock.
+    `climbs_at` is when the next one happens. Times are datetimes in UTC, the database's clock.
     """
 
     id: str
@@ -53,14 +54,18 @@ class Notice(msgspec.Struct, frozen=True):
     message_id: str | None
     error: str
     attempts: int
-    created_at: int
-    climbs_at: int | None = None
-    acknowledged_at: int | None = None
+    created_at_us: int
+    climbs_at_us: int | None = None
+    acknowledged_at_us: int | None = None
     acknowledged_by: str | None = None
     remark: str | None = None
     kind: str = DEAD_LETTER
     about: str | None = None
     repeats: int = 0
+
+    created_at = Moment()
+    climbs_at = MomentOrNone()
+    acknowledged_at = MomentOrNone()
 
 
 def owner_spec(
@@ -136,5 +141,5 @@ def _line(notice: Notice) -> dict[str, Any]:
         "error": notice.error[-ERROR_SHOWN:],
         "attempts": notice.attempts,
         "repeats": notice.repeats,
-        "created_at": notice.created_at,
+        "created_at": text_of(notice.created_at_us),
     }

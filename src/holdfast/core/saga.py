@@ -14,6 +14,7 @@ import msgspec
 from holdfast.core.command import command_queue, names_command
 from holdfast.core.duration import Duration, seconds
 from holdfast.core.message import plain_text
+from holdfast.core.moments import Moment, MomentOrNone, Timed
 from holdfast.core.picking import Node, written_down
 from holdfast.core.queue import channel_name
 from holdfast.core.retry import Backoff, backoff
@@ -180,10 +181,10 @@ class Reference(msgspec.Struct, frozen=True):
         return cls(int(saga), int(step), direction == "undo", int(number))
 
 
-class SagaEvent(msgspec.Struct, frozen=True):
+class SagaEvent(Timed, msgspec.Struct, frozen=True):
     """One line of a saga's history: what happened when, by whom, at which attempt, and what came of it."""
 
-    at: int
+    at_us: int
     what: str
     step: str | None = None
     who: str | None = None
@@ -191,8 +192,10 @@ class SagaEvent(msgspec.Struct, frozen=True):
     error: str | None = None
     output: Any = None
 
+    at = Moment()
 
-class StepStatus(msgspec.Struct, frozen=True):
+
+class StepStatus(Timed, msgspec.Struct, frozen=True):
     """A step as it stands. While `undoing`, its status is that of its undo. `undoable` says whether it has one."""
 
     name: str
@@ -205,13 +208,17 @@ class StepStatus(msgspec.Struct, frozen=True):
     undoable: bool
     error: str | None
     output: Any
-    started_at: int | None
-    ended_at: int | None
-    due_at: int | None
+    started_at_us: int | None
+    ended_at_us: int | None
+    due_at_us: int | None
     messages: list[str]
 
+    started_at = MomentOrNone()
+    ended_at = MomentOrNone()
+    due_at = MomentOrNone()
 
-class SagaStatus(msgspec.Struct, frozen=True):
+
+class SagaStatus(Timed, msgspec.Struct, frozen=True):
     """A saga as it stands. `version` is that of its definition. `timeline` is filled in by `hf.saga_status` only."""
 
     id: str
@@ -221,10 +228,14 @@ class SagaStatus(msgspec.Struct, frozen=True):
     data: dict[str, Any]
     steps: list[StepStatus]
     error: str | None
-    started_at: int
-    updated_at: int
-    ended_at: int | None
+    started_at_us: int
+    updated_at_us: int
+    ended_at_us: int | None
     timeline: list[SagaEvent] = []
+
+    started_at = Moment()
+    updated_at = Moment()
+    ended_at = MomentOrNone()
 
 
 Picked = Any | Callable[[Any], Any]

@@ -18,6 +18,7 @@ import msgspec
 from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration, seconds
 from holdfast.core.message import encode_json, plain_text
+from holdfast.core.moments import Moment, MomentOrNone, Timed
 from holdfast.core.queue import channel_name
 from holdfast.errors import InvalidInput, shown
 
@@ -69,10 +70,10 @@ class ScheduleSpec(msgspec.Struct, frozen=True):
         return self.cron, self.every, self.tz
 
 
-class Schedule(msgspec.Struct, frozen=True):
+class Schedule(Timed, msgspec.Struct, frozen=True):
     """A schedule as it stands: what it sends and where to, when it fires next, and when it did last.
 
-    Times are microseconds since 1970. `next_at` is None while it is paused; `last_slot` is the slot of its last
+    Times are datetimes in UTC. `next_at` is None while it is paused; `last_slot` is the slot of its last
     message, `last_at` when that was sent. `error` says why the slot that is due could not be sent yet.
     """
 
@@ -87,11 +88,16 @@ class Schedule(msgspec.Struct, frozen=True):
     key: str | None
     headers: dict[str, Any] | None
     paused: bool
-    next_at: int | None
-    last_slot: int | None
-    last_at: int | None
-    created_at: int
+    next_at_us: int | None
+    last_slot_us: int | None
+    last_at_us: int | None
+    created_at_us: int
     error: str | None = None
+
+    next_at = MomentOrNone()
+    last_slot = MomentOrNone()
+    last_at = MomentOrNone()
+    created_at = Moment()
 
 
 class Plan(Protocol):

@@ -12,13 +12,13 @@ from holdfast.core import queue
 from holdfast.core.duration import Duration, seconds
 from holdfast.core.limits import Rate
 from holdfast.core.message import MessageId, id_bytes
+from holdfast.core.moments import MomentOrNone, Timed, given
 from holdfast.core.queue import QueueSpec
 from holdfast.core.retry import Backoff
 from holdfast.errors import InvalidInput, shown
 
 MODES = ("pubsub", "queue")
 NO_SUBSCRIBERS = ("keep", "refuse")
-LATEST_TIME = 1e11
 MOST_MISSES = 1_000
 
 
@@ -180,13 +180,13 @@ _GROUP_READERS: dict[str, queue.Reader] = {
 }
 
 
-class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A group of a topic, as `hf.groups()` shows it. Times are seconds.
+class GroupStatus(Timed, msgspec.Struct, frozen=True, kw_only=True):
+    """A group of a topic, as `hf.groups()` shows it. Ages are seconds.
 
     Of the `past` messages that were there before it, it has not come to `behind` yet. `lag` are messages that it has
     not come to yet or has to try again, `oldest` is the age of the first of them, `in_flight` are claimed and not
     settled, `lost` is how many retention took from it, `deaths` and `revivals` how often it was found dead and came
-    back. `members` asked for work a short while ago; `last_seen` is when one did last, in seconds since 1970. `state`
+    back. `members` asked for work a short while ago; `last_seen` is when one did last. `state`
     is "active", "paused", "dead" or "canceled".
     """
 
@@ -204,7 +204,9 @@ class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
     revivals: int
     lost: int
     members: list[str]
-    last_seen: float | None
+    last_seen_us: int | None
+
+    last_seen = MomentOrNone()
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -226,19 +228,13 @@ class Subscription(msgspec.Struct, frozen=True):
 
 def start_of(value: str | float | datetime, what: str = "start") -> Start:
     """Checks where a group is to begin, or to go on."""
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise InvalidInput(f"{what} {shown(value)} has no time zone: datetime(…, tzinfo=UTC)")
-        return Start("time", at=round(value.timestamp() * 1_000_000))
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        if not 0 <= value <= LATEST_TIME:
-            raise InvalidInput(f"{what} must be seconds since 1970, not {shown(value)}")
-        return Start("time", at=round(value * 1_000_000))
+    if isinstance(value, datetime) or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return Start("time", at=given(value, what))
     if value in ("latest", "earliest"):
         return Start(str(value))
     if isinstance(value, str) and len(value) == len("00000000-0000-0000-0000-000000000000"):
         return Start("id", id=id_bytes(value))
     raise InvalidInput(
-        f'{what} must be "latest", "earliest", a time (datetime, or seconds since 1970) or the id of a message, '
+        f'{what} must be "latest", "earliest", a datetime with a time zone, seconds since 1970 or the id of a message, '
         f"not {shown(value)}"
     )

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from holdfast.core.message import id_text
+from holdfast.core.moments import text_of, utc
 from holdfast.core.sqs_names import CALLBACK
 from holdfast.delivery.sqs import Sqs, in_batches
 from holdfast.events import DeadTaskEvent, Listeners
@@ -56,7 +56,7 @@ def _text(death: Death) -> str:
             "attemptCount": death.attempts,
             "maxAttempts": death.max_attempts,
             "error": death.error[-LONGEST_ERROR:],
-            "timestamp": _moment(death.failed_at),
+            "timestamp": text_of(death.failed_at),
         }
     )
 
@@ -70,9 +70,5 @@ def _event(channel: Channel, death: Death, worker: str) -> DeadTaskEvent:
         attempt_count=death.attempts,
         max_attempts=death.max_attempts,
         error=death.error[-LONGEST_ERROR:],
-        timestamp=_moment(death.failed_at),
+        timestamp=utc(death.failed_at),
     )
-
-
-def _moment(micros: int) -> str:
-    return datetime.fromtimestamp(micros / 1_000_000, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

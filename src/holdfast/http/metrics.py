@@ -107,7 +107,7 @@ class Queues(Collector):
         now = time.time_ns() // 1_000 if clock is None else clock()
         lag = GaugeMetricFamily("holdfast_schedule_lag_seconds", "How long a slot has been due.", labels=["schedule"])
         for one in self._hf.schedules()[: MOST_LABELS // 5]:
-            lag.add_metric([one.name], 0 if one.next_at is None else max(0, now - one.next_at) / 1_000_000)
+            lag.add_metric([one.name], 0 if one.next_at_us is None else max(0, now - one.next_at_us) / 1_000_000)
         return lag
 
 

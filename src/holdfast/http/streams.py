@@ -127,8 +127,8 @@ def _acts(hf: Holdfast, since: int, known: Container[str]) -> deque[Event]:
     before = None
     while True:
         page = hf.audit(PAGE, before=before)
-        found += [event for one in page if one.at >= since and (event := _act(one)).id not in known]
-        if len(page) < PAGE or page[-1].at < since:
+        found += [event for one in page if one.at_us >= since and (event := _act(one)).id not in known]
+        if len(page) < PAGE or page[-1].at_us < since:
             return found
         before = page[-1].id
 
@@ -147,7 +147,7 @@ def _notices(hf: Holdfast, after: str) -> tuple[list[Event], bool]:
 
 def _act(one: AuditRecord) -> Event:
     data = {"actor": one.actor, "act": one.act, "queue": one.queue, "about": one.about, "count": one.count}
-    return Event(one.at, f"{ACT}{one.id}", "act", one.at, data)
+    return Event(one.at_us, f"{ACT}{one.id}", "act", one.at_us, data)
 
 
 def _notice(one: Notice) -> Event:
@@ -155,8 +155,8 @@ def _notice(one: Notice) -> Event:
     place, key = _time_in(one.id), f"{NOTICE}{one.id}"
     if one.kind == DEAD_LETTER:
         more = {"dead_id": one.dead_id, "message_id": one.message_id}
-        return Event(place, key, "death", one.created_at, data | more)
-    return Event(place, key, "report", one.created_at, {**data, "kind": one.kind, "about": one.about})
+        return Event(place, key, "death", one.created_at_us, data | more)
+    return Event(place, key, "report", one.created_at_us, {**data, "kind": one.kind, "about": one.about})
 
 
 def _first_id(micros: int) -> str:

@@ -118,13 +118,13 @@ class Attachments:
     def _leave(self, queues: set[str]) -> None:
         """For as long as nobody changes anything about them."""
         with self._changing:
-            self._ended.update((queue, one.changed_at) for queue, one in self._attached.items() if queue in queues)
+            self._ended.update((queue, one.changed_at_us) for queue, one in self._attached.items() if queue in queues)
         self._set(self._attached)
 
     def _set(self, wanted: dict[str, Attachment]) -> None:
         with self._changing:
             ended = self._ended
-            kept = {name: one for name, one in wanted.items() if name not in ended or ended[name] != one.changed_at}
+            kept = {name: one for name, one in wanted.items() if name not in ended or ended[name] != one.changed_at_us}
             if kept != self._attached:
                 self._attached = kept
                 self.version += 1

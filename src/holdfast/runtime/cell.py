@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import cache
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
@@ -63,7 +64,7 @@ class CellContext:
         self.queue = work.queue
         self.attempt = work.attempt
         self.max_attempts = work.max_attempts
-        self.deadline = work.deadline
+        self.deadline = None if work.deadline is None else datetime.fromtimestamp(work.deadline, UTC)
         self._body_type = work.body_type
         self.cancelled = False
 

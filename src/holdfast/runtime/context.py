@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -101,10 +102,10 @@ class Context(msgspec.Struct, eq=False, gc=False):
         return self.message.headers.get(KEY_HEADER)
 
     @property
-    def deadline(self) -> float | None:
-        """When this attempt's time is over, in seconds since 1970; None if it is not limited."""
+    def deadline(self) -> datetime | None:
+        """When this attempt's time is over, by this computer's clock; None if it is not limited."""
         ends = self.ends
-        return None if ends is None else time.time() + ends - time.monotonic()
+        return None if ends is None else datetime.fromtimestamp(time.time() + ends - time.monotonic(), UTC)
 
     @property
     def session(self) -> str | None:
@@ -242,7 +243,7 @@ class Context(msgspec.Struct, eq=False, gc=False):
             return 0.0
         if self.stop is Stop.SHUTDOWN and self._worker.hurries:
             wanted = min(wanted, HURRY)
-        left = (self.claim.lease.until - self.now()) / 1_000_000
+        left = (self.claim.lease.until_us - self.now()) / 1_000_000
         return max(0.0, min(wanted, left / 2))
 
     def halt(self, stop: Stop) -> None:
@@ -261,11 +262,11 @@ class Context(msgspec.Struct, eq=False, gc=False):
 
     def now(self) -> int:
         """About what the database's clock shows, whatever this computer's does."""
-        return self.claim.lease.since + round((time.monotonic() - self.claimed) * 1_000_000)
+        return self.claim.lease.since_us + round((time.monotonic() - self.claimed) * 1_000_000)
 
     def work(self) -> Work:
         """What is being done, for the list of consumers."""
-        return Work(self.claim.message.id, self.queue, self.attempt, self.claim.lease.since, self._progress)
+        return Work(self.claim.message.id, self.queue, self.attempt, self.claim.lease.since_us, self._progress)
 
 
 def _call_all(callbacks: list[Callable[[], object]]) -> None:

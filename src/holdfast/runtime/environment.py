@@ -10,6 +10,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -53,7 +54,7 @@ class AgentContext(Protocol):
     @property
     def max_attempts(self) -> int: ...
     @property
-    def deadline(self) -> float | None: ...
+    def deadline(self) -> datetime | None: ...
     @property
     def cancelled(self) -> bool: ...
 
@@ -86,7 +87,7 @@ def variables(message: Message, context: AgentContext, folder: Path) -> dict[str
         "HOLDFAST_QUEUE": context.queue,
         "HOLDFAST_ATTEMPT": str(context.attempt),
         "HOLDFAST_MAX_ATTEMPTS": str(context.max_attempts),
-        "HOLDFAST_DEADLINE": "" if context.deadline is None else f"{context.deadline:.3f}",
+        "HOLDFAST_DEADLINE": "" if context.deadline is None else f"{context.deadline.timestamp():.3f}",
         "HOLDFAST_SESSION": context.session or "",
         "HOLDFAST_BODY_FILE": str(folder / BODY),
         "HOLDFAST_HEADERS_FILE": str(folder / HEADERS),

@@ -145,7 +145,7 @@ class Fetching:
         for context, begun in zip(contexts, effort.begin(self._hf, [one.claim for one in contexts]), strict=True):
             if begun is not None:
                 context.begun = begun
-                context.time_left = effort.time_left(begun, context.claim.channel.spec, context.claim.lease.since)
+                context.time_left = effort.time_left(begun, context.claim.channel.spec, context.claim.lease.since_us)
 
     def _keep_apart(self, contexts: list[Context]) -> None:
         """A process holds at most one message on its last attempt, so that a crash ends at most one of them."""

@@ -254,7 +254,7 @@ def _home(consumer: Consumer) -> border.Home:
 
 
 def _work(context: Context) -> border.Work:
-    message, decoder = context.message, context.message.decoder
+    message, decoder, deadline = context.message, context.message.decoder, context.deadline
     return border.Work(
         bytes(message.raw_id),
         message.lane,
@@ -264,13 +264,13 @@ def _work(context: Context) -> border.Work:
         message.correlation_id,
         message.reply_to,
         message.topic,
-        message.expires_at,
-        message.enqueued_at,
+        message.expires_at_us,
+        message.enqueued_at_us,
         None if decoder is None else finding.address(decoder.type, f"the message type of {context.queue!r},"),
         context.queue,
         context.attempt,
         context.max_attempts,
-        context.deadline,
+        None if deadline is None else deadline.timestamp(),
     )
 
 

@@ -148,7 +148,7 @@ class Renewal(Rounds):
         for (held, context), until in zip(chosen, ends, strict=True):
             if until is not None:
                 held.renewed = started
-                held.lease.until = until
+                held.lease.until_us = until
             elif not context.settled:
                 context.halt(Stop.LOST)
 

@@ -1,7 +1,7 @@
 """The `message_type` of a queue at work: bodies are checked against it, strictly, and expressions are typed by it.
 
 Strictly: no text that looks like a number is one, and a field that nobody declared is refused. A `time` is RFC 3339
-text with an offset, or whole microseconds since 1970, as all times of Holdfast are. An optional field may be missing.
+text with an offset, or whole microseconds since 1970. An optional field may be missing.
 """
 
 from __future__ import annotations

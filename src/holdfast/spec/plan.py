@@ -26,7 +26,7 @@ from holdfast.store.api import Topic
 Kind = Literal["owner", "queue", "topic", "group", "schedule", "saga"]
 Settings = dict[str, Any]
 
-_STANDING = {"name", "paused", "next_at", "last_slot", "last_at", "created_at", "error"}
+_STANDING = {"name", "paused", "next_at_us", "last_slot_us", "last_at_us", "created_at_us", "error"}
 """What of a schedule is not a setting."""
 
 

@@ -131,7 +131,7 @@ def _open(tx: Transaction, claim: Settlement) -> Record | None:
 
 def _begin(tx: Transaction, claims: Sequence[Settlement]) -> list[Record]:
     about = [
-        {"group": claim.lease.group, "id": claim.message_id, "since": claim.lease.since}
+        {"group": claim.lease.group, "id": claim.message_id, "since": claim.lease.since_us}
         for claim in sorted(claims, key=_row)
     ]
     tx.each("effort.begin", about)

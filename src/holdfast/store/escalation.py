@@ -54,7 +54,7 @@ def raise_notice(
         owner=name,
         error=notice.error,
         attempts=notice.attempts,
-        created_at=notice.created_at,
+        created_at=notice.created_at_us,
     )
     _bring(tx, insert, tenant, _raw(notice.id), notice, spec, None)
 
@@ -86,7 +86,7 @@ def report(
         channel=channel and channel.id,
         owner=name,
         error=error,
-        created_at=notice.created_at,
+        created_at=notice.created_at_us,
     )
     assert found is not None, "it is new, or there is an open one"
     notice_id, repeats = found

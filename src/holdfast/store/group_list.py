@@ -41,7 +41,7 @@ def _status(tx: Transaction, topic: Topic, row: Row) -> GroupStatus:
         revivals=revivals,
         lost=lost,
         members=[worker for worker, _ in seen],
-        last_seen=heard / 1_000_000 if heard else None,
+        last_seen_us=heard or None,
     )
 
 

@@ -111,7 +111,7 @@ def _record(row: Row) -> DeadLetterRecord:
         message=Content(*content).message(),
         error=error,
         attempts=attempts,
-        failed_at=failed_at,
+        failed_at_us=failed_at,
         history=read_history(errors),
         replayed_as=id_text(replayed_as) if replayed_as else None,
         replay_state=replay_state,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
-from holdfast.core.deadletter import AuditRecord, DeadLetterRecord, Selection
+from holdfast.core.deadletter import AuditRecord, DeadLetterRecord, Selection, told
 from holdfast.core.message import MessageId
 from holdfast.store import letters
 from holdfast.store.roles import Database
@@ -33,7 +31,7 @@ class LettersRole:
         self._database.write(lambda tx: letters.replay(tx, tenant, actor, dead_id, fresh, body))
 
     def begin(self, tenant: str, actor: str, act: str, chosen: Selection) -> int:
-        about = {name: value for name, value in msgspec.structs.asdict(chosen).items() if value}
+        about = told(chosen)
         return self._database.write(lambda tx: letters.note(tx, tenant, actor, act, chosen.queue, about, 0))
 
     def act_on(self, tenant: str, actor: str, act: str, ids: list[MessageId], audit_id: int) -> int:

@@ -77,14 +77,14 @@ def _place(tx: Transaction, tenant: str, message_id: MessageId) -> MessageStatus
     message = Content.of(member).message()
     known = MessageStatus(message.id, queue, State.PENDING, 0, enqueued_at, message=message)
     if tx.one("lanes.is_pending", group=group, id=message_id):
-        return msgspec.structs.replace(known, due_at=enqueued_at)
+        return msgspec.structs.replace(known, due_at_us=enqueued_at)
     held = tx.one("runs.holding", group=group, id=message_id)
     if held is None:
         return msgspec.structs.replace(known, state=State.SUCCEEDED, attempts=1)
     _, size, settled, gone, worker, until, before = held
     if run.is_settled(settled, run.places_left(gone, size)[before]):
         return msgspec.structs.replace(known, state=State.SUCCEEDED, attempts=1)
-    return msgspec.structs.replace(known, state=State.PROCESSING, attempts=1, worker=worker, until=until)
+    return msgspec.structs.replace(known, state=State.PROCESSING, attempts=1, worker=worker, until_us=until)
 
 
 def _published(message: Message, enqueued_at: int, topic: str) -> MessageStatus:
@@ -102,11 +102,11 @@ def _told(row: Row) -> MessageStatus:
         queue,
         told,
         attempts,
-        message.enqueued_at,
+        message.enqueued_at_us,
         due_at if told in WAITING else None,
         worker=worker if state == State.PROCESSING else None,
-        until=until if state == State.PROCESSING else None,
-        finished_at=finished_at,
+        until_us=until if state == State.PROCESSING else None,
+        finished_at_us=finished_at,
         history=read_history(errors),
         message=message,
     )

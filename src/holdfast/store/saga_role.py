@@ -127,9 +127,9 @@ def _shown(row: Row, timeline: list[SagaEvent]) -> SagaStatus:
         data=saga.data,
         steps=_steps(spec, saga),
         error=saga.error,
-        started_at=started_at,
-        updated_at=updated_at,
-        ended_at=ended_at,
+        started_at_us=started_at,
+        updated_at_us=updated_at,
+        ended_at_us=ended_at,
         timeline=timeline,
     )
 
@@ -147,9 +147,9 @@ def _steps(spec: SagaSpec, saga: Instance) -> list[StepStatus]:
             undoable=one.undo is not None,
             error=kept.error,
             output=saga.data.get(one.name) if kept.order else None,
-            started_at=kept.started_at,
-            ended_at=kept.ended_at,
-            due_at=kept.due,
+            started_at_us=kept.started_at,
+            ended_at_us=kept.ended_at,
+            due_at_us=kept.due,
             messages=[sent.id for sent in kept.out],
         )
         for one, kept in zip(spec.steps, saga.steps, strict=True)

@@ -160,10 +160,10 @@ def _read(
         key=spec.key,
         headers=spec.headers,
         paused=bool(paused),
-        next_at=None if paused else next_at,
-        last_slot=last_slot,
-        last_at=last_at,
-        created_at=created_at,
+        next_at_us=None if paused else next_at,
+        last_slot_us=last_slot,
+        last_at_us=last_at,
+        created_at_us=created_at,
         error=error,
     )
 

@@ -38,7 +38,7 @@ def add(tx: Transaction, group: int, **sums: int) -> None:
 def settled(tx: Transaction, lease: Lease, event: Event, count: int = 1) -> None:
     """So many claims of a lease have ended by their holder's word. `since` adds up when the acked ones were claimed."""
     if event is Event.ACKED:
-        add(tx, lease.group, ended=count, completed=count, since=count * lease.since)
+        add(tx, lease.group, ended=count, completed=count, since=count * lease.since_us)
     else:
         add(tx, lease.group, ended=count if event in _ENDS else 0, failed=count if event in _FAILS else 0)
 

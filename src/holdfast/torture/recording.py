@@ -207,7 +207,15 @@ class RecordedMessages:
             if len(self._runs) > MOST_RUNS:
                 del self._runs[next(iter(self._runs))]
         return Item(
-            id, grant.channel.name, value, grant.message.key, None, grant.attempt, lease.token, lease.since, lease.until
+            id,
+            grant.channel.name,
+            value,
+            grant.message.key,
+            None,
+            grant.attempt,
+            lease.token,
+            lease.since_us,
+            lease.until_us,
         )
 
     def _members(self, lease: Lease) -> list[Settlement]:

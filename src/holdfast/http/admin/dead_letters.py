@@ -30,7 +30,6 @@ from holdfast.http.admin.models import (
     Text,
     existing,
     existing_reader,
-    micros_or_none,
     refusals,
     seconds,
 )
@@ -114,19 +113,19 @@ class Chosen(Input):
 
     error: str | None = Field(None, max_length=500, pattern=TEXT)
     key: str | None = Field(None, max_length=500, pattern=TEXT)
-    since: float | None = Field(None, ge=0, le=LATEST)
-    before: float | None = Field(None, ge=0, le=LATEST)
+    since: float | None = Field(None, ge=0, le=LATEST, description="Seconds since 1970.")
+    before: float | None = Field(None, ge=0, le=LATEST, description="Seconds since 1970.")
 
     def options(self) -> dict[str, Any]:
         """As the client takes them."""
-        times = {"since": micros_or_none(self.since), "before": micros_or_none(self.before)}
+        times = {"since": self.since, "before": self.before}
         return {"error": self.error, "key": self.key, **times}
 
 
 class ChosenReplay(Chosen):
     """The same, and how many per second."""
 
-    rate: float | None = Field(None, ge=1, le=1_000_000)
+    rate: float | None = Field(None, ge=1, le=1_000_000, description="Dead letters per second.")
 
 
 class ChosenOfAll(Chosen):
@@ -165,9 +164,7 @@ def list_dead_letters(
     """Dead letters of a queue, oldest first."""
     hf, name = access.client, existing(name)
     hf.is_paused(name)  # An unknown queue is no empty one.
-    found = hf.dead_letters(
-        name, n=n, after=after, error=error, key=key, since=micros_or_none(since), before=micros_or_none(before)
-    )
+    found = hf.dead_letters(name, n=n, after=after, error=error, key=key, since=since, before=before)
     return DeadLetters(dead_letters=[DeadLetter(**_glance(letter)) for letter in found])
 
 
@@ -233,8 +230,8 @@ def list_all_dead_letters(
         after=after,
         error=error,
         key=key,
-        since=micros_or_none(since),
-        before=micros_or_none(before),
+        since=since,
+        before=before,
     )
     return AllDeadLetters(dead_letters=[OfQueue(**_line(letter)) for letter in found])
 
@@ -254,8 +251,8 @@ def count_dead_letters(
         existing_reader(queue),
         error=error,
         key=key,
-        since=micros_or_none(since),
-        before=micros_or_none(before),
+        since=since,
+        before=before,
         fresh=fresh,
     )
     return Counted(count=found)
@@ -328,7 +325,7 @@ def _delete(hf: Holdfast, dead_id: str) -> Done:
 def _glance(letter: DeadLetterRecord) -> dict[str, Any]:
     return {
         "id": letter.id,
-        "failed_at": letter.failed_at // 1_000_000,
+        "failed_at": letter.failed_at_us // 1_000_000,
         "error": letter.error,
         "attempts": letter.attempts,
         "preview": preview(letter.message.body),

@@ -5,6 +5,7 @@ All times are seconds since 1970, the database's clock.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -35,6 +36,7 @@ Text = Annotated[str | None, Query(max_length=500, pattern=TEXT)]
 ReaderName = Annotated[str | None, Query(min_length=1, max_length=401, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 Seconds = Annotated[float, Field(description="Seconds since 1970.")]
+Length = Annotated[float, Field(description="Seconds.")]
 Json = Annotated[Any, Field(description="Any JSON value.")]
 
 
@@ -112,19 +114,14 @@ def refusals(*codes: int, body: bool = False) -> dict[int | str, dict[str, Any]]
     return {code: {"model": Refused, "description": _WORDS[code]} for code in every}
 
 
-def seconds(micros: int) -> float:
+def seconds(moment: datetime) -> float:
     """A time of the database as the API tells it."""
-    return micros / 1_000_000
+    return moment.timestamp()
 
 
-def seconds_or_none(micros: int | None) -> float | None:
+def seconds_or_none(moment: datetime | None) -> float | None:
     """The same for one that may not be."""
-    return None if micros is None else micros / 1_000_000
-
-
-def micros_or_none(moment: float | None) -> int | None:
-    """The way back."""
-    return None if moment is None else round(moment * 1_000_000)
+    return None if moment is None else moment.timestamp()
 
 
 def existing(name: str, what: str = "queue") -> str:

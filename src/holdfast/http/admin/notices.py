@@ -18,6 +18,7 @@ from holdfast.http.admin.models import (
     Done,
     Id,
     Input,
+    Length,
     Output,
     ReaderName,
     Seconds,
@@ -66,9 +67,9 @@ class Owner(Output):
     name: str
     inbox: str
     owner: str | None
-    escalate_after: float | None
+    escalate_after: Length | None
     notify: str
-    digest_every: float
+    digest_every: Length
 
 
 class Owners(Output):

@@ -17,6 +17,7 @@ from holdfast.http.admin.models import (
     Done,
     Input,
     Json,
+    Length,
     Name,
     Output,
     Seconds,
@@ -57,7 +58,7 @@ class QueueDetail(Queue):
     completion_rate: float
     failure_rate: float
     timeout_rate: float
-    avg_processing_time: float | None
+    avg_processing_time: Length | None
     spent: float
     blocked_keys: int
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from holdfast.core.lifecycle import WAITING, State
 from holdfast.core.message import MessageStatus
+from holdfast.core.moments import utc
 
 
 def retry_state(status: MessageStatus, now: int) -> str:
@@ -14,7 +15,7 @@ def retry_state(status: MessageStatus, now: int) -> str:
     if status.state in WAITING:
         return _waiting(status, now)
     if status.state is State.PROCESSING:
-        return f"attempt {status.attempts} is under way, leased until {moment(status.until or now)}"
+        return f"attempt {status.attempts} is under way, leased until {moment(status.until or utc(now))}"
     if status.state is State.DEAD:
         return f"gave up after {_attempts(status.attempts)}; replay its dead letter to try again"
     if status.state is State.SUCCEEDED:
@@ -33,14 +34,14 @@ def timeline(status: MessageStatus) -> list[dict[str, Any]]:
     return begin + failures + end
 
 
-def moment(micros: int) -> str:
+def moment(at: datetime) -> str:
     """A time as people write it."""
-    return datetime.fromtimestamp(micros // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return at.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _waiting(status: MessageStatus, now: int) -> str:
-    is_due = status.due_at is None or status.due_at <= now
-    when = "is due, and waits for a consumer" if is_due else f"is due at {moment(status.due_at or now)}"
+    is_due = status.due_at_us is None or status.due_at_us <= now
+    when = "is due, and waits for a consumer" if is_due else f"is due at {moment(status.due_at or utc(now))}"
     if not status.attempts:
         return f"the first attempt {when}"
     return f"attempt {status.attempts} failed; the next one {when}"

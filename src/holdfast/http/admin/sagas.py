@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
-import msgspec
 from fastapi import APIRouter, Path, Query
 from pydantic import Field
 
 from holdfast.client import Holdfast
 from holdfast.core import saga as core
+from holdfast.core.moments import fields
 from holdfast.errors import InvalidInput, NotFound, shown
 from holdfast.http.admin.models import (
     NAME,
@@ -135,8 +136,8 @@ def get_saga(access: Reads, saga_id: SagaId) -> SagaDetail:
     return SagaDetail(
         **_glance(found),
         data=found.data,
-        steps=[Step(**_timed(step)) for step in found.steps],
-        timeline=[Event(**(msgspec.structs.asdict(event) | {"at": seconds(event.at)})) for event in found.timeline],
+        steps=[Step(**_with_seconds(step)) for step in found.steps],
+        timeline=[Event(**_with_seconds(event)) for event in found.timeline],
     )
 
 
@@ -208,6 +209,6 @@ def _glance(one: core.SagaStatus) -> dict[str, Any]:
     return {**plain, **times, "ended_at": seconds_or_none(one.ended_at)}
 
 
-def _timed(step: core.StepStatus) -> dict[str, Any]:
-    times = {name: seconds_or_none(getattr(step, name)) for name in ("started_at", "ended_at", "due_at")}
-    return msgspec.structs.asdict(step) | times
+def _with_seconds(one: core.StepStatus | core.SagaEvent) -> dict[str, Any]:
+    parts = fields(one)
+    return {name: seconds(part) if isinstance(part, datetime) else part for name, part in parts.items()}

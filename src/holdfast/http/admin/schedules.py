@@ -9,6 +9,7 @@ from holdfast.errors import NotFound
 from holdfast.http.admin.models import (
     Done,
     Json,
+    Length,
     Name,
     NewMessage,
     Output,
@@ -29,7 +30,7 @@ class Schedule(Output):
     name: str
     queue: str
     cron: str | None
-    every: float | None
+    every: Length | None
     tz: str
     missed: str
     priority: int

@@ -22,6 +22,7 @@ from holdfast.http.admin.models import (
     Seconds,
     existing,
     refusals,
+    seconds_or_none,
 )
 from holdfast.http.admin.queues import Peeked, waiting
 from holdfast.http.admin.roles import Administers, Operates, Reads
@@ -181,5 +182,5 @@ def _shown(group: GroupStatus) -> Group:
         dead_letters=group.dead_letters,
         lost=group.lost,
         members=group.members,
-        last_seen=group.last_seen,
+        last_seen=seconds_or_none(group.last_seen),
     )

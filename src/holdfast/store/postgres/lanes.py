@@ -179,7 +179,7 @@ def _runs(whole: dict[int, Lease]) -> dict[str, object]:
     return {
         "tokens": int8_array(whole),
         "sizes": int8_array([lease.size for lease in whole.values()]),
-        "sinces": int8_array([lease.since for lease in whole.values()]),
+        "sinces": int8_array([lease.since_us for lease in whole.values()]),
     }
 
 
@@ -271,7 +271,7 @@ def _split(pairs: list[tuple[int, Settlement]]) -> Split:
     return Split(
         {
             "token": lease.token,
-            "since": lease.since,
+            "since": lease.since_us,
             "acked": run.settle(None, lease.size, acked),
             "leaving": int8_array(leaving),
             "ids": uuid_array([one.message_id for one in leaving.values()]),
@@ -304,7 +304,7 @@ def _closed_unheard(
 def _is_gone_early(lease: Lease, now: int) -> bool:
     """Before its end, only its holder ends a lease, or someone who cancels the message: one that is gone early was most
     likely ended by our earlier try."""
-    return lease.until > now
+    return lease.until_us > now
 
 
 def _ended_so(tx: PostgresTransaction, settlement: Settlement) -> bool:
