@@ -9,6 +9,7 @@ from holdfast.core.command import Command, CommandParameter
 from holdfast.core.commitments import Commitment, CommitmentResult
 from holdfast.core.crew import Attachment, ConsumerStatus, Work
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord
+from holdfast.core.given import DEFAULT
 from holdfast.core.lifecycle import State
 from holdfast.core.message import Failure, Lease, Message, MessageStatus
 from holdfast.core.notice import Notice, OwnerSpec
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.consumer import Consumer
     from holdfast.runtime.context import Context
 __all__ = [
+    "DEFAULT",
     "AlreadyReplayed",
     "AsyncClaim",
     "AsyncHoldfast",

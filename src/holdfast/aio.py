@@ -174,8 +174,12 @@ class AsyncHoldfast(
         return self._hf.worker
 
     async def queue(self, name: str, **settings: Unpack[QueueSettings]) -> None:
-        """Declares a queue, or changes the settings of one. See `Holdfast.queue`."""
+        """Declares a queue, or changes settings of one. See `Holdfast.queue`."""
         await self._run(self._hf.queue, name, **settings)
+
+    async def queue_settings(self, name: str) -> dict[str, Any]:
+        """Return all settings of a queue, a group or a topic. See `Holdfast.queue_settings`."""
+        return await self._run(self._hf.queue_settings, name)
 
     async def queues(self) -> list[str]:
         """The names of all declared queues of this tenant."""

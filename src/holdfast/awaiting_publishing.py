@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
@@ -11,6 +11,7 @@ from holdfast.awaiting import Awaiting
 from holdfast.core import priority as priorities
 from holdfast.core import routing
 from holdfast.core.duration import Duration
+from holdfast.core.given import KEPT, Default, Kept
 from holdfast.core.topic import GroupSettings
 from holdfast.drafting import Key, Options, listed
 from holdfast.outgoing import AsyncSending, Outgoing, await_through
@@ -31,8 +32,8 @@ class AsyncPublishing(Awaiting, AsyncSending):
     _insert: Callable[..., Coroutine[Any, Any, list[Receipt]]]
     _within: Callable[..., Coroutine[Any, Any, list[Receipt]]]
 
-    async def topic(self, name: str, *, mode: str = "pubsub", **settings: Any) -> None:
-        """Declares a topic, or changes the settings of one. See `Holdfast.topic`."""
+    async def topic(self, name: str, *, mode: str | Default | Kept = KEPT, **settings: Any) -> None:
+        """Declares a topic, or changes settings of one. See `Holdfast.topic`."""
         await self._run(self._hf.topic, name, mode=mode, **settings)
 
     async def topics(self) -> list[str]:
@@ -81,12 +82,11 @@ class AsyncPublishing(Awaiting, AsyncSending):
         topic: str,
         group: str,
         *,
-        patterns: Sequence[str] | str | None = None,
         start: str | float | datetime = "latest",
         **settings: Unpack[GroupSettings],
     ) -> None:
-        """Adds a group to a topic, or changes the settings of one. See `Holdfast.subscribe`."""
-        await self._run(self._hf.subscribe, topic, group, patterns=patterns, start=start, **settings)
+        """Adds a group to a topic, or changes settings of one. See `Holdfast.subscribe`."""
+        await self._run(self._hf.subscribe, topic, group, start=start, **settings)
 
     async def unsubscribe(self, topic: str, group: str) -> bool:
         """Ends a group for good; False if there is none of this name. See `Holdfast.unsubscribe`."""

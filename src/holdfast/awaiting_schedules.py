@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Unpack
 
 from holdfast.awaiting import Awaiting
-from holdfast.core import priority as priorities
-from holdfast.core.duration import Duration
-from holdfast.core.schedule import Schedule
+from holdfast.core.schedule import Schedule, ScheduleSettings
 from holdfast.receipts import Receipt
 from holdfast.schedules import Scheduling
 
@@ -20,31 +18,10 @@ class AsyncScheduling(Awaiting):
     async def schedule(
         self,
         name: str,
-        *,
-        queue: str,
-        body: Any = None,
-        cron: str | None = None,
-        every: Duration | None = None,
-        tz: str = "UTC",
-        missed: str = "once",
-        priority: int | str = priorities.NORMAL,
-        key: str | None = None,
-        headers: dict[str, Any] | None = None,
+        **settings: Unpack[ScheduleSettings],
     ) -> None:
         """Declares a schedule, or changes one. See `Holdfast.schedule`."""
-        await self._run(
-            self._hf.schedule,
-            name,
-            queue=queue,
-            body=body,
-            cron=cron,
-            every=every,
-            tz=tz,
-            missed=missed,
-            priority=priority,
-            key=key,
-            headers=headers,
-        )
+        await self._run(self._hf.schedule, name, **settings)
 
     async def unschedule(self, name: str) -> bool:
         """Ends a schedule; False if there was none."""

@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from msgspec import structs
 
 from holdfast.core.command import command_of
+from holdfast.core.given import Settle, unless_there
 from holdfast.core.queue import QueueSpec, channel_name
 from holdfast.core.replies import REPLIES, default_spec, is_reply_queue
 from holdfast.core.routing import names_above, similar_name, topic_name
 from holdfast.core.sqs_names import made_name
-from holdfast.core.topic import GroupSpec, Start, TopicSpec, parts, reader_name
+from holdfast.core.topic import GroupSpec, Start, TopicSpec, address, parts, reader_name
 from holdfast.errors import (
     GroupCanceled,
     InvalidInput,
@@ -73,13 +74,28 @@ class ChannelBook(forks.Guarded):
         found = self._known.get(name) if isinstance(name, str) else None
         return found[1] if found is not None and time.monotonic() < found[0] else None
 
-    def declare(self, name: str, spec: QueueSpec) -> Channel:
-        """Creates or changes a queue."""
-        if spec.dead_letter == channel_name(name):
-            raise InvalidInput(f"the queue {name!r} cannot be its own dead_letter queue: a death would never end")
-        if is_reply_queue(name):
+    def declare(self, name: str, change: Settle[QueueSpec]) -> Channel:
+        """Creates a queue, or changes its settings. Writes nothing if they are as wanted already."""
+        if is_reply_queue(channel_name(name)):
             raise InvalidInput(f"{name!r} cannot be declared: queues whose names begin with {REPLIES} are hf.ask's own")
-        return self._declare(name, self._addressed(name, spec))
+        settle = self._settle(name, change)
+        self.open()
+        before = self._changes
+        found = self._store.channels.find(self._settings.tenant, name)
+        if found is not None and settle(found.spec) == found.spec:
+            return self._note_found(found, before)
+        return self._declare(name, settle)
+
+    def _settle(self, name: str, change: Settle[QueueSpec]) -> Settle[QueueSpec]:
+        """The change, and what only the client knows of a queue."""
+
+        def settle(before: QueueSpec | None) -> QueueSpec:
+            spec = self._addressed(name, change(before))
+            if spec.dead_letter == name:
+                raise InvalidInput(f"the queue {name!r} cannot be its own dead_letter queue: a death would never end")
+            return spec
+
+        return settle
 
     def channel(self, name: str, trial: Trial | None = None, *, create: bool = True) -> Channel:
         """The queue of this name; one that was never declared comes to life with the defaults, unless strict.
@@ -99,7 +115,7 @@ class ChannelBook(forks.Guarded):
         if not create:
             raise self._unknown_topic(name)
         self._try_out(name, trial)
-        return self._declare(name, self._default_spec(name))
+        return self._declare(name, unless_there(self._default_spec(name)))
 
     def channels(self, names: Sequence[str]) -> list[Channel]:
         """The queues of these names; if one cannot be a name, none comes to life."""
@@ -118,7 +134,7 @@ class ChannelBook(forks.Guarded):
             raise self._unknown_topic(name)
         if found is None:
             self._try_out(name, trial)
-        return found or joined.declare(self._settings.tenant, name, self._default_spec(name))
+        return found or joined.declare(self._settings.tenant, name, unless_there(self._default_spec(name)))
 
     def _default_spec(self, name: str) -> QueueSpec:
         """What a queue is like that nobody has declared. Holdfast's own are the database's to deliver."""
@@ -133,9 +149,8 @@ class ChannelBook(forks.Guarded):
             return spec
         return structs.replace(spec, sqs_queue=made_name(self._settings.sqs_prefix, self._settings.tenant, name))
 
-    def _declare(self, name: str, spec: QueueSpec) -> Channel:
-        self.open()
-        return self._remember(self._store.channels.declare(self._settings.tenant, name, spec))
+    def _declare(self, name: str, settle: Settle[QueueSpec]) -> Channel:
+        return self._remember(self._store.channels.declare(self._settings.tenant, name, settle))
 
     def readers(self) -> list[Channel]:
         """Every queue and every group of this tenant."""
@@ -145,19 +160,27 @@ class ChannelBook(forks.Guarded):
 
     # --- topics -------------------------------------------------------------------------------------------------------
 
-    def declare_topic(self, name: str, spec: TopicSpec) -> Topic:
-        """Creates or changes a topic."""
-        self.open()
-        topic = self._store.topics.declare(self._settings.tenant, topic_name(name), spec)
-        self._topics.clear()
-        return topic
+    def declare_topic(self, name: str, change: Settle[TopicSpec]) -> Topic:
+        """Creates a topic, or changes its settings. Writes nothing if they are as wanted already."""
+        found = self.named(topic_name(name))
+        if not isinstance(found, Topic) or change(found.spec) != found.spec:
+            found = self._store.topics.declare(self._settings.tenant, name, change)
+        self._topics.clear()  # Also if it was somebody else who changed it.
+        return found
 
-    def declare_owning(self, name: str, spec: QueueSpec) -> Channel:
-        """Creates or changes a queue that owns all names below."""
-        self.open()
-        channel = self._store.topics.declare_queue(self._settings.tenant, topic_name(name), spec)
+    def declare_owning(self, name: str, change: Settle[QueueSpec]) -> Channel:
+        """The same for a queue that owns all names below."""
+        found, settle = self.named(topic_name(name)), self._settle(name, change)
+        if not isinstance(found, Channel) or settle(found.spec) != found.spec:
+            found = self._store.topics.declare_queue(self._settings.tenant, name, settle)
         self._topics.clear()
-        return self._remember(channel)
+        return self._remember(found)
+
+    def named(self, name: str) -> Topic | Channel | None:
+        """The topic, or the queue in the form of one, that has exactly this name. Asks the database."""
+        self.open()
+        found = self._store.topics.find(self._settings.tenant, [name])
+        return found if found is not None and found.name == name else None
 
     def topic(self, name: str) -> Topic:
         """The topic that this is the name of."""
@@ -214,9 +237,25 @@ class ChannelBook(forks.Guarded):
             return found[1]
         return name if self.knows(name) else None
 
-    def subscribe(self, topic: Topic, group: str, spec: GroupSpec, start: Start) -> Channel:
-        """A new group, or an old one with new settings."""
-        return self._remember(self._store.topics.subscribe(topic, group, spec, start))
+    def subscribe(self, topic: Topic, group: str, change: Settle[GroupSpec], start: Start) -> tuple[Channel, bool]:
+        """A new group, or an old one with new settings; and whether anything had to be written for that."""
+        before = self._changes
+        found = self._store.channels.find(self._settings.tenant, address(topic.name, group))
+        if found is not None and isinstance(found.spec, GroupSpec) and change(found.spec) == found.spec:
+            return self._note_found(found, before), False
+        return self._remember(self._store.topics.subscribe(topic, group, change, start)), True
+
+    def settings(self, name: str) -> QueueSpec | TopicSpec:
+        """What is stored of a queue, of a group by its address, or of a topic. Creates nothing."""
+        reader_name(name)
+        self.open()
+        found = self._store.channels.find(self._settings.tenant, name)
+        if found is None and parts(name) is not None:
+            self._refuse_unknown_group(name)
+        owner = found or self.named(name)
+        if owner is None:
+            raise UnknownQueue(f"there is no queue or topic {name!r}: declare it with hf.queue({name!r})")
+        return owner.spec
 
     def unsubscribe(self, name: str, actor: str) -> bool:
         """Ends a group, or removes one that was canceled; False if there is none of this address."""

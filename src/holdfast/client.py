@@ -22,10 +22,10 @@ from holdfast.consuming import Consuming
 from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration, seconds
 from holdfast.core.message import Duplicate, NewMessage
-from holdfast.core.queue import QueueSettings, channel_name, queue_spec
+from holdfast.core.queue import QueueSettings, channel_name, queue_change
 from holdfast.core.settlement import Settlement
 from holdfast.core.sqs_names import PREFIX
-from holdfast.core.topic import address, group_name
+from holdfast.core.topic import address, group_name, settings_of
 from holdfast.crew import Crewing
 from holdfast.delivery.messages import DeliveredMessages
 from holdfast.desk import Desk
@@ -107,7 +107,10 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
     # --- queues -------------------------------------------------------------------------------------------------------
 
     def queue(self, name: str, **settings: Unpack[QueueSettings]) -> None:
-        """Declares a queue, or changes the settings of one; its messages stay. What is not given has its default.
+        """Declares a queue, or changes settings of one; its messages stay.
+
+        Settings that are not given are kept; a new queue has their defaults. `DEFAULT` resets one, None means what it
+        says below. Several services may declare a queue, each what it cares for; declaring it as it is writes nothing.
 
         - Claims: `lease` (30 s), `max_attempts` (5), and `backoff`, the wait after a failure: doubling ("1s..60s"),
           fixed (30), a list ([60, 300, 1800]) or None.
@@ -133,10 +136,21 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
 
         >>> hf.queue("emails", lease="2m", max_attempts=3, backoff=[60, 300], owner="mailer")
         """
-        settings.setdefault("delivery", self.settings.delivery)
-        self._book.declare(name, queue_spec(settings))
+        self._book.declare(name, queue_change(settings, self.settings.delivery))
         self._starts_changed()
-        self._types.declare(name, settings.get("message_type"))
+        self._declare_type(name, settings)
+
+    def queue_settings(self, name: str) -> dict[str, Any]:
+        """Return all settings of a queue as stored, in the words of `queue`; durations are seconds.
+
+        The address of a group ("orders/email") returns those of `subscribe`, the name of a topic those of `topic`.
+        Raises `UnknownQueue` if there is none of this name.
+
+        >>> hf.queue("emails", lease="2m")
+        >>> hf.queue_settings("emails")["lease"]
+        120.0
+        """
+        return settings_of(self._book.settings(name))
 
     def queues(self) -> list[str]:
         """The names of all declared queues of this tenant."""

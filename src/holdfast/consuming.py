@@ -97,6 +97,9 @@ class Consuming(Starts):
         module that the consumer stands in) or "thread". One that crashes is started again, after a while; after
         `max_crashes` within `crash_window` the pool is given up and its `owner` is told.
 
+        Called again for the same consumer it changes the settings that are given, before the pool is run; `DEFAULT`
+        resets one.
+
         >>> @hf.consumer("emails")
         ... def send(message):
         ...     return "sent"
@@ -105,11 +108,19 @@ class Consuming(Starts):
         from holdfast.runtime.pool import Pool
 
         (chosen,) = self._chosen([consumer])
-        pool = Pool(chosen, **options)
-        if pool.name in self._pools or any(pool.consumer is other.consumer for other in self._pools.values()):
-            raise InvalidInput(f"there is a pool {pool.name!r}, or of this consumer, already")
-        self._pools[pool.name] = pool
-        return pool
+        before = next((one for one in self._pools.values() if one.consumer is chosen), None)
+        pool = Pool(chosen, options, before)
+        if pool.name in self._pools and before is not self._pools[pool.name]:
+            raise InvalidInput(
+                f"there is a pool {pool.name!r} of another consumer already: give this one another name="
+            )
+        if before is None:
+            self._pools[pool.name] = pool
+            return pool
+        del self._pools[before.name]
+        self._pools[pool.name] = before
+        before.become(pool)
+        return before
 
     def run(self, *consumers: Consumer | str, grace: Duration = GRACE) -> None:
         """Works until SIGTERM, Ctrl-C or `stop()`: all declared consumers, and commands for sagas; or those given.

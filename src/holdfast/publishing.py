@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack, cast
-
-from msgspec.structs import replace
 
 from holdfast.channels import ChannelBook
 from holdfast.core import priority as priorities
 from holdfast.core import routing
 from holdfast.core.duration import Duration
+from holdfast.core.given import DEFAULT, KEPT, Default, Kept, Settle
 from holdfast.core.message import NewMessage
-from holdfast.core.queue import QueueSettings, one_of, queue_spec
+from holdfast.core.queue import QueueSettings, one_of, queue_change
 from holdfast.core.topic import (
     MODES,
     GroupSettings,
@@ -23,10 +22,10 @@ from holdfast.core.topic import (
     Subscription,
     TopicSettings,
     address,
+    group_change,
     group_name,
-    group_spec,
     start_of,
-    topic_spec,
+    topic_change,
 )
 from holdfast.drafting import Key, Options, draft, listed
 from holdfast.gather import Gather
@@ -53,9 +52,9 @@ class Publishing(Sending, Escalating):
     _insert: Callable[..., list[Receipt]]
     _beat: Callable[[Channel], int]
 
-    def topic(self, name: str, *, mode: str = "pubsub", **settings: Any) -> None:
-        """Declares a topic, or changes the settings of one. It owns its name and all names below: `orders` gets what is
-        published as `orders.eu.created`.
+    def topic(self, name: str, *, mode: str | Default | Kept = KEPT, **settings: Any) -> None:
+        """Declares a topic, or changes settings of one. It owns its name and all names below: `orders` gets what is
+        published as `orders.eu.created`. Settings that are not given are kept, also the mode; `DEFAULT` resets one.
 
         - What every live group is done with goes when `min_retention` (0) is over, everything at `retention` (24 h).
         - `no_subscribers="refuse"` makes a publish fail while no live group wants its name; otherwise messages are kept
@@ -67,11 +66,23 @@ class Publishing(Sending, Escalating):
 
         >>> hf.topic("orders", retention="7d")
         """
-        if one_of(MODES)("mode", mode) == "queue":
-            self._book.declare_owning(name, queue_spec(cast("QueueSettings", settings)))
-            self._types.declare(name, settings.get("message_type"))
+        if self._mode(name, mode) == "queue":
+            self._book.declare_owning(name, queue_change(cast("QueueSettings", settings)))
+            self._declare_type(name, settings)
         else:
-            self._book.declare_topic(name, topic_spec(cast("TopicSettings", settings)))
+            self._book.declare_topic(name, topic_change(cast("TopicSettings", settings)))
+
+    def _declare_type(self, name: str, settings: Mapping[str, Any]) -> None:
+        """This client gives bodies of a queue as the type that was declared; one that is not given is kept."""
+        if "message_type" in settings:
+            given = settings["message_type"]
+            self._types.declare(name, None if given is DEFAULT else given)
+
+    def _mode(self, name: str, mode: str | Default | Kept) -> str:
+        """As given, or as it is; a new topic has groups."""
+        if mode is KEPT and isinstance(self._book.named(routing.topic_name(name)), Channel):
+            return "queue"
+        return "pubsub" if mode is KEPT or mode is DEFAULT else str(one_of(MODES)("mode", mode))
 
     def topics(self) -> list[str]:
         """The names of all declared topics of this tenant."""
@@ -127,16 +138,16 @@ class Publishing(Sending, Escalating):
         topic: str,
         group: str,
         *,
-        patterns: Sequence[str] | str | None = None,
         start: str | float | datetime = "latest",
         **settings: Unpack[GroupSettings],
     ) -> None:
-        """Adds a group to a topic, or changes the settings of one, which goes on where it was.
+        """Adds a group to a topic, or changes settings of one, which goes on where it was. Settings that are not given
+        are kept, `DEFAULT` resets one.
 
-        It gets everything, or what fits one of its `patterns` (`*` is one segment, `**` the rest). It begins with what
-        is published from now on ("latest"), with all that is retained ("earliest"), at a time, or with the message of
-        an id; of what was there before it, it claims no more than `catch_up_rate` ("500/s"). The settings are those of
-        `queue` that are about claims, deaths and consumers: each group has its own.
+        It gets everything (None), or what fits one of its `patterns` (`*` is one segment, `**` the rest). It begins
+        with what is published from now on ("latest"), with all that is retained ("earliest"), at a time, or with the
+        message of an id; of what was there before it, it claims no more than `catch_up_rate` ("500/s"). The settings
+        are those of `queue` that are about claims, deaths and consumers: each group has its own.
 
         A group that was silent (no claim, no lease, no `heartbeat`) for its `timeout` (None: it may be silent for ever)
         at `misses` looks in a row is dead: nothing is kept for it until it is heard of again.
@@ -144,9 +155,9 @@ class Publishing(Sending, Escalating):
         >>> hf.topic("orders")
         >>> hf.subscribe("orders", "email", patterns=["orders.*.created"], start="earliest")
         """
-        wanted = routing.patterns_of(routing.topic_name(topic, "topic"), patterns)
-        name, spec, begin = group_name(group), group_spec(wanted, settings), start_of(start)
-        self._subscribe(self._book.topic(topic), name, spec, begin)
+        change = group_change(routing.topic_name(topic, "topic"), settings)
+        name, begin = group_name(group), start_of(start)
+        self._subscribe(self._book.topic(topic), name, change, begin)
 
     def unsubscribe(self, topic: str, group: str) -> bool:
         """Ends a group for good: nothing is kept for it any more, and claims that it holds are lost.
@@ -158,14 +169,15 @@ class Publishing(Sending, Escalating):
 
     def _join(self, wanted: Subscription) -> None:
         """For a subscriber: its group, with other patterns if it is there already."""
-        topic = self._book.topic(wanted.topic)
-        found = self.store.channels.find(self.settings.tenant, address(wanted.topic, wanted.group))
-        spec = found.spec if found is not None and isinstance(found.spec, GroupSpec) else GroupSpec()
-        self._subscribe(topic, wanted.group, replace(spec, patterns=wanted.patterns), wanted.start)
+        change = group_change(wanted.topic, {"patterns": wanted.patterns})
+        self._subscribe(self._book.topic(wanted.topic), wanted.group, change, wanted.start)
 
-    def _subscribe(self, topic: Topic, group: str, spec: GroupSpec, start: Start) -> None:
-        """Who subscribes is there: a group that was dead is alive again."""
-        self._beat(self._book.subscribe(topic, group, spec, start))
+    def _subscribe(self, topic: Topic, group: str, change: Settle[GroupSpec], start: Start) -> None:
+        """Who subscribes is there: a group that was dead is alive again. One that cannot die need not say so."""
+        channel, changed = self._book.subscribe(topic, group, change, start)
+        can_die = isinstance(channel.spec, GroupSpec) and channel.spec.timeout is not None
+        if changed or can_die or self.store.retention.is_dead(channel):
+            self._beat(channel)
 
     # --- the ladder below ---------------------------------------------------------------------------------------------
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Unpack
+
+import msgspec
 
 from holdfast.channels import ChannelBook
-from holdfast.core import priority as priorities
-from holdfast.core.duration import Duration
 from holdfast.core.message import NewMessage
 from holdfast.core.queue import channel_name
-from holdfast.core.schedule import Schedule, schedule_spec
+from holdfast.core.schedule import Schedule, ScheduleSettings, schedule_change
 from holdfast.receipts import Receipt
 from holdfast.settings import Settings
 from holdfast.store.api import Store
@@ -32,18 +32,12 @@ class Scheduling:
     def schedule(
         self,
         name: str,
-        *,
-        queue: str,
-        body: Any = None,
-        cron: str | None = None,
-        every: Duration | None = None,
-        tz: str = "UTC",
-        missed: str = "once",
-        priority: int | str = priorities.NORMAL,
-        key: str | None = None,
-        headers: dict[str, Any] | None = None,
+        **settings: Unpack[ScheduleSettings],
     ) -> None:
         """Declares a schedule, or changes one: `body` goes to `queue` whenever `cron` says so, or once per `every`.
+
+        A new one needs `queue`, and `cron` or `every`. Of one that is there, settings that are not given are kept, and
+        `DEFAULT` resets one; `cron` replaces `every`, and `every` replaces `cron`.
 
         `cron` has five fields, six with seconds in front, or is "@daily" and the like; it is read in the time zone
         `tz`. `every` is counted from the first declaration. However many processes declare and fire it, each slot is
@@ -52,10 +46,15 @@ class Scheduling:
         "all" sends each, "skip" none that is older than a minute.
         """
         channel_name(name)
-        spec = schedule_spec(queue, body, cron, every, tz, missed, priority, key, headers)
-        trial = partial(self._draft, bodies=[body], options=(priority, key, 0, headers, None, None, None, None))
-        trial(self._book.channel(queue, trial))
-        self.store.schedules.declare(self.settings.tenant, name, spec)
+        change = schedule_change(settings)
+        self._book.open()
+        before = self.store.schedules.find(self.settings.tenant, name)
+        spec = change(before)
+        options = (spec.priority, spec.key, 0, spec.headers, None, None, None, None)
+        trial = partial(self._draft, bodies=[msgspec.json.decode(spec.body)], options=options)
+        trial(self._book.channel(spec.queue, trial))
+        if before is None or msgspec.json.encode(before) != msgspec.json.encode(spec):
+            self.store.schedules.declare(self.settings.tenant, name, change)
 
     def unschedule(self, name: str) -> bool:
         """Ends a schedule; False if there was none. Messages that it has sent stay."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast import Holdfast, QueueFull
+from holdfast import DEFAULT, Holdfast, QueueFull
 from tests.acceptance.children import ROOT
 from tests.acceptance.retaining import POINTS
 
@@ -81,7 +81,7 @@ def test_a_limited_topic_knows_how_many_it_holds(hf: Holdfast, url: str) -> None
         assert retain(url, point, "2") == -signal.SIGKILL
     hf.subscribe("t", "new", start="earliest")
     there = hf.stats("t/new").pending
-    hf.topic("t", max_depth=there + 2)
+    hf.topic("t", retention=DEFAULT, max_depth=there + 2)
     hf.publish_many("t", [1, 2])
     with pytest.raises(QueueFull, match=f"holds {there + 2} messages"):
         hf.publish("t", 3)

@@ -81,6 +81,14 @@ def test_queues_of_nobody(run: Any) -> None:
     assert run("queues") == ["The tenant 'default' has no queues yet: holdfast send QUEUE BODY makes one."]
 
 
+def test_settings_are_shown(run: Any, db: str) -> None:
+    with Holdfast(db) as hf:
+        hf.queue("orders", lease="2m", max_depth=7)
+    [found] = values(run("settings", "orders", "--json"))
+    assert (found["lease"], found["max_depth"], found["max_attempts"]) == (120.0, 7, 5)
+    assert any("max_depth" in line and "7" in line for line in run("settings", "orders"))
+
+
 def test_a_paused_queue_says_so_and_tenants_are_apart(run: Any, db: str) -> None:
     with Holdfast(db, tenant="acme") as hf:
         hf.enqueue("orders", 1)

@@ -60,7 +60,9 @@ def test_a_thousand_at_once_share_few_commits(run: Run, monkeypatch: pytest.Monk
         await hf.publish("t", -1)
         calls = []
         call_each = hf._hf._inserts.call_each
-        monkeypatch.setattr(hf._hf._inserts, "call_each", lambda calls_: calls.append(len(calls_)) or call_each(calls_))
+        monkeypatch.setattr(
+            hf._hf._inserts, "call_each", lambda them, *more: calls.append(len(them)) or call_each(them, *more)
+        )
         await asyncio.gather(*(hf.publish("t.x", n) for n in range(1_000)))
         assert sum(calls) == 1_000
         assert len(calls) < 100

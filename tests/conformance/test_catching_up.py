@@ -148,7 +148,7 @@ def test_the_rate_can_be_changed_and_lifted_on_the_way(late: Holdfast, clock: Fa
     assert take(late) == [0, 1, 2]
     late.subscribe("t", "late", catch_up_rate="5/10s")
     assert take(late) == [3, 4]
-    late.subscribe("t", "late")
+    late.subscribe("t", "late", catch_up_rate=None)
     assert take(late) == [5, 6, 7, 8, 9]
 
 

@@ -1,8 +1,12 @@
 """Queues: declared, changed, named, and apart from other tenants'."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import pytest
 
-from holdfast import Holdfast, InvalidInput, NotFound, UnknownQueue
+from holdfast import DEFAULT, Holdfast, InvalidInput, NotFound, UnknownGroup, UnknownQueue
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain, kill
 
@@ -60,11 +64,141 @@ def test_declaring_again_keeps_claims_in_progress(hf: Holdfast) -> None:
     assert drain(hf) == []
 
 
-def test_declaring_without_a_setting_brings_its_default_back(hf: Holdfast, clock: FakeClock) -> None:
+def test_settings_that_are_not_given_are_kept(hf: Holdfast, rival: Holdfast) -> None:
+    hf.queue("q", lease=5, max_attempts=2, max_depth=10, rate="5/m", requires={"gpu": "yes"}, backoff=[1, 2])
+    before = hf.queue_settings("q")
+    rival.queue("q", lease=7, owner="mia")
+    assert rival.queue_settings("q") == before | {"lease": 7.0, "owner": "mia"}
+
+
+def test_default_resets_one_setting_and_none_keeps_its_meaning(hf: Holdfast) -> None:
+    hf.queue("q", lease=5, max_age=60, max_depth=10, ordering="fifo")
+    hf.queue("q", lease=DEFAULT, max_age=None)
+    found = hf.queue_settings("q")
+    assert (found["lease"], found["max_age"], found["max_depth"], found["ordering"]) == (30.0, None, 10, "fifo")
+
+
+def test_a_message_type_that_is_not_given_is_kept(hf: Holdfast) -> None:
+    hf.queue("q", message_type=int)
     hf.queue("q", lease=5)
-    hf.queue("q", max_attempts=2)
-    hf.enqueue("q", 1)
-    assert claim_one(hf).lease.until_us == clock() + 30_000_000
+    with pytest.raises(InvalidInput):
+        hf.enqueue("q", "no number")
+    hf.queue("q", message_type=None)
+    hf.enqueue("q", "anything")
+
+
+def test_two_services_that_declare_at_once_undo_nothing_of_each_other(client: OpenClient) -> None:
+    """The database decides: whoever comes second adds to what the first has stored, also for a new queue."""
+    services = [client(), client()]
+    own: list[dict[str, Any]] = [{"lease": 5, "max_depth": 7}, {"max_attempts": 2, "owner": "mia"}]
+    for turn in range(8):
+        start = threading.Barrier(2)
+
+        def declare(who: int, name: str = f"q{turn}", start: threading.Barrier = start) -> None:
+            start.wait()
+            services[who].queue(name, **own[who])
+
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(declare, range(2)))
+        found = services[0].queue_settings(f"q{turn}")
+        assert (found["lease"], found["max_depth"], found["max_attempts"], found["owner"]) == (5.0, 7, 2, "mia")
+
+
+def test_a_queue_that_is_used_first_does_not_undo_a_declaration(hf: Holdfast, rival: Holdfast) -> None:
+    """It was declared after the user of it had looked for it in vain."""
+    hf.queues()
+    looked = rival.store.channels.find
+
+    def declared_meanwhile(tenant: str, name: str) -> object:
+        found = looked(tenant, name)
+        hf.queue("q", lease=5)
+        return found
+
+    rival.store.channels.find = declared_meanwhile  # type: ignore[method-assign, assignment]
+    rival.enqueue("q", 1)
+    assert hf.queue_settings("q")["lease"] == 5.0
+
+
+def test_declaring_again_as_it_is_writes_nothing(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    @hf.consumer("q")
+    def work(message: object) -> None: ...
+
+    def declare() -> None:
+        hf.queue("q", lease=5, rate="5/m", max_depth=7)
+        hf.queue("q")
+        hf.topic("t", retention="2h", max_depth=9)
+        hf.topic("own", mode="queue", lease=9)
+        hf.subscribe("t", "g", patterns=["t.a"], rate="7/s")
+        hf.schedule("s", queue="q", every="5m", body={"a": [1.5, None]})
+        hf.pool(work, max=3)
+
+    declare()
+    monkeypatch.setattr(type(hf.store.channels._database), "write", _refuse)  # type: ignore[attr-defined]
+    declare()
+    with pytest.raises(AssertionError, match="written"):
+        hf.queue("q", lease=6)
+
+
+def _refuse(*_: object) -> None:
+    raise AssertionError("something was written")
+
+
+def test_a_topic_keeps_what_is_not_given(hf: Holdfast) -> None:
+    hf.topic("t", retention="2h", max_depth=9, no_subscribers="refuse")
+    hf.topic("t", max_depth=None)
+    hf.topic("t", no_subscribers=DEFAULT)
+    found = hf.queue_settings("t")
+    assert (found["retention"], found["max_depth"], found["no_subscribers"]) == (7200.0, None, "keep")
+    hf.topic("work", mode="queue", lease=9)
+    hf.topic("work", max_attempts=2)
+    assert (hf.queue_settings("work")["lease"], hf.queue_settings("work")["max_attempts"]) == (9.0, 2)
+
+
+def test_a_group_keeps_what_is_not_given(hf: Holdfast) -> None:
+    hf.topic("t")
+    hf.subscribe("t", "g", patterns=["t.a"], lease=5, timeout=60)
+    hf.subscribe("t", "g", max_attempts=2)
+    found = hf.queue_settings("t/g")
+    assert (found["patterns"], found["lease"], found["timeout"], found["max_attempts"]) == (("t.a",), 5.0, 60.0, 2)
+    hf.subscribe("t", "g", patterns=None, timeout=DEFAULT)
+    found = hf.queue_settings("t/g")
+    assert (found["patterns"], found["lease"], found["timeout"]) == (("t.**",), 5.0, None)
+
+
+def test_a_schedule_keeps_what_is_not_given(hf: Holdfast) -> None:
+    hf.schedule("s", queue="q", cron="0 9 * * *", tz="Europe/Berlin", body={"a": 1}, key="k")
+    hf.schedule("s", missed="all")
+    (found,) = hf.schedules()
+    assert (found.queue, found.cron, found.tz, found.body) == ("q", "0 9 * * *", "Europe/Berlin", {"a": 1})
+    hf.schedule("s", every="5m", body=None, tz=DEFAULT)
+    (found,) = hf.schedules()
+    assert (found.cron, found.every, found.tz, found.body, found.key) == (None, 300.0, "UTC", None, "k")
+    with pytest.raises(InvalidInput, match="cron"):
+        hf.schedule("s", every=None)
+    with pytest.raises(InvalidInput, match="queue"):
+        hf.schedule("new", every="5m")
+
+
+def test_a_pool_keeps_what_is_not_given(hf: Holdfast) -> None:
+    @hf.consumer("q")
+    def work(message: object) -> None: ...
+
+    pool = hf.pool(work, min=2, max=6, owner="mia")
+    assert hf.pool(work, max=9) is pool
+    assert (pool.spec.least, pool.spec.most, pool.owner) == (2, 9, "mia")
+    hf.pool(work, min=DEFAULT, owner=None)
+    assert (pool.spec.least, pool.spec.most, pool.owner) == (1, 9, None)
+    with pytest.raises(InvalidInput, match="min must not be above max"):
+        hf.pool(work, min=10)
+    assert pool.spec.most == 9
+
+
+def test_settings_of_what_is_not_there_are_not_found(hf: Holdfast) -> None:
+    with pytest.raises(UnknownQueue, match="'q'"):
+        hf.queue_settings("q")
+    with pytest.raises(UnknownGroup):
+        hf.queue_settings("t/g")
+    assert hf.queues() == []
 
 
 def test_a_queue_that_becomes_ordered_keeps_what_it_had(hf: Holdfast) -> None:

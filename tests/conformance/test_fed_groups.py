@@ -307,7 +307,7 @@ def test_a_group_may_become_ordered_and_back(hf: Holdfast) -> None:
     hf.ack(hf.claim(EMAIL))
     hf.subscribe("orders", "email", ordering="per_key")
     assert bodies(hf.claim(EMAIL, n=2)) == ["a2"]
-    hf.subscribe("orders", "email")
+    hf.subscribe("orders", "email", ordering="unordered")
     publish(hf, "a6", "a7")
     assert bodies(hf.claim(EMAIL, n=10)) == ["a6", "a7"]
 

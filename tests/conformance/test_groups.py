@@ -96,7 +96,7 @@ def test_other_patterns_hold_from_then_on(hf: Holdfast) -> None:
     hf.subscribe("t", "a", patterns=["t.y"])
     told(hf, ("t.x", 3), ("t.y", 4))
     assert read_all(hf, "a") == [4]
-    hf.subscribe("t", "a")
+    hf.subscribe("t", "a", patterns=None)
     told(hf, ("t.x", 5), ("t.y", 6))
     assert read_all(hf, "a") == [5, 6]
 

@@ -105,7 +105,7 @@ def test_a_limit_is_lowered_and_raised_while_messages_are_held(hf: Holdfast, riv
     hf.queue("q", concurrency=5)
     held += rival.claim("q", n=9)
     assert len(held) == 5
-    hf.queue("q")
+    hf.queue("q", concurrency=None)
     assert len(rival.claim("q", n=100)) == 12
 
 
@@ -153,7 +153,7 @@ def test_what_comes_back_alone_keeps_the_limits(hf: Holdfast, clock: FakeClock, 
     """One claim in four begins with such a message, whatever is more urgent."""
     hf.queue("q", lease=5, max_attempts=9, **limits)
     hf.enqueue_many("q", range(3), key="k")
-    hf.queue("q", lease=5, max_attempts=9)
+    hf.queue("q", **dict.fromkeys(limits))
     assert len(hf.claim("q", n=3)) == 3
     clock.advance(5)
     hf.sweep("q")
@@ -284,7 +284,7 @@ def test_a_rate_is_changed_while_it_counts(hf: Holdfast, clock: FakeClock) -> No
     assert hf.claim("q", n=9) == []
     clock.advance(1)
     assert len(hf.claim("q", n=9)) == 2
-    hf.queue("q")
+    hf.queue("q", rate=None)
     assert len(hf.claim("q", n=9)) == 9
 
 

@@ -70,7 +70,7 @@ def test_messages_from_before_the_limit_keep_it_too(hf: Holdfast) -> None:
     hf.queue("q", key_concurrency=1, history=0)
     assert sorted(bodies(hf.claim("q", n=9)), key=str) == [0, 1, "free"]
     assert counts(hf) == (598, 0, 3, 0)
-    hf.queue("q", history=0)
+    hf.queue("q", key_concurrency=None)
     assert drain(hf) == list(range(2, 600))
 
 

@@ -122,7 +122,7 @@ def test_a_limit_can_be_set_changed_and_lifted(hf: Holdfast, clock: FakeClock) -
     hf.queue("q", max_depth=2)
     with pytest.raises(QueueFull, match="has 7 messages waiting and may have 2"):
         hf.enqueue("q", 7)
-    hf.queue("q")
+    hf.queue("q", max_depth=None)
     hf.enqueue("q", 7)
     assert drain(hf) == list(range(8))
 

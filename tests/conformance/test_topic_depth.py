@@ -93,7 +93,7 @@ def test_a_limit_can_be_set_changed_and_lifted(hf: Holdfast) -> None:
     hf.topic("t", max_depth=2)
     with pytest.raises(QueueFull, match="holds 4 messages and may hold 2"):
         hf.publish("t", 4)
-    hf.topic("t")
+    hf.topic("t", max_depth=None)
     hf.publish("t", 4)
     assert kept(hf) == [0, 1, 2, 3, 4]
 

@@ -86,11 +86,11 @@ def test_of_two_who_want_a_name_at_once_one_gets_it(client: OpenClient) -> None:
             start.wait()
             try:
                 if who:
-                    store.topics.declare("default", f"n{turn}", TopicSpec())
+                    store.topics.declare("default", f"n{turn}", lambda _: TopicSpec())
                 elif turn % 2:
-                    store.topics.declare("default", f"n{turn}.b", TopicSpec())
+                    store.topics.declare("default", f"n{turn}.b", lambda _: TopicSpec())
                 else:
-                    store.channels.declare("default", f"n{turn}.b", QueueSpec())
+                    store.channels.declare("default", f"n{turn}.b", lambda _: QueueSpec())
             except InvalidInput:
                 return False
             return True
@@ -195,7 +195,7 @@ def test_a_topic_in_the_form_of_a_queue_is_one(hf: Holdfast) -> None:
     with pytest.raises(InvalidInput, match="belongs to the topic 'jobs'"):
         hf.queue("jobs.resize")
     with pytest.raises(InvalidInput, match="is a queue"):
-        hf.topic("jobs")
+        hf.topic("jobs", mode="pubsub")
 
 
 @pytest.mark.parametrize("options", [{}, {"ttl": 60}, {"key": "k"}], ids=str)

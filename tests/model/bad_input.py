@@ -156,6 +156,7 @@ def _of_queue() -> Iterator[Argument]:
         return lambda hf, bad: hf.queue("plain", message_type=int, **{name: bad})
 
     yield Argument("queue(name)", lambda hf, bad: hf.queue(bad), NAMES, NAME_SAYS)
+    yield Argument("queue_settings(name)", lambda hf, bad: hf.queue_settings(bad), READERS, NAME_SAYS)
     for name in ("lease", "history", "idempotency_window"):
         yield length("queue", name, declare(name))
     for name in ("max_age", "dead_retention", "max_time"):

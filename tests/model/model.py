@@ -74,7 +74,7 @@ class Model:
     # --- in -----------------------------------------------------------------------------------------------------------
 
     def declare(self, queue: str, settings: dict[str, Any]) -> None:
-        self.specs[queue] = queue_spec(settings)
+        self.specs[queue] = queue_spec(settings, self.specs.get(queue))
 
     def enqueue(
         self,

@@ -13,6 +13,7 @@ import pytest
 from holdfast import AsyncHoldfast, Claim, Holdfast, HoldfastError, InvalidInput
 from holdfast.core.message import DEEPEST
 from holdfast.core.queue import QueueSettings
+from holdfast.core.schedule import ScheduleSettings
 from holdfast.core.topic import GroupSettings, TopicSettings
 from holdfast.runtime.consumer import ConsumerOptions
 from holdfast.runtime.pool import PoolOptions
@@ -175,6 +176,7 @@ def test_every_argument_is_in_the_list() -> None:
 
 SETTINGS: dict[str, Any] = {
     "queue": QueueSettings,
+    "schedule": ScheduleSettings,
     "topic": TopicSettings,
     "subscribe": GroupSettings,
     "consumer": ConsumerOptions,

@@ -46,8 +46,9 @@ class TopicModel:
         return names
 
     def subscribe(self, group: str, patterns: tuple[str, ...], start: Start, settings: dict[str, Any]) -> None:
-        spec = group_spec(patterns, settings)  # type: ignore[arg-type]
         found = self.live.get(group)
+        before = None if found is None else found.specs[found.name]
+        spec = group_spec(patterns, settings, before)  # type: ignore[arg-type]
         if found is None:
             if start[0] == "id" and self.log.find(start[1]) is None:
                 raise NotFound

@@ -165,7 +165,7 @@ def test_tiers_of_one_name_do_not_take_each_others_seats(connect: Callable[..., 
 
 def test_seats_are_counted_by_name_and_labels(mine: Holdfast) -> None:
     def key(name: str, **labels: str) -> str:
-        return Pool(Consumer(mine, job, ["q"], name=name, labels=labels)).key
+        return Pool(Consumer(mine, job, ["q"], name=name, labels=labels), {}).key
 
     assert key("work") == "work"
     assert key("work", tier="haiku", at="eu") == key("work", at="eu", tier="haiku") == 'work/{"at":"eu","tier":"haiku"}'

@@ -41,7 +41,7 @@ NIGHTS = [
 
 def spec(cron: Any = None, every: Any = None, tz: Any = "UTC", missed: Any = "once", **options: Any) -> ScheduleSpec:
     given = {"queue": "q", "body": None, "priority": 2, "key": None, "headers": None, **options}
-    return schedule_spec(cron=cron, every=every, tz=tz, missed=missed, **given)
+    return schedule_spec({"cron": cron, "every": every, "tz": tz, "missed": missed, **given})  # type: ignore[typeddict-item]
 
 
 def at(text: str, tz: str = "UTC") -> int:

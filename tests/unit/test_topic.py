@@ -50,7 +50,7 @@ def test_a_group_has_the_settings_of_a_reader() -> None:
     assert (spec.history, GroupSpec().patterns) == (0, ())
 
 
-@pytest.mark.parametrize("name", ["history", "max_age", "max_depth", "patterns"])
+@pytest.mark.parametrize("name", ["history", "max_age", "max_depth", "start"])
 def test_what_is_no_setting_of_a_group_is_refused(name: str) -> None:
     with pytest.raises(InvalidInput, match="subscribe\\(\\) has no setting"):
         group_spec((), {name: 1})  # type: ignore[misc]

@@ -13,6 +13,7 @@ from holdfast.errors import HoldfastError
 COMMANDS = {
     "demo": ("holdfast.cli.demo.command", "See it work: competing consumers, a kill -9, and nothing lost."),
     "send": ("holdfast.cli.send", "Enqueue a message whose BODY is JSON; what is no JSON is sent as text."),
+    "settings": ("holdfast.cli.queues", "Show all settings of a queue, a topic, or a group (TOPIC/GROUP)."),
     "queues": ("holdfast.cli.queues", "List all queues of a tenant: how many messages are where."),
     "publish": ("holdfast.cli.publish", "Publish a message whose BODY is JSON to every group of a topic."),
     "topics": ("holdfast.cli.topics", "List all topics of a tenant: how far behind the last of their groups is."),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import click
+import msgspec
 
 from holdfast import Holdfast
 from holdfast.cli.options import client_options, json_option, open_client
@@ -33,6 +35,20 @@ def queues(url: str, tenant: str, as_json: bool) -> None:
         show_table(COLUMNS, [_cells(line) for line in found], right=COLUMNS[1:-2])
     else:
         click.echo(f"The tenant {tenant!r} has no queues yet: holdfast send QUEUE BODY makes one.")
+
+
+@click.command()
+@click.argument("name", metavar="NAME")
+@client_options
+@json_option
+def settings(name: str, url: str, tenant: str, as_json: bool) -> None:
+    """Show all settings of a queue, a topic, or a group (TOPIC/GROUP), as stored. Durations are seconds."""
+    with open_client(url, tenant) as hf:
+        found = msgspec.to_builtins(hf.queue_settings(name))
+    if as_json:
+        show_json([found])
+    else:
+        show_table(("setting", "value"), [(key, json.dumps(value)) for key, value in found.items()])
 
 
 def _line(hf: Holdfast, name: str) -> dict[str, Any]:

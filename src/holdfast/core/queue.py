@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict, cast
 
 import msgspec
 
 from holdfast.core.duration import Duration, micros, seconds
+from holdfast.core.given import Change, Default, Reader, read_settings
 from holdfast.core.labels import labels
 from holdfast.core.limits import MOST, Rate, rate
 from holdfast.core.message_form import MessageForm, form_of
@@ -26,8 +27,6 @@ LARGEST = 256 * 1_048_576
 
 DEEPEST = 1_000_000_000_000
 LARGEST_AMOUNT = 1e15
-
-Reader = Callable[[str, Any], Any]
 
 
 class QueueSpec(msgspec.Struct, frozen=True):
@@ -113,47 +112,56 @@ def blocked_order_key(key: str | None) -> str:
 class QueueSettings(TypedDict, total=False):
     """The keywords of `hf.queue(name, …)`, as users write them."""
 
-    lease: Duration
-    max_attempts: int
-    backoff: Backoff | str | Duration | Sequence[Duration] | None
-    ordering: str
-    on_dead: str
-    dead_letter: str | None
-    history: Duration
-    history_limit: int
-    max_age: Duration | None
-    max_size: int
-    max_depth: int | None
-    idempotency_window: Duration
-    dead_retention: Duration | None
-    owner: str | None
-    empty: str
-    requires: dict[str, str] | None
-    concurrency: int | None
-    rate: int | str | Rate | None
-    key_concurrency: int | None
-    key_rate: int | str | Rate | None
-    budget: float | None
-    message_budget: float | None
-    max_time: Duration | None
-    max_repeats: int | None
-    commitments: Sequence[Any] | None
-    delivery: str
-    sqs_queue: str | None
-    sqs_fallback: Duration | None
-    dead_events: str | None
     message_type: Any
+    lease: Duration | Default
+    max_attempts: int | Default
+    backoff: Backoff | str | Duration | Sequence[Duration] | Default | None
+    ordering: str | Default
+    on_dead: str | Default
+    dead_letter: str | Default | None
+    history: Duration | Default
+    history_limit: int | Default
+    max_age: Duration | Default | None
+    max_size: int | Default
+    max_depth: int | Default | None
+    idempotency_window: Duration | Default
+    dead_retention: Duration | Default | None
+    owner: str | Default | None
+    empty: str | Default
+    requires: dict[str, str] | Default | None
+    concurrency: int | Default | None
+    rate: int | str | Rate | Default | None
+    key_concurrency: int | Default | None
+    key_rate: int | str | Rate | Default | None
+    budget: float | Default | None
+    message_budget: float | Default | None
+    max_time: Duration | Default | None
+    max_repeats: int | Default | None
+    commitments: Sequence[Any] | Default | None
+    delivery: str | Default
+    sqs_queue: str | Default | None
+    sqs_fallback: Duration | Default | None
+    dead_events: str | Default | None
 
 
-def queue_spec(settings: QueueSettings) -> QueueSpec:
-    """Checks what a user wrote in `hf.queue(name, …)`; what is not given has its default."""
-    for name in settings:
-        if name not in READERS:
-            raise InvalidInput(f"queue() has no setting {name!r}; it knows {', '.join(sorted(READERS))}")
-    spec = QueueSpec(**{name: READERS[name](name, value) for name, value in settings.items()})
-    if spec.delivery == "database" and (spec.sqs_queue is not None or spec.sqs_fallback is not None):
+def queue_spec(settings: QueueSettings, before: QueueSpec | None = None) -> QueueSpec:
+    """Checks what a user wrote in `hf.queue(name, …)`; what is not given is as `before`, or has its default."""
+    return queue_change(settings)(before)
+
+
+def queue_change(settings: QueueSettings, delivery: str = "database") -> Change[QueueSpec]:
+    """Checks what a user wrote in `hf.queue(name, …)`. `delivery` is the client's default."""
+    given = read_settings("queue()", cast("Mapping[str, Any]", settings), READERS)
+    return Change(QueueSpec, given, {"delivery": delivery}, _delivered)
+
+
+def _delivered(spec: QueueSpec, given: Mapping[str, Any]) -> QueueSpec:
+    """Settings of SQS go when SQS does not deliver any more; to give one then is a mistake."""
+    if spec.delivery != "database":
+        return spec
+    if any(isinstance(given.get(name), str | float) for name in ("sqs_queue", "sqs_fallback")):
         raise InvalidInput('sqs_queue and sqs_fallback are for queues with delivery="sqs"')
-    return spec
+    return msgspec.structs.replace(spec, sqs_queue=None, sqs_fallback=None)
 
 
 def _length(name: str, value: Any) -> float:

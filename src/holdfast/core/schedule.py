@@ -10,16 +10,18 @@ moment, finds the same ones. Nights in which the clocks change are settled by on
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 
 import msgspec
 
 from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration, seconds
+from holdfast.core.given import DEFAULT, Change, Default, Reader, read_settings
 from holdfast.core.message import encode_json, plain_text
 from holdfast.core.moments import Moment, MomentOrNone, Timed
-from holdfast.core.queue import channel_name
+from holdfast.core.queue import channel_name, one_of
 from holdfast.errors import InvalidInput, shown
 
 if TYPE_CHECKING:
@@ -54,8 +56,8 @@ _DAY = 86_400
 class ScheduleSpec(msgspec.Struct, frozen=True):
     """What `hf.schedule(name, …)` declared, as stored. Either `cron` or `every` (seconds) is given."""
 
-    queue: str
-    body: msgspec.Raw
+    queue: str = ""
+    body: msgspec.Raw = msgspec.Raw(b"null")
     cron: str | None = None
     every: float | None = None
     tz: str = "UTC"
@@ -114,35 +116,47 @@ class Fire(msgspec.Struct, frozen=True):
     missed: int = 0
 
 
-def schedule_spec(
-    queue: str,
-    body: Any,
-    cron: str | None,
-    every: Duration | None,
-    tz: str,
-    missed: str,
-    priority: int | str,
-    key: str | None,
-    headers: dict[str, Any] | None,
-) -> ScheduleSpec:
-    """Checks what a user wrote in `hf.schedule(name, …)`."""
-    if missed not in MISSED:
-        raise InvalidInput(f"missed must be one of {', '.join(MISSED)}, not {shown(missed)}")
-    line, period = _timing(cron, every)
-    spec = ScheduleSpec(
-        queue=channel_name(queue, "queue"),
-        body=msgspec.Raw(encode_json(body)),
-        cron=line,
-        every=period,
-        tz=tz,
-        missed=missed,
-        priority=priorities.priority(priority),
-        key=plain_text(key, "key"),
-        headers=headers,
-    )
+class ScheduleSettings(TypedDict, total=False):
+    """The keywords of `hf.schedule(name, …)`, as users write them."""
+
+    queue: str
+    body: Any
+    cron: str | Default | None
+    every: Duration | Default | None
+    tz: str | Default
+    missed: str | Default
+    priority: int | str | Default
+    key: str | Default | None
+    headers: dict[str, Any] | Default | None
+
+
+def schedule_change(settings: ScheduleSettings) -> Callable[[ScheduleSpec | None], ScheduleSpec]:
+    """Checks what a user wrote in `hf.schedule(name, …)`. What a schedule says is checked when all of it is known."""
+    read_settings("schedule()", cast("Mapping[str, Any]", settings), _SCHEDULE_READERS)
+    return lambda before: schedule_spec(settings, before)
+
+
+def schedule_spec(settings: ScheduleSettings, before: ScheduleSpec | None = None) -> ScheduleSpec:
+    """Checks what a user wrote in `hf.schedule(name, …)`; what is not given is as `before`, or has its default.
+
+    A line and a period are one setting: who gives one replaces the other.
+    """
+    line, period = _new_timing(cast("Mapping[str, Any]", settings), before)
+    given = read_settings("schedule()", cast("Mapping[str, Any]", settings), _SCHEDULE_READERS)
+    spec = Change(ScheduleSpec, {**given, "cron": line, "every": period})(before)
+    if not spec.queue:
+        raise InvalidInput('schedule() needs the queue that it sends to: queue="emails"')
     if plan(spec, 0).after(0) is None:
         raise InvalidInput(f"cron {shown(line)} never comes: no month has such a day")
     return spec
+
+
+def _new_timing(given: Mapping[str, Any], before: ScheduleSpec | None) -> tuple[str | None, float | None]:
+    cron, every = (None if (value := given.get(name)) is DEFAULT else value for name in ("cron", "every"))
+    if cron is None and every is None and before is not None:
+        cron = None if "cron" in given else before.cron
+        every = None if "every" in given else before.every
+    return _timing(cron, every)
 
 
 def plan(spec: ScheduleSpec, anchor: int) -> Plan:
@@ -356,3 +370,21 @@ def _zone(name: str) -> Any:
         raise InvalidInput(
             f'tz {shown(name)} is not a time zone: write a name such as "Europe/Berlin" or "UTC"'
         ) from None
+
+
+def _checked_zone(_: str, value: Any) -> str:
+    _zone(value)
+    return str(value)
+
+
+_SCHEDULE_READERS: dict[str, Reader] = {
+    "queue": lambda name, value: channel_name(value, name),
+    "body": lambda _, value: msgspec.Raw(encode_json(value)),
+    "cron": lambda _, value: value,
+    "every": lambda _, value: value,
+    "tz": _checked_zone,
+    "missed": one_of(MISSED),
+    "priority": lambda _, value: priorities.priority(value),
+    "key": lambda name, value: plain_text(value, name),
+    "headers": lambda _, value: value,
+}

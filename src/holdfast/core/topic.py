@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import msgspec
 
-from holdfast.core import queue
+from holdfast.core import queue, routing
 from holdfast.core.duration import Duration, seconds
+from holdfast.core.given import Change, Default, Reader, read_settings
 from holdfast.core.limits import Rate
 from holdfast.core.message import MessageId, id_bytes
 from holdfast.core.moments import MomentOrNone, Timed, given
@@ -45,17 +46,26 @@ class TopicSpec(msgspec.Struct, frozen=True):
 class TopicSettings(TypedDict, total=False):
     """The keywords of `hf.topic(name, …)`, as users write them."""
 
-    retention: Duration
-    min_retention: Duration
-    no_subscribers: str
-    max_size: int
-    max_depth: int | None
-    idempotency_window: Duration
+    retention: Duration | Default
+    min_retention: Duration | Default
+    no_subscribers: str | Default
+    max_size: int | Default
+    max_depth: int | Default | None
+    idempotency_window: Duration | Default
 
 
-def topic_spec(settings: TopicSettings) -> TopicSpec:
-    """Checks what a user wrote in `hf.topic(name, …)`; what is not given has its default."""
-    spec = TopicSpec(**_read("topic()", dict(settings), _TOPIC_READERS))
+def topic_spec(settings: TopicSettings, before: TopicSpec | None = None) -> TopicSpec:
+    """Checks what a user wrote in `hf.topic(name, …)`; what is not given is as `before`, or has its default."""
+    return topic_change(settings)(before)
+
+
+def topic_change(settings: TopicSettings) -> Change[TopicSpec]:
+    """Checks what a user wrote in `hf.topic(name, …)`."""
+    given = read_settings("topic()", cast("Mapping[str, Any]", settings), TOPIC_READERS)
+    return Change(TopicSpec, given, check=_retained)
+
+
+def _retained(spec: TopicSpec, _: Mapping[str, Any]) -> TopicSpec:
     if spec.min_retention > spec.retention:
         raise InvalidInput("min_retention must not be longer than retention, after which everything goes")
     return spec
@@ -77,35 +87,54 @@ class GroupSpec(QueueSpec, frozen=True):
 
 
 class GroupSettings(TypedDict, total=False):
-    """The keywords of `hf.subscribe(topic, group, …)` about its messages, as users write them."""
+    """The keywords of `hf.subscribe(topic, group, …)` but for where it begins, as users write them."""
 
-    lease: Duration
-    max_attempts: int
-    backoff: Backoff | str | Duration | Sequence[Duration] | None
-    ordering: str
-    on_dead: str
-    dead_letter: str | None
-    dead_retention: Duration | None
-    owner: str | None
-    empty: str
-    requires: dict[str, str] | None
-    concurrency: int | None
-    rate: int | str | Rate | None
-    key_concurrency: int | None
-    key_rate: int | str | Rate | None
-    budget: float | None
-    message_budget: float | None
-    max_time: Duration | None
-    max_repeats: int | None
-    commitments: Sequence[Any] | None
-    timeout: Duration | None
-    misses: int
-    catch_up_rate: int | str | Rate | None
+    patterns: Sequence[str] | str | Default | None
+    lease: Duration | Default
+    max_attempts: int | Default
+    backoff: Backoff | str | Duration | Sequence[Duration] | Default | None
+    ordering: str | Default
+    on_dead: str | Default
+    dead_letter: str | Default | None
+    dead_retention: Duration | Default | None
+    owner: str | Default | None
+    empty: str | Default
+    requires: dict[str, str] | Default | None
+    concurrency: int | Default | None
+    rate: int | str | Rate | Default | None
+    key_concurrency: int | Default | None
+    key_rate: int | str | Rate | Default | None
+    budget: float | Default | None
+    message_budget: float | Default | None
+    max_time: Duration | Default | None
+    max_repeats: int | Default | None
+    commitments: Sequence[Any] | Default | None
+    timeout: Duration | Default | None
+    misses: int | Default
+    catch_up_rate: int | str | Rate | Default | None
 
 
-def group_spec(patterns: tuple[str, ...], settings: GroupSettings) -> GroupSpec:
-    """Checks what a user wrote in `hf.subscribe(…)`; what is not given has its default."""
-    return GroupSpec(patterns=patterns, **_read("subscribe()", dict(settings), _GROUP_READERS))
+def group_spec(patterns: tuple[str, ...], settings: GroupSettings, before: GroupSpec | None = None) -> GroupSpec:
+    """Checks what a user wrote in `hf.subscribe(…)`; what is not given is as `before`, or has its default."""
+    return group_change(None, {**settings, "patterns": patterns})(before)
+
+
+def group_change(topic: str | None, settings: GroupSettings) -> Change[GroupSpec]:
+    """Checks what a user wrote in `hf.subscribe(…)`. Without a topic, patterns were checked before."""
+    readers, usual = GROUP_READERS, {}
+    if topic is not None:
+        readers = {**GROUP_READERS, "patterns": lambda _, value: routing.patterns_of(topic, value)}
+        usual = {"patterns": routing.patterns_of(topic, None)}
+    return Change(GroupSpec, read_settings("subscribe()", cast("Mapping[str, Any]", settings), readers), usual)
+
+
+def settings_of(spec: QueueSpec | TopicSpec) -> dict[str, Any]:
+    """Stored settings by the names that users know: all that can be declared."""
+    if isinstance(spec, TopicSpec):
+        readers = TOPIC_READERS
+    else:
+        readers = GROUP_READERS if isinstance(spec, GroupSpec) else queue.READERS
+    return {name: getattr(spec, name) for name in sorted(readers)}
 
 
 def group_name(name: str, what: str = "group") -> str:
@@ -138,13 +167,6 @@ def parts(name: str) -> tuple[str, str] | None:
     return (topic, group) if slash else None
 
 
-def _read(call: str, settings: dict[str, Any], readers: Mapping[str, queue.Reader]) -> dict[str, Any]:
-    for name in settings:
-        if name not in readers:
-            raise InvalidInput(f"{call} has no setting {shown(name)}; it knows {', '.join(sorted(readers))}")
-    return {name: readers[name](name, value) for name, value in settings.items()}
-
-
 def _length(name: str, value: Any) -> float:
     return seconds(value, name)
 
@@ -164,7 +186,7 @@ def _misses(name: str, value: Any) -> int:
     return value
 
 
-_TOPIC_READERS: dict[str, queue.Reader] = {
+TOPIC_READERS: dict[str, Reader] = {
     "retention": _length,
     "min_retention": _length,
     "no_subscribers": queue.one_of(NO_SUBSCRIBERS),
@@ -172,8 +194,9 @@ _TOPIC_READERS: dict[str, queue.Reader] = {
     "max_depth": queue.READERS["max_depth"],
     "idempotency_window": queue.READERS["idempotency_window"],
 }
-_GROUP_READERS: dict[str, queue.Reader] = {
+GROUP_READERS: dict[str, Reader] = {
     **{name: reader for name, reader in queue.READERS.items() if name in GroupSettings.__annotations__},
+    "patterns": lambda _, value: tuple(value),
     "timeout": _timeout,
     "misses": _misses,
     "catch_up_rate": queue.READERS["rate"],

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypedDict, cast
+
+import msgspec
 
 from holdfast.core.duration import Duration, seconds
+from holdfast.core.given import Change, Default, Reader, read_settings
 from holdfast.core.message import encode_json
-from holdfast.core.queue import channel_name
+from holdfast.core.queue import channel_name, one_of
 from holdfast.core.scaling import PoolSpec
 from holdfast.core.supervision import Restarts
 from holdfast.errors import InvalidInput, shown
@@ -23,61 +27,68 @@ KINDS = ("process", "thread")
 class PoolOptions(TypedDict, total=False):
     """The keywords of `hf.pool(consumer, …)`."""
 
-    name: str | None
-    min: int
-    max: int
-    scale_up_depth: int
-    scale_down_depth: int
-    scale_up_age: Duration
-    cooldown: Duration
-    members: str
-    owner: str | None
-    max_crashes: int
-    crash_window: Duration
+    name: str | Default | None
+    min: int | Default
+    max: int | Default
+    scale_up_depth: int | Default
+    scale_down_depth: int | Default
+    scale_up_age: Duration | Default
+    cooldown: Duration | Default
+    members: str | Default
+    owner: str | Default | None
+    max_crashes: int | Default
+    crash_window: Duration | Default
+
+
+class _Chosen(msgspec.Struct, frozen=True):
+    """The options of a pool, all of them."""
+
+    name: str | None = None
+    min: int = 1
+    max: int = 4
+    scale_up_depth: int = 20
+    scale_down_depth: int = 5
+    scale_up_age: float = 30.0
+    cooldown: float = 10.0
+    members: str = "process"
+    owner: str | None = None
+    max_crashes: int = 5
+    crash_window: float = 60.0
 
 
 class Pool:
     """What `hf.pool(…)` makes: run by the supervisor of `hf.run`, together with the same pool of other processes."""
 
-    def __init__(
-        self,
-        consumer: Consumer,
-        *,
-        name: str | None = None,
-        min: int = 1,
-        max: int = 4,
-        scale_up_depth: int = 20,
-        scale_down_depth: int = 5,
-        scale_up_age: Duration = "30s",
-        cooldown: Duration = "10s",
-        members: str = "process",
-        owner: str | None = None,
-        max_crashes: int = 5,
-        crash_window: Duration = "1m",
-    ) -> None:
+    def __init__(self, consumer: Consumer, options: PoolOptions, before: Pool | None = None) -> None:
         self.consumer = consumer
-        self.name = channel_name(consumer.name if name is None else name)
-        self.owner = None if owner is None else channel_name(owner, "owner")
-        if members not in KINDS:
-            raise InvalidInput(f"members must be one of {', '.join(KINDS)}, not {shown(members)}")
-        self.members = members
-        least, most = _count(min, "min", 0), _count(max, "max", 1)
-        up, down = _count(scale_up_depth, "scale_up_depth", 1), _count(scale_down_depth, "scale_down_depth", 0)
-        if least > most:
-            raise InvalidInput(f"min must not be above max, and {least} is above {most}")
-        if down >= up:
-            raise InvalidInput(f"scale_down_depth must be below scale_up_depth, and {down} is not below {up}")
+        change = Change(_Chosen, read_settings("pool()", cast("Mapping[str, Any]", options), _READERS))
+        self._choose(change(None if before is None else before._chosen))
+
+    def become(self, other: Pool) -> None:
+        """Takes over the options of another declaration of this pool."""
+        self._choose(other._chosen)
+
+    def _choose(self, chosen: _Chosen) -> None:
+        if chosen.min > chosen.max:
+            raise InvalidInput(f"min must not be above max, and {chosen.min} is above {chosen.max}")
+        if chosen.scale_down_depth >= chosen.scale_up_depth:
+            raise InvalidInput(
+                f"scale_down_depth must be below scale_up_depth, and {chosen.scale_down_depth} is not below "
+                f"{chosen.scale_up_depth}"
+            )
+        self._chosen = chosen
+        self.name = self.consumer.name if chosen.name is None else chosen.name
+        self.owner = chosen.owner
+        self.members = chosen.members
         self.spec = PoolSpec(
-            least=least,
-            most=most,
-            up_depth=up,
-            down_depth=down,
-            up_age=seconds(scale_up_age, "scale_up_age"),
-            cooldown=seconds(cooldown, "cooldown"),
+            least=chosen.min,
+            most=chosen.max,
+            up_depth=chosen.scale_up_depth,
+            down_depth=chosen.scale_down_depth,
+            up_age=chosen.scale_up_age,
+            cooldown=chosen.cooldown,
         )
-        self.restarts = Restarts(
-            most=_count(max_crashes, "max_crashes", 1), window=seconds(crash_window, "crash_window")
-        )
+        self.restarts = Restarts(most=chosen.max_crashes, window=chosen.crash_window)
 
     @property
     def key(self) -> str:
@@ -96,8 +107,33 @@ def _key(name: str, labels: dict[str, str]) -> str:
     return f"{name}/{text.decode() if len(text) <= LONGEST_LABELS else hashlib.sha256(text).hexdigest()}"
 
 
-def _count(value: Any, what: str, least: int) -> int:
-    most = MOST_MEMBERS if what in ("min", "max") else 1_000_000_000
-    if type(value) is not int or not least <= value <= most:
-        raise InvalidInput(f"{what} must be a whole number from {least} to {most}, not {shown(value)}")
-    return value
+def _count(least: int, most: int = 1_000_000_000) -> Reader:
+    def read(what: str, value: Any) -> int:
+        if type(value) is not int or not least <= value <= most:
+            raise InvalidInput(f"{what} must be a whole number from {least} to {most}, not {shown(value)}")
+        return value
+
+    return read
+
+
+def _name(what: str, value: Any) -> str | None:
+    return None if value is None else channel_name(value, what)
+
+
+def _time(what: str, value: Any) -> float:
+    return seconds(value, what)
+
+
+_READERS: dict[str, Reader] = {
+    "name": _name,
+    "min": _count(0, MOST_MEMBERS),
+    "max": _count(1, MOST_MEMBERS),
+    "scale_up_depth": _count(1),
+    "scale_down_depth": _count(0),
+    "scale_up_age": _time,
+    "cooldown": _time,
+    "members": one_of(KINDS),
+    "owner": _name,
+    "max_crashes": _count(1),
+    "crash_window": _time,
+}

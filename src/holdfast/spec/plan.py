@@ -1,5 +1,6 @@
 """What has to change in a database so that it is as a spec says, and what would be lost by it. Changes nothing.
 
+A spec is the complete definition of what it declares: a setting that it does not have gets its default.
 All of it is declared by name, so a plan is a comparison: of the settings that a spec wants with those that are stored.
 """
 
@@ -11,14 +12,14 @@ from typing import Any, Literal
 
 import msgspec
 
-from holdfast import Holdfast, InvalidInput
+from holdfast import DEFAULT, Holdfast, InvalidInput
 from holdfast.core import routing
 from holdfast.core.command import command_of
 from holdfast.core.notice import owner_spec
-from holdfast.core.queue import queue_spec
+from holdfast.core.queue import READERS, queue_spec
 from holdfast.core.saga import SagaSpec, StepSpec, saga_spec
 from holdfast.core.schedule import Schedule, schedule_spec
-from holdfast.core.topic import address, group_spec, topic_spec
+from holdfast.core.topic import GROUP_READERS, TOPIC_READERS, address, group_spec, topic_spec
 from holdfast.spec import declaring
 from holdfast.spec.model import Spec
 from holdfast.store.api import Topic
@@ -101,19 +102,21 @@ def wanted(spec: Spec) -> Iterator[Wanted]:
     for name, queue in spec.queues.items():
         if not queue.external:
             settings = declaring.queue_settings(queue)
+            whole = {**dict.fromkeys(READERS, DEFAULT), **settings}
             owning = {"mode": "queue"} if queue.names_below else {}
-            declare = _call(Holdfast.topic if owning else Holdfast.queue, name, **owning, **settings)
+            declare = _call(Holdfast.topic if owning else Holdfast.queue, name, **owning, **whole)
             yield Wanted("queue", name, _plain(queue_spec(settings)), declare)  # type: ignore[arg-type]
     for name, topic in spec.topics.items():
         if not topic.external:
             settings = declaring.topic_settings(topic)
-            declare = _call(Holdfast.topic, name, **settings)
+            whole = {**dict.fromkeys(TOPIC_READERS, DEFAULT), **settings}
+            declare = _call(Holdfast.topic, name, mode="pubsub", **whole)
             yield Wanted("topic", name, _plain(topic_spec(settings)), declare)  # type: ignore[arg-type]
         for group_name, group in topic.groups.items():
             yield _wanted_group(name, group_name, declaring.group_settings(group))
     for name, schedule in spec.schedules.items():
         settings = declaring.schedule_settings(schedule)
-        found = schedule_spec(**settings)
+        found = schedule_spec(settings)  # type: ignore[arg-type]
         stored = _plain(found) | {"body": msgspec.json.decode(found.body)}
         yield Wanted("schedule", name, stored, _call(Holdfast.schedule, name, **settings))
     for name, saga in spec.sagas.items():
@@ -124,8 +127,9 @@ def wanted(spec: Spec) -> Iterator[Wanted]:
 def _wanted_group(topic: str, group: str, settings: Settings) -> Wanted:
     patterns = routing.patterns_of(topic, settings["patterns"])
     own = {key: value for key, value in settings.items() if key not in ("patterns", "start")}
+    whole = {**dict.fromkeys(GROUP_READERS, DEFAULT), **settings}
     stored = _plain(group_spec(patterns, own))  # type: ignore[arg-type]
-    return Wanted("group", address(topic, group), stored, _call(Holdfast.subscribe, topic, group, **settings))
+    return Wanted("group", address(topic, group), stored, _call(Holdfast.subscribe, topic, group, **whole))
 
 
 def _of_saga(spec: SagaSpec) -> Settings:

@@ -114,12 +114,14 @@ def _others(spec: Spec, findings: Findings) -> None:
     for name, pool in spec.pools.items():
         options = declaring.pool_options(name, pool)
         findings.obey(
-            ("pools", name), partial(RuntimePool, cast("Any", SimpleNamespace(name=name)), **options), options
+            ("pools", name),
+            partial(RuntimePool, cast("Any", SimpleNamespace(name=name)), cast("Any", options)),
+            options,
         )
     for name, schedule in spec.schedules.items():
         settings = declaring.schedule_settings(schedule)
         findings.obey(("schedules", name), partial(channel_name, name))
-        findings.obey(("schedules", name), partial(schedule_spec, **settings), settings)
+        findings.obey(("schedules", name), partial(schedule_spec, cast("Any", settings)), settings)
 
 
 def _consumer(queues: list[str], options: dict[str, Any]) -> None:

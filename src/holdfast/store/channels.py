@@ -9,6 +9,7 @@ import msgspec
 from holdfast.core import priority
 from holdfast.core.deadletter import copy_misfit
 from holdfast.core.effort import is_spent
+from holdfast.core.given import Settle
 from holdfast.core.message import encode_json
 from holdfast.core.queue import QueueSpec
 from holdfast.core.replies import REPLIES
@@ -24,17 +25,24 @@ _spec = msgspec.json.Decoder(QueueSpec)
 _group_spec = msgspec.json.Decoder(GroupSpec)
 
 
-def declare(tx: Transaction, tenant: str, name: str, spec: QueueSpec) -> Channel:
-    """Creates a queue, or gives an existing one new settings."""
+def declare(tx: Transaction, tenant: str, name: str, settle: Settle[QueueSpec]) -> Channel:
+    """Creates a queue, or gives an existing one new settings; `settle` says which, while nobody else changes them."""
     hold_names(tx, tenant, name, alone=False)
-    before = find(tx, tenant, name)
-    is_budget_new = before is not None and before.spec.budget != spec.budget
-    spent = budgets.hold(tx, before.group) if before is not None and is_budget_new else 0.0
-    found = tx.one("channels.declare", tenant=tenant, name=name, spec=encode_json(spec))
-    if found is None:
-        raise InvalidInput(f"{name!r} is a topic: publish to it with hf.publish(), read it with hf.subscribe()")
-    channel, owns = found
-    if not owns:
+    channel = before = None
+    while channel is None:  # Whoever is not the first to create it finds it.
+        found = tx.one("channels.lock", tenant=tenant, name=name)
+        if found is not None and found[1] != "queue":
+            raise InvalidInput(f"{name!r} is a topic: publish to it with hf.publish(), read it with hf.subscribe()")
+        before = None if found is None else _spec.decode(found[2])
+        spec = settle(before)
+        if before == spec:
+            return _certain(find(tx, tenant, name))
+        channel = _create(tx, tenant, name, spec) if found is None else found[0]
+    is_budget_new = before is not None and before.budget != spec.budget
+    spent = budgets.hold(tx, _certain(find(tx, tenant, name)).group) if is_budget_new else 0.0
+    if before is not None:
+        tx.run("channels.change", channel=channel, spec=encode_json(spec))
+    else:
         refuse_owned(tx, tenant, name)
     refuse_unfit_copies(tx, tenant, name, spec, before)
     history = round(spec.history * 1_000_000)
@@ -44,7 +52,7 @@ def declare(tx: Transaction, tenant: str, name: str, spec: QueueSpec) -> Channel
     assert joined is not None, "an upsert returns its row"
     group = joined[0]
     depth.limit(tx, channel, spec.max_depth)
-    if before is None or _way(before.spec) != _way(spec):
+    if before is None or _way(before) != _way(spec):
         deliver_anew(tx, channel, group)
     limiting.declare(tx, channel, group, spec)
     if is_budget_new:
@@ -55,13 +63,13 @@ def declare(tx: Transaction, tenant: str, name: str, spec: QueueSpec) -> Channel
     return Channel(channel, group, tenant, name, spec)
 
 
-def refuse_unfit_copies(tx: Transaction, tenant: str, name: str, spec: QueueSpec, before: Channel | None) -> None:
+def refuse_unfit_copies(tx: Transaction, tenant: str, name: str, spec: QueueSpec, before: QueueSpec | None) -> None:
     """What is told of deaths must be able to hold what it is told, whichever of the two was declared first."""
     if spec.dead_letter is not None:
         target = find(tx, tenant, spec.dead_letter)
         if target is not None:
             _refuse_unfit_copy(name, target.name, target.spec)
-    if spec.message_type is not None and (before is None or before.spec.message_type != spec.message_type):
+    if spec.message_type is not None and (before is None or before.message_type != spec.message_type):
         for other in readers(tx, tenant):
             if other.spec.dead_letter == name:
                 _refuse_unfit_copy(other.name, name, spec)
@@ -74,6 +82,17 @@ def _refuse_unfit_copy(queue: str, target: str, spec: QueueSpec) -> None:
             f"dead letters of {queue!r} cannot be copied to {target!r}, whose message type they do not fit: {reason}. "
             f"They have original_message, failed_at, error and attempts"
         )
+
+
+def _create(tx: Transaction, tenant: str, name: str, spec: QueueSpec) -> int | None:
+    """Its id; None if someone else has created it a moment ago."""
+    created = tx.one("channels.declare", tenant=tenant, name=name, spec=encode_json(spec))
+    return None if created is None else created[0]
+
+
+def _certain(channel: Channel | None) -> Channel:
+    assert channel is not None, "a queue has a hidden group"
+    return channel
 
 
 def _way(spec: QueueSpec) -> tuple[str, str | None]:

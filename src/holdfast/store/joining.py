@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.core.command import CommandKey, CommandReceipt
+from holdfast.core.given import Settle
 from holdfast.core.message import Duplicate, NewMessage
 from holdfast.core.queue import QueueSpec
 from holdfast.core.settlement import Settlement
@@ -62,8 +63,8 @@ class JoinedTransaction:
     def find(self, tenant: str, name: str) -> Channel | None:
         return channels.find(self._tx, tenant, name)
 
-    def declare(self, tenant: str, name: str, spec: QueueSpec) -> Channel:
-        return channels.declare(self._tx, tenant, name, spec)
+    def declare(self, tenant: str, name: str, settle: Settle[QueueSpec]) -> Channel:
+        return channels.declare(self._tx, tenant, name, settle)
 
     def insert(self, new: Sequence[NewMessage]) -> list[Duplicate | None]:
         if all(message.is_simple for message in new):

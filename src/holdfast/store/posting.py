@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast.core import priority
+from holdfast.core.given import unless_there
 from holdfast.core.lifecycle import must_be_alone
 from holdfast.core.message import MessageId, NewMessage
 from holdfast.core.queue import QueueSpec
@@ -55,7 +56,7 @@ def withdraw(tx: Transaction, tenant: str, message_id: MessageId) -> bool:
 
 def destination(tx: Transaction, tenant: str, queue: str) -> Channel:
     """The queue of this name, which comes to life if it has to."""
-    return find(tx, tenant, queue) or declare(tx, tenant, queue, QueueSpec())
+    return find(tx, tenant, queue) or declare(tx, tenant, queue, unless_there(QueueSpec()))
 
 
 def compose(

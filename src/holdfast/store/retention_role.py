@@ -27,6 +27,9 @@ class RetentionRole:
     def beat(self, channel: Channel) -> Heard:
         return self._database.write(lambda tx: liveness.beat(tx, self._insert, channel))
 
+    def is_dead(self, channel: Channel) -> bool:
+        return self._database.glance(lambda tx: tx.one("liveness.is_dead", group=channel.group) is not None)
+
     def late(self, channels: Sequence[Channel]) -> list[Channel]:
         return self._database.glance(lambda tx: liveness.late(tx, channels))
 

@@ -10,6 +10,7 @@ from holdfast.core.commitments import CommitmentResult
 from holdfast.core.crew import Attachment, Beat, ConsumerStatus
 from holdfast.core.deadletter import BlockedKey
 from holdfast.core.effort import Effort, Standing
+from holdfast.core.given import Settle
 from holdfast.core.message import Duplicate, Message, MessageId, MessageStatus
 from holdfast.core.notice import Notice, OwnerSpec
 from holdfast.core.queue import QueueSpec
@@ -61,8 +62,8 @@ class ChannelsRole:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def declare(self, tenant: str, name: str, spec: QueueSpec) -> Channel:
-        return self._database.write(lambda tx: channels.declare(tx, tenant, name, spec))
+    def declare(self, tenant: str, name: str, settle: Settle[QueueSpec]) -> Channel:
+        return self._database.write(lambda tx: channels.declare(tx, tenant, name, settle))
 
     def find(self, tenant: str, name: str) -> Channel | None:
         return self._database.glance(lambda tx: channels.find(tx, tenant, name))
@@ -330,8 +331,11 @@ class SchedulesRole:
         self._database = database
         self._insert = insert
 
-    def declare(self, tenant: str, name: str, spec: ScheduleSpec) -> None:
-        self._database.write(lambda tx: scheduling.declare(tx, tenant, name, spec))
+    def declare(self, tenant: str, name: str, settle: Settle[ScheduleSpec]) -> None:
+        self._database.write(lambda tx: scheduling.declare(tx, tenant, name, settle))
+
+    def find(self, tenant: str, name: str) -> ScheduleSpec | None:
+        return self._database.glance(lambda tx: scheduling.find(tx, tenant, name))
 
     def remove(self, tenant: str, name: str) -> bool:
         return self._database.write(lambda tx: scheduling.remove(tx, tenant, name))

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.core.given import unless_there
 from holdfast.core.lifecycle import State
 from holdfast.core.message import id_bytes, id_text
 from holdfast.core.queue import QueueSpec
@@ -134,7 +135,7 @@ class Work:
         found = self._targets.get((tenant, queue)) or channels.find(self._tx, tenant, queue)
         if found is None:
             channels.refuse_owned(self._tx, tenant, queue)
-            found = channels.declare(self._tx, tenant, queue, QueueSpec())
+            found = channels.declare(self._tx, tenant, queue, unless_there(QueueSpec()))
         self._targets[tenant, queue] = found
         return found
 

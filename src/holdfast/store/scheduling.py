@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from holdfast.core.given import Settle
 from holdfast.core.message import MessageId
 from holdfast.core.schedule import Fire, Schedule, ScheduleSpec, fires, plan, slot_text
 from holdfast.errors import NotFound
@@ -25,17 +26,21 @@ _encode = msgspec.json.Encoder().encode
 _spec = msgspec.json.Decoder(ScheduleSpec)
 
 
-def declare(tx: Transaction, tenant: str, name: str, spec: ScheduleSpec) -> None:
-    """Creates a schedule, or changes one. While its timing stays as it was, so does the slot it waits for."""
-    raw, now = _encode(spec), tx.clock()
-    first = plan(spec, now).after(now)
-    found = None
-    while found is None:  # Whoever is not the first to add it finds it, unless it was removed in between.
-        if tx.one("schedules.add", tenant=tenant, name=name, spec=raw, created_at=now, next_at=first):
+def declare(tx: Transaction, tenant: str, name: str, settle: Settle[ScheduleSpec]) -> None:
+    """Creates a schedule, or makes of one what `settle` makes of its settings, while nobody else changes them.
+
+    While its timing stays as it was, so does the slot it waits for.
+    """
+    now = tx.clock()
+    while (found := tx.one("schedules.lock", tenant=tenant, name=name)) is None:
+        spec = settle(None)
+        first = plan(spec, now).after(now)
+        if tx.one("schedules.add", tenant=tenant, name=name, spec=_encode(spec), created_at=now, next_at=first):
             tx.rings.add(CREW)
-            return
-        found = tx.one("schedules.lock", tenant=tenant, name=name)
+            return  # Otherwise someone else was the first to add it.
     before, anchor, next_at, due_at, last_slot, paused = found
+    spec = settle(_spec.decode(before))
+    raw = _encode(spec)
     if before == raw:
         return
     if _spec.decode(before).timing != spec.timing:
@@ -43,6 +48,12 @@ def declare(tx: Transaction, tenant: str, name: str, spec: ScheduleSpec) -> None
         due_at = None if paused else next_at
     tx.run("schedules.change", tenant=tenant, name=name, spec=raw, next_at=next_at, due_at=due_at)
     tx.rings.add(CREW)
+
+
+def find(tx: Transaction, tenant: str, name: str) -> ScheduleSpec | None:
+    """What a schedule says."""
+    found = tx.one("schedules.find", tenant=tenant, name=name)
+    return None if found is None else _spec.decode(found[0])
 
 
 def remove(tx: Transaction, tenant: str, name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast.core.given import Settle
 from holdfast.core.message import MessageId
 from holdfast.core.queue import QueueSpec
 from holdfast.core.topic import GroupSpec, GroupStatus, Start, TopicSpec
@@ -18,20 +19,20 @@ class TopicsRole:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def declare(self, tenant: str, name: str, spec: TopicSpec) -> Topic:
-        return self._database.write(lambda tx: topics.declare(tx, tenant, name, spec))
+    def declare(self, tenant: str, name: str, settle: Settle[TopicSpec]) -> Topic:
+        return self._database.write(lambda tx: topics.declare(tx, tenant, name, settle))
 
     def find(self, tenant: str, names: Sequence[str]) -> Topic | Channel | None:
         return self._database.read(lambda tx: topics.find(tx, tenant, names))
 
-    def declare_queue(self, tenant: str, name: str, spec: QueueSpec) -> Channel:
-        return self._database.write(lambda tx: topics.declare_queue(tx, tenant, name, spec))
+    def declare_queue(self, tenant: str, name: str, settle: Settle[QueueSpec]) -> Channel:
+        return self._database.write(lambda tx: topics.declare_queue(tx, tenant, name, settle))
 
     def names(self, tenant: str) -> list[str]:
         return self._database.read(lambda tx: [name for (name,) in tx.all("topics.names", tenant=tenant)])
 
-    def subscribe(self, topic: Topic, group: str, spec: GroupSpec, start: Start) -> Channel:
-        return self._database.write(lambda tx: topics.subscribe(tx, topic, group, spec, start))
+    def subscribe(self, topic: Topic, group: str, settle: Settle[GroupSpec], start: Start) -> Channel:
+        return self._database.write(lambda tx: topics.subscribe(tx, topic, group, settle, start))
 
     def unsubscribe(self, tenant: str, name: str, actor: str) -> bool:
         return self._database.write(lambda tx: topics.unsubscribe(tx, tenant, name, actor))

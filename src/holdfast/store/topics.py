@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.core import priority, routing
+from holdfast.core.given import Settle
 from holdfast.core.message import encode_json
 from holdfast.core.queue import QueueSpec
 from holdfast.core.topic import GroupSpec, Start, TopicSpec, address
@@ -18,24 +19,33 @@ from holdfast.store.transaction import Transaction
 _spec = msgspec.json.Decoder(TopicSpec)
 
 
-def declare(tx: Transaction, tenant: str, name: str, spec: TopicSpec) -> Topic:
-    """Creates a topic, or gives an existing one new settings. It owns its name and all names below."""
-    channels.hold_names(tx, tenant, name, alone=True)
-    found = tx.one("topics.declare", tenant=tenant, name=name, spec=encode_json(spec))
-    if found is None:
+def declare(tx: Transaction, tenant: str, name: str, settle: Settle[TopicSpec]) -> Topic:
+    """Creates a topic, or gives an existing one new settings; `settle` says which, while nobody else changes them.
+
+    It owns its name and all names below.
+    """
+    channels.hold_names(tx, tenant, name, alone=True)  # Nobody else creates it now.
+    found = tx.one("channels.lock", tenant=tenant, name=name)
+    if found is not None and found[1] != "topic":
         raise InvalidInput(f"{name!r} is a queue, and a name is one or the other: choose another name for the topic")
+    spec = settle(None if found is None else _spec.decode(found[2]))
+    if found is None:
+        found = tx.one("topics.declare", tenant=tenant, name=name, spec=encode_json(spec))
+        assert found is not None, "its name is ours alone until the transaction ends"
+        refuse_relatives(tx, tenant, name)
+    else:
+        tx.run("channels.change", channel=found[0], spec=encode_json(spec))
     channel: int = found[0]
-    refuse_relatives(tx, tenant, name)
     joined = tx.one("channels.join", channel=channel, history=0, limited=0, delivery="database")
     assert joined is not None, "an upsert returns its row"
     depth.limit(tx, channel, spec.max_depth)
     return Topic(channel, joined[0], tenant, name, spec)
 
 
-def declare_queue(tx: Transaction, tenant: str, name: str, spec: QueueSpec) -> Channel:
+def declare_queue(tx: Transaction, tenant: str, name: str, settle: Settle[QueueSpec]) -> Channel:
     """A queue in the form of a topic: names below it lead there."""
     channels.hold_names(tx, tenant, name, alone=True)
-    channel = channels.declare(tx, tenant, name, spec)
+    channel = channels.declare(tx, tenant, name, settle)
     tx.run("topics.own", channel=channel.id)
     refuse_relatives(tx, tenant, name)
     return channel
@@ -62,8 +72,9 @@ def find(tx: Transaction, tenant: str, names: Sequence[str]) -> Topic | Channel 
     return Topic(channel, found[1], tenant, found[2], _spec.decode(found[3]))
 
 
-def subscribe(tx: Transaction, topic: Topic, group: str, spec: GroupSpec, start: Start) -> Channel:
-    """A new group, which begins at `start`; one that is there goes on where it was, with these settings."""
+def subscribe(tx: Transaction, topic: Topic, group: str, settle: Settle[GroupSpec], start: Start) -> Channel:
+    """A new group, which begins at `start`; one that is there goes on where it was, with what `settle` makes of its
+    settings. Whoever else subscribes to this topic waits."""
     name = address(topic.name, group)
     tx.one("topics.hold", channel=topic.id)
     if is_canceled(tx, topic.tenant, name):
@@ -71,6 +82,8 @@ def subscribe(tx: Transaction, topic: Topic, group: str, spec: GroupSpec, start:
             f"the group {name!r} was canceled, which is final: subscribe under another name, or remove it with "
             f"hf.unsubscribe({topic.name!r}, {group!r}), after which its name is free for a new one"
         )
+    before = channels.find(tx, topic.tenant, name)  # One that has ended begins anew.
+    spec = settle(before.spec if before is not None and isinstance(before.spec, GroupSpec) else None)
     channels.refuse_unfit_copies(tx, topic.tenant, name, spec, None)
     found = tx.one("topics.subscribe", tenant=topic.tenant, name=name, spec=encode_json(spec))
     assert found is not None, "an upsert returns its row"

@@ -29,6 +29,17 @@ def test_a_group_shows_its_lag(orders: list[str], ask: Ask, clock: FakeClock) ->
         ask("GET", f"/admin/topics/{path}", 404)
 
 
+def test_settings_of_a_topic_and_a_group_can_be_read(hf: Holdfast, orders: list[str], ask: Ask) -> None:
+    hf.topic("orders", max_depth=7)
+    hf.subscribe("orders", "email", lease="2m")
+    assert ask("GET", "/admin/topics/orders/settings")["settings"]["max_depth"] == 7
+    found = ask("GET", GROUP + "/settings")["settings"]
+    assert (found["lease"], found["patterns"]) == (120.0, ["orders.**"])
+    assert found.keys() == hf.queue_settings("orders/email").keys()
+    for path in ("nobody", "orders/groups/nobody", "a..b"):
+        ask("GET", f"/admin/topics/{path}/settings", 404)
+
+
 def test_a_group_is_paused_moved_and_ended(hf: Holdfast, orders: list[str], ask: Ask) -> None:
     ask("POST", GROUP + "/pause")
     assert ask("GET", GROUP)["state"] == "paused"

@@ -30,6 +30,16 @@ def test_queues_have_the_fields_of_the_seed(hf: Holdfast, ask: Ask, clock: FakeC
     }
 
 
+def test_settings_can_be_read(hf: Holdfast, ask: Ask) -> None:
+    hf.queue("q", lease="2m", rate="5/m", backoff=[60, 300])
+    found = ask("GET", "/admin/queues/q/settings")["settings"]
+    assert (found["lease"], found["max_depth"], found["backoff"]["steps"]) == (120.0, None, [60.0, 300.0])
+    assert found.keys() == hf.queue_settings("q").keys()
+    hf.topic("t", max_depth=7)
+    assert ask("GET", "/admin/queues/t/settings")["settings"]["max_depth"] == 7
+    ask("GET", "/admin/queues/nobody/settings", 404)
+
+
 def test_a_tenant_sees_its_own(hf: Holdfast, ask: Ask) -> None:
     hf.queue("ours")
     other = hf.acting_as(tenant="acme")

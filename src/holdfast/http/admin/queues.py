@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 from fastapi import APIRouter, Query
 from pydantic import Field
 
+from holdfast.client import Holdfast
 from holdfast.core.message import Message
 from holdfast.core.stats import Stats
 from holdfast.http.admin.models import (
@@ -61,6 +63,12 @@ class QueueDetail(Queue):
     avg_processing_time: Length | None
     spent: float
     blocked_keys: int
+
+
+class Settings(Output):
+    """All settings of a queue, a topic or a group, as stored; durations are seconds."""
+
+    settings: dict[str, Json]
 
 
 class Waiting(Output):
@@ -144,6 +152,17 @@ def get_queue(access: Reads, name: Name) -> QueueDetail:
         spent=hf.spent(name),
         blocked_keys=len(hf.blocked_keys(name, MOST_BLOCKED)),
     )
+
+
+@router.get("/{name}/settings", operation_id="get_queue_settings", responses=refusals())
+def get_queue_settings(access: Reads, name: Name) -> Settings:
+    """Every setting that can be declared, in the words of `hf.queue`, or of `hf.topic` for a topic."""
+    return stored_settings(access.client, existing(name))
+
+
+def stored_settings(client: Holdfast, name: str) -> Settings:
+    """The settings of a queue, a topic, or a group by its address."""
+    return Settings(settings=msgspec.to_builtins(client.queue_settings(name)))
 
 
 @router.post("/{name}/pause", operation_id="pause_queue", responses=refusals())

@@ -24,7 +24,7 @@ from holdfast.http.admin.models import (
     refusals,
     seconds_or_none,
 )
-from holdfast.http.admin.queues import Peeked, waiting
+from holdfast.http.admin.queues import Peeked, Settings, stored_settings, waiting
 from holdfast.http.admin.roles import Administers, Operates, Reads
 
 router = APIRouter(prefix="/admin/topics", tags=["topics"])
@@ -89,10 +89,22 @@ def get_topic(access: Reads, topic: Name) -> Topic:
     return Topic(name=topic, groups=[_shown(one) for one in _groups(access.client, topic)])
 
 
+@router.get("/{topic}/settings", operation_id="get_topic_settings", responses=refusals())
+def get_topic_settings(access: Reads, topic: Name) -> Settings:
+    """Every setting that can be declared, in the words of `hf.topic`."""
+    return stored_settings(access.client, existing(topic, "topic"))
+
+
 @router.get(_GROUP, operation_id="get_group", responses=refusals())
 def get_group(access: Reads, topic: Name, group: Name) -> Group:
     """One group: its lag, its members, whether it is alive."""
     return _shown(_find(access.client, topic, group))
+
+
+@router.get(_GROUP + "/settings", operation_id="get_group_settings", responses=refusals())
+def get_group_settings(access: Reads, topic: Name, group: Name) -> Settings:
+    """Every setting that can be declared, in the words of `hf.subscribe`."""
+    return stored_settings(access.client, _address(access.client, topic, group))
 
 
 @router.get(_GROUP + "/messages", operation_id="peek_group", responses=refusals())

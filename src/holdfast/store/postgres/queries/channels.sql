@@ -1,8 +1,16 @@
+-- name: lock
+SELECT id, kind, spec FROM holdfast_channel WHERE tenant = :tenant AND name = :name
+FOR NO KEY UPDATE
+
 -- name: declare
+-- Nothing if the name is taken by now.
 INSERT INTO holdfast_channel (tenant, name, kind, spec, declared_at)
 VALUES (:tenant, :name, 'queue', :spec, (SELECT holdfast_now(:now::bigint)))
-ON CONFLICT (tenant, name) DO UPDATE SET spec = excluded.spec WHERE holdfast_channel.kind = 'queue'
-RETURNING id, owns
+ON CONFLICT (tenant, name) DO NOTHING
+RETURNING id
+
+-- name: change
+UPDATE holdfast_channel SET spec = :spec WHERE id = :channel
 
 -- name: join
 -- The hidden group of a queue.

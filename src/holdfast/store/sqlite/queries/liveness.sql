@@ -4,6 +4,9 @@ UPDATE holdfast_group SET beat_at = :now, misses = 0, missed_at = NULL
 WHERE id = :group AND ended_at IS NULL
 RETURNING missing, dead_at IS NOT NULL
 
+-- name: is_dead
+SELECT 1 FROM holdfast_group WHERE id = :group AND dead_at IS NOT NULL
+
 -- name: revive
 UPDATE holdfast_group SET dead_at = NULL, revivals = revivals + 1 WHERE id = :group
 

@@ -1,8 +1,8 @@
 -- name: declare
--- Nothing if the name is a queue's.
+-- Nothing if the name is taken by now.
 INSERT INTO holdfast_channel (tenant, name, kind, owns, spec, declared_at)
 VALUES (:tenant, :name, 'topic', 1, :spec, :now)
-ON CONFLICT (tenant, name) DO UPDATE SET spec = excluded.spec WHERE holdfast_channel.kind = 'topic'
+ON CONFLICT (tenant, name) DO NOTHING
 RETURNING id
 
 -- name: hold_names
