@@ -62,7 +62,7 @@ class Operating(Budgeting, Scheduling, Grouping, Orchestrating):
         return self.store.channels.is_paused(self._book.channel(queue))
 
     def cancel(self, message_id: str) -> bool:
-        """Ends a message that is pending or being worked on; False if it had ended before (or never was).
+        """Ends a message that is pending or being worked on; False if it had ended or expired before (or never was).
 
         What was published to a topic cannot be taken back.
         """

@@ -1,5 +1,6 @@
 """Every query that runs while messages flow finds its rows by an index, at 10^5 rows in each of the big tables."""
 
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from holdfast import effort as reports
 from holdfast.endings import acked
 from holdfast.store.sqlfile import load_queries
 from tests.acceptance.effort import effort, wait_for_the_end_of_others
+from tests.clock import FakeClock
 from tests.servers import PostgresAddress
 
 ROWS = 100_000
@@ -292,6 +294,33 @@ def test_stats_and_a_sweep_without_work_cost_the_same_whatever_is_there(empty_ur
         many = [effort(empty_url, hf, partial(call, "q")) for call in (hf.stats, hf.sweep)]
 
     assert all(late < 2 * early + 20 for early, late in zip(few, many, strict=True)), (few, many)
+
+
+@pytest.mark.parametrize("options", [{}, {"delay": 0.001}, {"ttl": 5}], ids=str)
+def test_leaving_out_expired_messages_costs_the_same_however_many_live(
+    empty_url: str, options: dict[str, float]
+) -> None:
+    """L16: by an index, or at the front of a lane; also for an arrival that has to count."""
+    clock = FakeClock()
+    with Holdfast(empty_url, clock=clock) as hf:
+        hf.queue("q", max_age=5, max_depth=1_000_000)
+        hf.enqueue_many("q", range(200), **options)
+        clock.advance(5)
+
+        def look() -> None:
+            hf.queue("q", max_age=5, max_depth=1_000_000 + next(limits))  # A new limit makes the next arrival count.
+            hf.enqueue("q", "one more")
+            hf.store.reads.stats(hf._book.channel("q"))
+            assert len(hf.peek("q", 5)) == 5
+
+        limits = itertools.count()
+        hf.enqueue_many("q", range(2_000))
+        few = effort(empty_url, hf, look)
+        for start in range(0, 30_000, 10_000):
+            hf.enqueue_many("q", range(start, start + 10_000))
+        many = effort(empty_url, hf, look)
+
+    assert many < 1.5 * few + 200, (few, many)
 
 
 def test_an_ordered_enqueue_costs_the_same_whatever_is_there(empty_url: str) -> None:

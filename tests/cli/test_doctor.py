@@ -224,6 +224,19 @@ def test_messages_that_were_claimed_or_are_not_due_do_not_wait(db: str, look: Lo
     assert not_ok(look(db)[1]) == {}
 
 
+@pytest.mark.parametrize("options", [{}, {"delay": 1}, {"key": "k"}, {"ttl": "1h"}], ids=str)
+def test_expired_messages_do_not_wait(db: str, look: Look, options: dict[str, Any]) -> None:
+    clock = past(3 * 3600 + 60)
+    with Holdfast(db, clock=clock) as hf:
+        max_age = None if "ttl" in options else "2h"
+        hf.queue("emails", ordering="per_key" if "key" in options else "unordered", max_age=max_age)
+        hf.enqueue_many("emails", [1, 2], **options)
+        assert not_ok(look(db)[1]) == {}
+        clock.advance(2 * 3600)
+        hf.enqueue("emails", 3, key=options.get("key"))
+    assert found(look(db)[1], "waiting") == [("advice", "emails: the oldest message for 61 min")]
+
+
 def test_what_is_left_of_a_half_claimed_batch_waits(db: str, look: Look) -> None:
     with Holdfast(db, clock=past(3 * 3600 + 60)) as hf:
         hf.enqueue_many("emails", [1, 2])

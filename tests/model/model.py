@@ -17,6 +17,8 @@ from collections.abc import Iterable, Sequence
 from itertools import count, product
 from typing import Any
 
+import msgspec
+
 from holdfast.claiming import ALONE_EVERY
 from holdfast.core.deadletter import HISTORY_LIMIT
 from holdfast.core.duration import micros
@@ -87,12 +89,18 @@ class Model:
         correlation_id: str | None = None,
         reply_to: str | None = None,
         ttl: float | None = None,
+        joined: bool = False,
     ) -> list[str]:
         spec, now = self.specs[queue], self.clock()
         if ttl is not None and ttl <= delay:
             raise InvalidInput
-        if spec.max_depth is not None and bodies and len(self._pending(queue)) + len(bodies) > spec.max_depth:
-            raise QueueFull
+        if spec.max_depth is not None and bodies:
+            if len(self._live(queue)) + len(bodies) > spec.max_depth:
+                raise QueueFull
+            if len(self._pending(queue)) + len(bodies) > spec.max_depth and not joined:
+                over = self._expire(queue)  # These come in the place of others, which end.
+                if spec.history == 0:
+                    self._forget(over)
         names = [f"m{next(self._created)}" for _ in bodies]
         end = None if ttl is None else now + micros(ttl)
         for name, body in zip(names, bodies, strict=True):
@@ -109,7 +117,7 @@ class Model:
                 raise IdempotencyConflict
             return found[0], True
         before = dict(self.messages)
-        (name,) = self.enqueue(queue, [body])
+        (name,) = self.enqueue(queue, [body], joined=fate != "alone")
         if fate == "roll back":
             self.messages, self._created = before, count(int(name[1:]))
             return None, False
@@ -195,15 +203,20 @@ class Model:
         return self._due_rows(queue, priority)
 
     def _due_rows(self, queue: str, priority: int) -> list[Message]:
-        rows = (m for m in self._pending(queue) if not m.plain and m.seen.priority == priority)
+        rows = (m for m in self._live(queue) if not m.plain and m.seen.priority == priority)
         return sorted((m for m in rows if m.due_at <= self.clock() and self._is_head(m)), key=lambda m: m.turn)
 
     def _lane(self, queue: str, priority: int) -> list[Message]:
-        lane = (m for m in self._pending(queue) if m.plain and m.seen.priority == priority)
+        lane = (m for m in self._live(queue) if m.plain and m.seen.priority == priority)
         return sorted(lane, key=lambda m: m.place)
 
     def _pending(self, queue: str) -> list[Message]:
         return [m for m in self.messages.values() if m.queue == queue and m.state is State.PENDING]
+
+    def _live(self, queue: str) -> list[Message]:
+        """Whose time is not over: the others have expired for whoever looks, though no sweep has come by."""
+        spec, now = self.specs[queue], self.clock()
+        return [m for m in self._pending(queue) if not m.is_over(spec, now)]
 
     def _is_head(self, message: Message) -> bool:
         """Whether nobody of the same order key, unfinished, is in front, and no death blocks it."""
@@ -215,7 +228,7 @@ class Model:
 
     def _unfinished(self, queue: str, order_key: str) -> list[Message]:
         mine = [m for m in self.messages.values() if (m.queue, m.order_key) == (queue, order_key)]
-        return [m for m in mine if m.state not in FINAL and not m.plain]
+        return [m for m in mine if m.state not in FINAL and not m.plain and not self._has_expired(m)]
 
     # --- the end of a claim -------------------------------------------------------------------------------------------
 
@@ -344,7 +357,7 @@ class Model:
 
     def cancel(self, name: str) -> bool:
         message = self.messages.get(name)
-        if message is None or message.state in FINAL:
+        if message is None or message.state in FINAL or self._has_expired(message):
             return False
         self._move(message, Event.CANCELED)
         return True
@@ -368,17 +381,21 @@ class Model:
             for message in lease.members:
                 if message.lease is lease:
                     self._move(message, after_lapse(spec, message.attempts).event, error=SILENCE)
-        for message in self._pending(queue):
-            if message.is_over(spec, now):
-                message.state = next_state(message.state, Event.EXPIRED)
-                message.finished_at = now
-                self._end_replay(message)
+        self._expire(queue)
         copies = spec.dead_letter and self.specs[spec.dead_letter].max_age
         for name, dead in list(self.dead.items()) if copies else ():
             if dead.queue == queue and dead.is_over(now - micros(copies)):
                 del self.dead[name], self.messages[name]
         finished = [m for m in self.messages.values() if m.queue == queue and m.finished_at is not None]
         self._forget(m for m in finished if (m.finished_at or 0) <= now - micros(spec.history))
+
+    def _expire(self, queue: str) -> list[Message]:
+        over = [m for m in self._pending(queue) if m.is_over(self.specs[queue], self.clock())]
+        for message in over:
+            message.state = next_state(message.state, Event.EXPIRED)
+            message.finished_at = self.clock()
+            self._end_replay(message)
+        return over
 
     def reopen(self, how: str) -> None:
         """Neither a close nor a crash changes anything that was committed; a new client counts its claims anew."""
@@ -392,10 +409,15 @@ class Model:
 
     def status(self, name: str) -> MessageStatus | None:
         message = self.messages.get(name)
+        if message is not None and self._has_expired(message):
+            return msgspec.structs.replace(message.status, state=State.EXPIRED, due_at_us=None)
         return message and message.status
 
+    def _has_expired(self, message: Message) -> bool:
+        return message.state is State.PENDING and message.is_over(self.specs[message.queue], self.clock())
+
     def stats(self, queue: str) -> Counts:
-        pending = self._pending(queue)
+        pending = self._live(queue)
         due = [m for m in pending if m.due_at <= self.clock() or m.plain]
         working = [m for m in self.messages.values() if m.queue == queue and m.state is State.PROCESSING]
         dead = [d for d in self.dead.values() if d.queue == queue]

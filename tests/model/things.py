@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from holdfast.core.duration import micros
 from holdfast.core.lifecycle import Event, State
 from holdfast.core.message import Failure, MessageStatus, encode_json
-from holdfast.core.moments import utc
+from holdfast.core.moments import text_of
 from holdfast.core.queue import QueueSpec
 
 WORKER = "w"
@@ -128,9 +128,9 @@ def envelope(message: Message, error: str, failed_at: int) -> str:
     original = (
         f'{{"id":{json_text(seen.name)},"queue":{json_text(message.queue)},"body":{seen.body},"headers":{seen.headers},'
         f'"priority":{seen.priority},"key":{json_text(seen.key)},"correlation_id":{json_text(seen.correlation_id)},'
-        f'"reply_to":{json_text(seen.reply_to)},"topic":null,"enqueued_at":{json_text(utc(seen.enqueued_at))}}}'
+        f'"reply_to":{json_text(seen.reply_to)},"topic":null,"enqueued_at":{json_text(text_of(seen.enqueued_at))}}}'
     )
     return (
-        f'{{"original_message":{original},"failed_at":{json_text(utc(failed_at))},"error":{json_text(error)},'
+        f'{{"original_message":{original},"failed_at":{json_text(text_of(failed_at))},"error":{json_text(error)},'
         f'"attempts":{message.attempts}}}'
     )

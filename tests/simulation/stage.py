@@ -116,6 +116,7 @@ class Stage(ABC):
         """Of these messages, as far as the database knows them."""
         wanted = [id_bytes(one) for one in ids]
         database: Any = hf.store.database  # type: ignore[attr-defined]
+        database._patience = 60.0  # The story is over: a slow machine may take its time.
         found = database.read(lambda tx: [reading.status(tx, "default", one) for one in wanted])
         return [one for one in found if one is not None]
 

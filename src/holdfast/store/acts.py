@@ -6,15 +6,19 @@ from holdfast.core import priority, run
 from holdfast.core.lifecycle import State
 from holdfast.core.message import MessageId, id_text
 from holdfast.errors import InvalidInput
-from holdfast.store import channels, letters, rows, step_endings, tally, topics
+from holdfast.store import ageing, channels, letters, rows, step_endings, tally, topics
 from holdfast.store.api import Channel
 from holdfast.store.rows import Content, NewRow
 from holdfast.store.settling import split
 from holdfast.store.transaction import Transaction
 
+UNCLAIMED = ("pending", "sending", "enqueued")
+"""The states of a row that can expire."""
+
 
 def cancel(tx: Transaction, tenant: str, message_id: MessageId) -> bool:
-    """Ends a message that is pending or being worked on; its holder's token is worth nothing from then on."""
+    """Ends a message that is pending or being worked on; its holder's token is worth nothing from then on. One that has
+    expired is left to the next sweep."""
     row = tx.one("rows.find", id=message_id, tenant=tenant)
     is_in_lane = tx.one("lanes.member", id=message_id) is not None
     in_lane = tx.one("lanes.find", id=message_id, tenant=tenant) if is_in_lane else None
@@ -29,6 +33,8 @@ def cancel(tx: Transaction, tenant: str, message_id: MessageId) -> bool:
     if row is not None:
         if tx.again and row[2] == State.CANCELED:
             return True  # By an earlier try, whose answer got lost.
+        if row[2] in UNCLAIMED and ageing.is_over(tx, row[0], row[5], row[9]):
+            return False
         is_canceled = rows.end(tx, row[0], message_id, State.CANCELED, row[8])
     else:
         is_canceled = _cancel_in_lane(tx, found[0], found[1], message_id)
@@ -85,6 +91,8 @@ def _cancel_in_lane(tx: Transaction, group: int, lane: int, message_id: MessageI
         return True
     tx.one("lanes.hold", group=group, lane=lane)
     if tx.one("lanes.is_pending", group=group, id=message_id):
+        if ageing.is_over(tx, group, content.enqueued_at or 0, content.expires_at):
+            return False
         rows.add(tx, [NewRow(group, content, state=State.CANCELED)])
         tx.run("lanes.remove", id=message_id)
         return True

@@ -1,13 +1,16 @@
 """Messages that nobody wanted in time: past their own time to live, or older than their queue allows.
 
-A claim never hands out such a message; here they end even if nobody claims. Shared by both stores.
+A claim never hands out such a message, and to whoever looks it has expired when its time is over; here it ends even if
+nobody claims. Shared by both stores.
 """
 
 from __future__ import annotations
 
+import msgspec
+
 from holdfast.core import priority
 from holdfast.core.lifecycle import State
-from holdfast.store import rows
+from holdfast.store import rows, tally
 from holdfast.store.api import Channel
 from holdfast.store.rows import Content, NewRow
 from holdfast.store.transaction import Transaction
@@ -25,7 +28,11 @@ def _expire_rows(tx: Transaction, channel: Channel, limit: int) -> int:
     over = tx.all("rows.outlived", group=channel.group, limit=limit)
     if channel.spec.max_age is not None:
         over += tx.all("rows.aged", group=channel.group, max_age=_micros(channel.spec.max_age), limit=limit)
-    return sum(rows.end(tx, channel.group, message_id, State.EXPIRED, replay_of) for message_id, replay_of in over)
+    ended = [one for one, replay_of in over if rows.end(tx, channel.group, one, State.EXPIRED, replay_of)]
+    if not channel.spec.history:  # As in a lane: who ends them need not be one who prunes.
+        tx.each("rows.remove", [{"group": channel.group, "id": one} for one in ended])
+        tally.add(tx, channel.group, kept=-len(ended))
+    return len(ended)
 
 
 def _expire_lane(tx: Transaction, channel: Channel, lane: int, limit: int) -> int:
@@ -47,9 +54,35 @@ def _is_aged(tx: Transaction, channel: Channel, lane: int) -> bool:
 def _aged(tx: Transaction, channel: Channel, lane: int, limit: int) -> list[Content]:
     if channel.spec.max_age is None:
         return []
-    born = tx.clock() - _micros(channel.spec.max_age)
-    found = [Content.of(row) for row in tx.all("lanes.peek", group=channel.group, lane=lane, limit=limit)]
+    born = tally.born(tx, channel.spec.max_age)
+    found = [Content.of(row) for row in tx.all("lanes.front", group=channel.group, lane=lane, limit=limit)]
     return [one for one in found if (one.enqueued_at or 0) <= born]
+
+
+def over_at(max_age: float | None, enqueued_at: int, expires_at: int | None) -> int | None:
+    """When the time of an unclaimed message is over: its own, or that of its queue, whichever comes first."""
+    aged = None if max_age is None else enqueued_at + _micros(max_age)
+    return min((moment for moment in (aged, expires_at) if moment is not None), default=None)
+
+
+def is_over(tx: Transaction, group: int, enqueued_at: int, expires_at: int | None) -> bool:
+    """Whether the time of an unclaimed message of this group is over, though no sweep may have come by."""
+    owner = tx.one("channels.owner", group=group)
+    assert owner is not None, "a group always has a channel"
+    moment = over_at(max_age_of(owner[3]), enqueued_at, expires_at)
+    return moment is not None and moment <= tx.clock()
+
+
+def max_age_of(raw_spec: bytes) -> float | None:
+    """What a channel's stored settings say."""
+    return _age.decode(raw_spec).max_age
+
+
+class _Age(msgspec.Struct):
+    max_age: float | None = None
+
+
+_age = msgspec.json.Decoder(_Age)
 
 
 def _micros(age: float) -> int:

@@ -84,8 +84,8 @@ def _goes_there(channel: Channel, entered: Row) -> bool:
 
 def is_due(tx: Transaction, channel: Channel) -> bool:
     """Whether there may be something to hand over; looked at without a lock."""
-    places = [{"group": channel.group, "lane": channel.lane(level), "limit": 1} for level in priority.ALL]
-    return any(tx.all("rows.peek", **place) or tx.all("lanes.peek", **place) for place in places)
+    places = [{"group": channel.group, "lane": channel.lane(level)} for level in priority.ALL]
+    return any(tx.one("rows.is_due", **place) or tx.all("lanes.front", **place, limit=1) for place in places)
 
 
 def nothing_due(tx: Transaction, channel: Channel, *, is_coming: bool = False) -> HandOver:
@@ -242,10 +242,10 @@ def deliver_anew(tx: Transaction, channel: int, group: int) -> None:
 
 def _leave_lane(tx: Transaction, channel: Channel, lane: int) -> None:
     """What was enqueued before SQS delivered, or by who had not heard of that, becomes rows."""
-    if not tx.all("lanes.peek", group=channel.group, lane=lane, limit=1):
+    if not tx.all("lanes.front", group=channel.group, lane=lane, limit=1):
         return
     tx.one("lanes.hold", group=channel.group, lane=lane)
-    found = tx.all("lanes.peek", group=channel.group, lane=lane, limit=MOST_MOVED)
+    found = tx.all("lanes.front", group=channel.group, lane=lane, limit=MOST_MOVED)
     last_try = must_be_alone(channel.spec, 0)
     moved = [Content.of(row) for row in found]
     order_key = channel.spec.order_key

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from holdfast.core import priority
 from holdfast.core.message import NewMessage
 from holdfast.errors import QueueFull
-from holdfast.store import tally
+from holdfast.store import ageing, tally
 from holdfast.store.transaction import Transaction
 
 
@@ -42,14 +42,24 @@ def limit(tx: Transaction, channel: int, most: int | None) -> None:
 
 
 def _admit_by_count(tx: Transaction, channel: int, count: int) -> None:
+    """What nobody will claim, since its time is over, takes no room.
+
+    But it is part of the bound, so as long as it is needed for that, every arrival counts. It is ended after this
+    transaction: where nobody sweeps, it would pile up.
+    """
     found = tx.one("depth.hold", channel=channel)
     if found is None:  # The limit was lifted a moment ago.
         return
     group, kind, name, most = found
-    pending, _, _ = tally.depth(tx, group)
-    if pending + count > most:
-        raise QueueFull(_refusal(kind, name, pending, count, most))
-    tx.run("depth.note", channel=channel, bound=pending + count)
+    owner = tx.one("channels.owner", group=group)
+    assert owner is not None, "a group always has a channel"
+    counted = tally.depth(tx, group, ageing.max_age_of(owner[3]))
+    if counted.waiting + count > most:
+        raise QueueFull(_refusal(kind, name, counted.waiting, count, most))
+    bound = counted.waiting + counted.over + count
+    if bound > most:
+        tx.overdue.add(group)
+    tx.run("depth.note", channel=channel, bound=bound)
 
 
 def _refusal(kind: str, name: str, pending: int, count: int, most: int) -> str:

@@ -6,10 +6,13 @@ a settlement nor be undone by one. Shared by both stores.
 
 from __future__ import annotations
 
+import msgspec
+
 from holdfast.core import run
 from holdfast.core.deadletter import add_to_history
 from holdfast.core.lifecycle import Event, after_lapse
 from holdfast.core.message import Failure
+from holdfast.core.queue import QueueSpec
 from holdfast.store import ageing, delivering, depth, history, rows, sagas, step_endings, tally
 from holdfast.store.api import Channel
 from holdfast.store.burial import bury
@@ -23,6 +26,9 @@ MOST_MEMBERS = 200
 
 MOST_LOOKED_AT = 2_000
 """So many members of a run are looked through for them, from the first on that is not acked."""
+
+MOST_MADE_ROOM_FOR = 500
+"""So many messages past their time are ended after an arrival that took the place of some."""
 
 
 def sweep(tx: Transaction, insert: Insert, channel: Channel, limit: int, worker: str | None = None) -> int:
@@ -52,6 +58,15 @@ def expire(tx: Transaction, channel: Channel, limit: int) -> int:
     if over:
         tx.rings.add(channel.id)
     return over
+
+
+def expire_group(tx: Transaction, group: int, limit: int) -> int:
+    """The same for a queue of which only the group is known."""
+    owner = tx.one("channels.owner", group=group)
+    assert owner is not None, "a group always has a channel"
+    channel, tenant, name, raw_spec = owner
+    spec = msgspec.json.decode(raw_spec, type=QueueSpec)
+    return expire(tx, Channel(channel, group, tenant, name, spec), limit)
 
 
 def _take_back_runs(tx: Transaction, insert: Insert, channel: Channel, limit: int) -> int:

@@ -32,7 +32,7 @@ def open_lanes(tx: Transaction, channel: Channel) -> list[int]:
     return [
         lane
         for lane in map(channel.lane, priority.ALL)
-        if tx.all("lanes.peek", group=channel.group, lane=lane, limit=1) and not is_full(tx, channel.group, lane)
+        if tx.all("lanes.front", group=channel.group, lane=lane, limit=1) and not is_full(tx, channel.group, lane)
     ]
 
 

@@ -12,6 +12,7 @@ from holdfast.core import health
 from holdfast.core.health import Finding, QueueHealth
 from holdfast.core.queue import QueueSpec
 from holdfast.errors import StoreError
+from holdfast.store import channels, reading
 from holdfast.store.migrate import schema_version
 from holdfast.store.transaction import Transaction
 
@@ -45,6 +46,15 @@ def through_sqs(tx: Transaction, newest: int) -> list[tuple[str, str]]:
     return [(health.label(tenant, name), place) for tenant, name, place in queues if place is not None]
 
 
+def _by_time(tx: Transaction, queue: QueueHealth) -> QueueHealth:
+    """The first message of a queue may have expired. Only a wait that would be reported is worth a closer look."""
+    if queue.paused or queue.waiting_since is None or tx.clock() - queue.waiting_since <= health.LONG_WAIT:
+        return queue
+    channel = channels.find(tx, queue.tenant, queue.name)
+    since = None if channel is None else reading.claimable_since(tx, channel)
+    return msgspec.structs.replace(queue, waiting_since=since)
+
+
 def contents(tx: Transaction, newest: int) -> list[Finding]:
     """The schema and, if it is the one that our queries are written for, the queues in it."""
     schema = schema_version(tx)
@@ -53,7 +63,7 @@ def contents(tx: Transaction, newest: int) -> list[Finding]:
         return findings
     latest = tx.one("health.newest")
     found = tx.all("health.queues", most=health.MOST_COUNTED, grace=GRACE, queues=MOST_QUEUES + 1)
-    queues = [QueueHealth(*row) for row in found[:MOST_QUEUES]]
+    queues = [_by_time(tx, QueueHealth(*row)) for row in found[:MOST_QUEUES]]
     findings.append(health.newest_finding(latest[0] if latest else None, tx.clock()))
     findings += health.queue_findings(queues, tx.clock(), len(found) > MOST_QUEUES)
     stuck = [(tenant, number) for tenant, number in tx.all("health.sagas", most=health.MOST_COUNTED)]

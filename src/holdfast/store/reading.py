@@ -14,9 +14,10 @@ from holdfast.core.queue import user_key
 from holdfast.core.scaling import Load
 from holdfast.core.search import Wanted
 from holdfast.core.stats import WINDOW, Stats
-from holdfast.store import crew, feeding, limiting, standing, tally
+from holdfast.store import ageing, crew, feeding, limiting, standing, tally
 from holdfast.store.api import Channel
 from holdfast.store.rows import Content
+from holdfast.store.tally import Depth
 from holdfast.store.transaction import Row, Transaction
 
 
@@ -26,18 +27,30 @@ def status(tx: Transaction, tenant: str, message_id: MessageId) -> MessageStatus
     found = _completed(tx, tenant, message_id)
     if found is None or found.message is None or found.message.topic is None:
         return found
-    groups = standing.kept(tx, found.message) or standing.remaining(tx, tenant, message_id)
+    groups = standing.kept(tx, found.message) or standing.remaining(tx, tenant, found.message)
     return msgspec.structs.replace(found, groups=groups)
 
 
 def _completed(tx: Transaction, tenant: str, message_id: MessageId) -> MessageStatus | None:
-    found = _place(tx, tenant, message_id)
+    found = _by_time(tx, tenant, _place(tx, tenant, message_id))
     if found is not None and found.state is State.PROCESSING:
         return msgspec.structs.replace(found, progress=crew.progress(tx, tenant, found))
     if found is not None and found.state is State.SUCCEEDED:
         kept = tx.one("results.find", id=message_id)
         return msgspec.structs.replace(found, result=msgspec.json.decode(kept[0])) if kept else found
     return found
+
+
+def _by_time(tx: Transaction, tenant: str, found: MessageStatus | None) -> MessageStatus | None:
+    """A message that nobody has claimed has expired when its time is over, whether or not a sweep has come by."""
+    if found is None or found.state not in WAITING or found.message is None:
+        return found
+    channel = tx.one("channels.find", tenant=tenant, name=found.queue)
+    max_age = None if channel is None else ageing.max_age_of(channel[2])
+    moment = ageing.over_at(max_age, found.message.enqueued_at_us, found.message.expires_at_us)
+    if moment is None or moment > tx.clock():
+        return found
+    return msgspec.structs.replace(found, state=State.EXPIRED, due_at_us=None, finished_at_us=moment)
 
 
 def search(tx: Transaction, tenant: str, wanted: Wanted, limit: int, after: MessageId | None) -> list[MessageStatus]:
@@ -115,32 +128,39 @@ def _told(row: Row) -> MessageStatus:
 def peek(tx: Transaction, channel: Channel, limit: int) -> list[Message]:
     """What the next claims would get, in their order."""
     found: list[Row] = []
+    born = tally.born(tx, channel.spec.max_age)
     for level in priority.ALL:
         lane = channel.lane(level)
-        for query in ("delivery.peek", "rows.peek", _front_of(channel)):
+        for query in ("delivery.peek", "rows.peek"):
             if len(found) < limit:
-                found += tx.all(query, group=channel.group, lane=lane, limit=limit - len(found))
+                found += tx.all(query, group=channel.group, lane=lane, limit=limit - len(found), born=born)
+        if len(found) < limit:
+            found += _front(tx, channel, lane, limit - len(found), born)
     return [Content.of(row).message() for row in found]
 
 
-def _front_of(channel: Channel) -> str:
-    """The query for what is next in a lane."""
-    return "lanes.peek" if channel.source is None else "topics.peek"
+def _front(tx: Transaction, channel: Channel, lane: int, limit: int, born: int) -> list[Row]:
+    """What is next in a lane and can still be claimed."""
+    if channel.source is not None:
+        return tx.all("topics.peek", group=channel.group, lane=lane, limit=limit, born=born)
+    if channel.spec.max_age is None:
+        return tx.all("lanes.front", group=channel.group, lane=lane, limit=limit)
+    return tx.all("lanes.peek", group=channel.group, lane=lane, limit=limit, born=born)
 
 
 def stats(tx: Transaction, channel: Channel) -> Stats:
     """The queue in numbers; what takes long is not counted but known."""
-    depth, processing, dead = _depth(tx, channel)
-    waiting = _number(tx.one("rows.waiting", group=channel.group))
+    depth = _depth(tx, channel)
+    waiting = _waiting(tx, channel, depth)
     recent = tx.one("tally.recent", group=channel.group, window=WINDOW)
     assert recent is not None, "a sum is always one row"
     claimed, completed, failed, lapsed, busy = recent
     return Stats(
-        pending=depth - waiting,
+        pending=depth.waiting - waiting,
         waiting=waiting,
-        processing=processing,
-        dead=dead,
-        enqueued=_number(tx.one("delivery.enqueued", group=channel.group)),
+        processing=depth.processing,
+        dead=depth.dead,
+        enqueued=_number(tx.one("delivery.enqueued", group=channel.group)) - depth.over_with_sqs,
         consumer_count=_number(tx.one("consumers.count", group=channel.group)),
         claim_rate=claimed / WINDOW,
         completion_rate=completed / WINDOW,
@@ -151,12 +171,17 @@ def stats(tx: Transaction, channel: Channel) -> Stats:
     )
 
 
-def _depth(tx: Transaction, channel: Channel) -> tuple[int, int, int]:
+def _depth(tx: Transaction, channel: Channel) -> Depth:
     """How many messages wait, are in someone's hands, and are dead. What comes to a topic is not counted per group."""
-    depth, processing, dead = tally.depth(tx, channel.group)
+    depth = tally.depth(tx, channel.group, channel.spec.max_age, with_lanes=channel.source is None)
     if channel.source is not None:
-        depth = lag(tx, channel) + _number(tx.one("rows.pending", group=channel.group))
-    return depth, processing, dead
+        depth.waiting = lag(tx, channel) + _number(tx.one("rows.pending", group=channel.group)) - depth.over
+    return depth
+
+
+def _waiting(tx: Transaction, channel: Channel, depth: Depth) -> int:
+    """How many messages are not due yet."""
+    return _number(tx.one("rows.waiting", group=channel.group)) - depth.over_not_due
 
 
 def lag(tx: Transaction, channel: Channel) -> int:
@@ -167,9 +192,10 @@ def lag(tx: Transaction, channel: Channel) -> int:
 
 def _oldest(tx: Transaction, channel: Channel) -> float | None:
     """Seconds since the oldest pending message came: the first of a lane, or among the rows."""
-    born = [row[0] for row in tx.all("rows.oldest", group=channel.group)]
+    past = tally.born(tx, channel.spec.max_age)
+    born = [row[0] for row in tx.all("rows.oldest", group=channel.group, born=past)]
     for level in priority.ALL:
-        front = tx.all(_front_of(channel), group=channel.group, lane=channel.lane(level), limit=1)
+        front = _front(tx, channel, channel.lane(level), 1, past)
         born += [Content.of(row).enqueued_at or 0 for row in front]
     return max(0, tx.clock() - min(born)) / 1_000_000 if born else None
 
@@ -178,23 +204,25 @@ def load(tx: Transaction, channels: Sequence[Channel]) -> Load:
     """What can be claimed from these queues now, for how long the first of it could have been, and what is in hand."""
     depth, held, since = 0, 0, tx.clock()
     for channel in channels:
-        moment = _claimable_since(tx, channel)
+        moment = claimable_since(tx, channel)
         held += tally.held(tx, channel.group)
         if moment is not None:
-            depth += _depth(tx, channel)[0] - _number(tx.one("rows.waiting", group=channel.group))
+            found = _depth(tx, channel)
+            depth += found.waiting - _waiting(tx, channel, found)
             since = min(since, moment)
     return Load(depth, (tx.clock() - since) / 1_000_000, held)
 
 
-def _claimable_since(tx: Transaction, channel: Channel) -> int | None:
+def claimable_since(tx: Transaction, channel: Channel) -> int | None:
     """Since when the first message of a queue could be claimed; None if none can be: empty, paused or blocked."""
     if _number(tx.one("channels.is_paused", group=channel.group)):
         return None
-    moments = []
+    moments: list[int] = []
+    born = tally.born(tx, channel.spec.max_age)
     for level in priority.ALL:
         lane = channel.lane(level)
-        moments += [due for (due,) in tx.all("rows.first_due", group=channel.group, lane=lane)]
-        front = tx.all(_front_of(channel), group=channel.group, lane=lane, limit=1)
+        moments += [due for (due,) in tx.all("rows.first_due", group=channel.group, lane=lane, born=born)]
+        front = _front(tx, channel, lane, 1, born)
         moments += [Content.of(row).enqueued_at or 0 for row in front]
     return min((moment for moment in moments if moment <= tx.clock()), default=None)
 
@@ -206,7 +234,8 @@ def _number(row: Row | None) -> int:
 
 def blocked(tx: Transaction, channel: Channel, limit: int) -> list[BlockedKey]:
     """The keys that wait for someone's decision, longest first."""
-    found = tx.all("blocked.list", group=channel.group, limit=limit)
+    born = tally.born(tx, channel.spec.max_age)
+    found = tx.all("blocked.list", group=channel.group, limit=limit, born=born)
     return [BlockedKey(user_key(order_key), id_text(dead_id), at, count) for order_key, dead_id, at, count in found]
 
 

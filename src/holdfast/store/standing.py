@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.core import routing, run
-from holdfast.core.lifecycle import State
+from holdfast.core.lifecycle import WAITING, State
 from holdfast.core.message import Message, MessageId
 from holdfast.core.topic import parts
 from holdfast.store.transaction import Row, Transaction
@@ -13,12 +13,25 @@ def kept(tx: Transaction, message: Message) -> dict[str, State]:
     """Of a message that its topic has: by group, of those that want it."""
     found = tx.all("topics.standings", id=message.raw_id)
     wanting = [row for row in found if row[2] is None or routing.is_wanted(row[2], message.topic or "")]
-    return {_group(row[0]): _state(tx, message.raw_id, row) for row in wanting}
+    is_over = _is_over(tx, message)
+    return {_group(row[0]): _by_time(_state(tx, message.raw_id, row), is_over) for row in wanting}
 
 
-def remaining(tx: Transaction, tenant: str, message_id: MessageId) -> dict[str, State]:
+def remaining(tx: Transaction, tenant: str, message: Message) -> dict[str, State]:
     """Of a message that retention has removed: the groups that still have a copy, to be tried again or dead."""
-    return {_group(name): State(state) for name, state in tx.all("topics.remains", id=message_id, tenant=tenant)}
+    found = tx.all("topics.remains", id=message.raw_id, tenant=tenant)
+    is_over = _is_over(tx, message)
+    return {_group(name): _by_time(State(state), is_over) for name, state in found}
+
+
+def _is_over(tx: Transaction, message: Message) -> bool:
+    """Whether it has outlived its own time; most messages have none, and need no look at the clock."""
+    return message.expires_at_us is not None and message.outlived(None, tx.clock())
+
+
+def _by_time(state: State, is_over: bool) -> State:
+    """What waits past its time has expired, whether or not a sweep has come by."""
+    return State.EXPIRED if is_over and state in WAITING else state
 
 
 def _state(tx: Transaction, message_id: MessageId, row: Row) -> State:

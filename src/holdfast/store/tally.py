@@ -6,12 +6,19 @@ up into one. So a queue of any size is counted by adding a few numbers, and rate
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import msgspec
+
 from holdfast.core.lifecycle import Event
 from holdfast.core.message import Lease
 from holdfast.store.transaction import Transaction
 
 MOST_SECONDS = 1_000
 """So many rows are added up in one transaction, if nobody did it for long."""
+
+FIRST_LOOK = 256
+"""So many messages at the front of a lane are looked at for those that are too old; more, if most of them are."""
 
 _ENDS = {Event.ACKED, Event.DIED, Event.EXPIRED, Event.CANCELED}
 _FAILS = {Event.FAILED, Event.DIED}
@@ -60,12 +67,51 @@ def fold(tx: Transaction, group: int) -> None:
         tx.run("tally.forget", group=group, limit=MOST_SECONDS)
 
 
-def depth(tx: Transaction, group: int) -> tuple[int, int, int]:
-    """How many messages wait, are in someone's hands, and are dead."""
-    totals, processing = tx.one("tally.totals", group=group), held(tx, group)
+class Depth(msgspec.Struct):
+    """How many messages wait (of these `not_due` yet, and `with_sqs`), are in someone's hands, and are dead.
+
+    `over` are those that nobody will claim, since their time is over; no sweep has come by yet. They are none of the
+    others, and `over_not_due` and `over_with_sqs` say what they would have been.
+    """
+
+    waiting: int
+    processing: int
+    dead: int
+    over: int
+    over_not_due: int
+    over_with_sqs: int
+
+
+def depth(tx: Transaction, group: int, max_age: float | None, with_lanes: bool = True) -> Depth:
+    """How many messages wait, are in someone's hands, and are dead.
+
+    First what has not ended, then at one moment what of that does not wait. So what happens in between can only be
+    counted as waiting: the depth may be too high by that, never too low.
+    """
+    totals = tx.one("tally.totals", group=group)
     assert totals is not None, "a sum is always one row"
     unfinished, dead = totals
-    return unfinished - processing, processing, dead
+    limit = FIRST_LOOK if with_lanes and max_age is not None else 0
+    while True:
+        found = tx.one("depth.count", group=group, born=born(tx, max_age), limit=limit)
+        assert found is not None, "a count is always one row"
+        in_rows, runs, over, not_due, with_sqs, in_lanes, is_more = found
+        if not is_more:
+            break
+        limit *= 4
+    processing = in_rows + _in_runs(msgspec.json.decode(runs or "[]"))
+    over += in_lanes
+    return Depth(unfinished - processing - over, processing, dead, over, not_due, with_sqs)
+
+
+def born(tx: Transaction, max_age: float | None) -> int:
+    """Messages from this moment or before are older than their queue allows."""
+    return -1 if max_age is None else tx.clock() - round(max_age * 1_000_000)
+
+
+def _in_runs(runs: Sequence[tuple[int, str | None]]) -> int:
+    """How many members of open runs are not settled, from the size and the settled bits of each."""
+    return sum(size - (int(settled, 16).bit_count() if settled else 0) for size, settled in runs)
 
 
 def held(tx: Transaction, group: int) -> int:

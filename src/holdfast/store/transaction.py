@@ -18,6 +18,8 @@ class Transaction(Protocol):
     """What to add to the tally of each group when the transaction ends."""
     endings: list[Happening]
     """What happened to messages of sagas, which move on before the transaction ends."""
+    overdue: set[int]
+    """Groups in whose full queue there was room because the time of messages was over: these are ended soon."""
     ended_keys: set[tuple[int, str]]
     """Groups and order keys whose heads have ended: the next of each is promoted before the transaction ends."""
 

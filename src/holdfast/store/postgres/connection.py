@@ -131,6 +131,7 @@ class PostgresTransaction:
         "ended_keys",
         "endings",
         "has_rung",
+        "overdue",
         "rings",
         "tallies",
     )
@@ -153,6 +154,7 @@ class PostgresTransaction:
         self.tallies: dict[int, dict[str, int]] = {}
         self.endings: list[Happening] = []
         self.ended_keys: set[tuple[int, str]] = set()
+        self.overdue: set[int] = set()
 
     def all(self, query: str, **parameters: Any) -> list[Row]:
         self._execute(query, parameters)

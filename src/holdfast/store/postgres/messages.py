@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 from holdfast.core.message import Duplicate, Lease, NewMessage
@@ -34,7 +35,7 @@ class PostgresMessages:
                 return [None] * len(new)
             if self._database.single(lambda tx: lanes.append_if_room(tx, new)):
                 return [None] * len(new)
-        return self._database.write(lambda tx: arriving.insert(tx, lanes.insert, new))
+        return self._take_in(new)
 
     def claim(self, request: ClaimRequest) -> Claimed:
         if not request.ack and not request.done:
@@ -70,6 +71,14 @@ class PostgresMessages:
         if worker is None and not self._database.glance(lambda tx: history.is_due(tx, channel)):
             return 0
         return self._database.write(lambda tx: expiry.sweep(tx, lanes.insert, channel, limit, worker))
+
+    def _take_in(self, new: Sequence[NewMessage]) -> list[Duplicate | None]:
+        """Step by step. Messages past their time, in whose place these are, end in a transaction of their own."""
+        stored, overdue = self._database.write(lambda tx: (arriving.insert(tx, lanes.insert, new), tx.overdue))
+        for group in overdue:
+            with suppress(StoreError):  # What is stored is stored; somebody else will end them.
+                self._database.write(partial(expiry.expire_group, group=group, limit=expiry.MOST_MADE_ROOM_FOR))
+        return stored
 
     def _finish(self, lease: Lease) -> list[int]:
         """A run that could not be closed whole; the places that were not its own any more."""

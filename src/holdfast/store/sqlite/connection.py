@@ -46,7 +46,7 @@ _OF_A_CONNECTION = (
 class SqliteTransaction:
     """Named queries on an open transaction, with the clock read once at its start."""
 
-    __slots__ = ("_connection", "_now", "ended_keys", "endings", "rings", "tallies")
+    __slots__ = ("_connection", "_now", "ended_keys", "endings", "overdue", "rings", "tallies")
 
     again = False  # A commit to a file has happened or has not; there is no answer to get lost.
 
@@ -57,6 +57,7 @@ class SqliteTransaction:
         self.tallies: dict[int, dict[str, int]] = {}
         self.endings: list[Happening] = []
         self.ended_keys: set[tuple[int, str]] = set()
+        self.overdue: set[int] = set()
 
     def all(self, query: str, **parameters: Any) -> list[Row]:
         parameters["now"] = self._now

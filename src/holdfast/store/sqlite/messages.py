@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 from holdfast.core.message import Duplicate, NewMessage
@@ -29,7 +30,7 @@ class SqliteMessages:
             except StoreError as problem:
                 if not wants_a_closer_look(problem.__cause__):
                     raise
-        return self._database.write(lambda tx: arriving.insert(tx, lanes.insert, new))
+        return self._take_in(new)
 
     def claim(self, request: ClaimRequest) -> Claimed:
         return self._database.write(partial(lanes.claim, request=request))
@@ -44,3 +45,11 @@ class SqliteMessages:
         if worker is None and not self._database.glance(lambda tx: history.is_due(tx, channel)):
             return 0
         return self._database.write(lambda tx: expiry.sweep(tx, lanes.insert, channel, limit, worker))
+
+    def _take_in(self, new: Sequence[NewMessage]) -> list[Duplicate | None]:
+        """Step by step. Messages past their time, in whose place these are, end in a transaction of their own."""
+        stored, overdue = self._database.write(lambda tx: (arriving.insert(tx, lanes.insert, new), tx.overdue))
+        for group in overdue:
+            with suppress(StoreError):  # What is stored is stored; somebody else will end them.
+                self._database.write(partial(expiry.expire_group, group=group, limit=expiry.MOST_MADE_ROOM_FOR))
+        return stored

@@ -44,6 +44,7 @@ SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'enqueued'
 SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at
 FROM holdfast_row
 WHERE group_id = :group AND state = 'enqueued' AND lane = :lane
+  AND (expires_at IS NULL OR expires_at > (SELECT holdfast_now(:now::bigint))) AND enqueued_at > :born
 ORDER BY due_at, seq
 LIMIT :limit
 

@@ -103,7 +103,7 @@ USING (SELECT c FROM holdfast_cursor c WHERE c.group_id = :group AND c.lane = :l
        ORDER BY c.number DESC LIMIT 1) AS last
 WHERE m.lane = :lane AND m.xid >= pg_snapshot_xmin((last.c).lo) AND holdfast_is_pending(last.c, m.xid, m.seq)
 
--- name: peek
+-- name: front
 -- In the order of claiming: what is left of the window, then what came after it.
 WITH last AS MATERIALIZED (
     SELECT c.lo, c.hi, c.xid, c.seq FROM holdfast_cursor c WHERE c.group_id = :group AND c.lane = :lane
@@ -118,6 +118,37 @@ WITH last AS MATERIALIZED (
 )
 SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at
 FROM (SELECT * FROM windowed UNION ALL SELECT * FROM later) AS both_parts
+ORDER BY part, xid, seq
+LIMIT :limit
+
+-- name: peek
+-- The same without those that are older than their queue allows. They are in front: the scan passes them by and stops at the first :limit others. The three parts are those
+-- of holdfast_read_window, which would bring all that it passes by, and what came after the window.
+WITH last AS MATERIALIZED (
+    SELECT c.lo, c.hi, c.xid, c.seq, pg_snapshot_xmax(c.lo) AS fresh FROM holdfast_cursor c WHERE c.group_id = :group AND c.lane = :lane
+    ORDER BY c.number DESC LIMIT 1
+), late AS (
+    SELECT 0 AS part, m.*
+    FROM last, LATERAL (SELECT x FROM pg_snapshot_xip(last.lo) AS x WHERE x >= last.xid AND pg_visible_in_snapshot(x, last.hi)) AS t,
+         LATERAL (SELECT n.* FROM holdfast_message n
+                  WHERE n.lane = :lane AND n.xid = t.x AND n.seq > CASE WHEN t.x = last.xid THEN last.seq ELSE -1 END AND n.enqueued_at > :born
+                  ORDER BY n.seq
+                  LIMIT :limit) AS m
+    WHERE last.xid < last.fresh
+), fresh AS (
+    SELECT 1 AS part, m.* FROM last, holdfast_message m
+    WHERE m.lane = :lane AND m.xid < pg_snapshot_xmax(last.hi) AND pg_visible_in_snapshot(m.xid, last.hi) AND m.enqueued_at > :born
+      AND (m.xid, m.seq) > (greatest(last.xid, last.fresh), CASE WHEN last.xid < last.fresh THEN -1 ELSE last.seq END)
+    ORDER BY m.xid, m.seq
+    LIMIT :limit
+), later AS (
+    SELECT 2 AS part, m.* FROM last, holdfast_message m
+    WHERE m.lane = :lane AND m.xid >= pg_snapshot_xmin(last.hi) AND NOT pg_visible_in_snapshot(m.xid, last.hi) AND m.enqueued_at > :born
+    ORDER BY m.xid, m.seq
+    LIMIT :limit
+)
+SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at
+FROM (SELECT * FROM late UNION ALL SELECT * FROM fresh UNION ALL SELECT * FROM later) AS all_parts
 ORDER BY part, xid, seq
 LIMIT :limit
 

@@ -174,6 +174,7 @@ FROM holdfast_group g,
      LATERAL (SELECT c FROM holdfast_cursor c WHERE c.group_id = g.id AND c.lane = :lane ORDER BY c.number DESC LIMIT 1) AS last,
      LATERAL (SELECT 1 FROM holdfast_message m
               WHERE m.lane = :lane AND m.xid >= pg_snapshot_xmin((last.c).lo) AND holdfast_is_pending(last.c, m.xid, m.seq)
+                AND (m.expires_at IS NULL OR m.expires_at > (SELECT holdfast_now(:now::bigint)))
                 AND (g.wanted IS NULL OR m.topic ~ g.wanted)
                 AND NOT EXISTS (SELECT 1 FROM holdfast_skip s WHERE s.group_id = g.id AND s.id = m.id)) AS owed
 WHERE g.id = :group
@@ -231,6 +232,7 @@ FROM holdfast_group g,
      LATERAL (SELECT c FROM holdfast_cursor c WHERE c.group_id = g.id AND c.lane = :lane ORDER BY c.number DESC LIMIT 1) AS last,
      LATERAL (SELECT * FROM holdfast_message m
               WHERE m.lane = :lane AND m.xid >= pg_snapshot_xmin((last.c).lo) AND holdfast_is_pending(last.c, m.xid, m.seq)
+                AND (m.expires_at IS NULL OR m.expires_at > (SELECT holdfast_now(:now::bigint))) AND m.enqueued_at > :born
                 AND (g.wanted IS NULL OR m.topic ~ g.wanted)
                 AND NOT EXISTS (SELECT 1 FROM holdfast_skip s WHERE s.group_id = g.id AND s.id = m.id)
               ORDER BY m.xid, m.seq

@@ -108,6 +108,7 @@ CREATE TABLE holdfast_message (
 );
 
 CREATE UNIQUE INDEX holdfast_message_id ON holdfast_message (id);
+CREATE INDEX holdfast_message_expires ON holdfast_message (position >> 40, expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX holdfast_message_key ON holdfast_message (key, id) WHERE key IS NOT NULL;
 CREATE INDEX holdfast_message_correlation ON holdfast_message (correlation_id, id) WHERE correlation_id IS NOT NULL;
 

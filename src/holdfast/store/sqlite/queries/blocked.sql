@@ -13,7 +13,8 @@ DELETE FROM holdfast_blocked WHERE group_id = :group AND order_key = :order_key 
 -- name: list
 SELECT b.order_key, b.dead_id, b.blocked_at,
        (SELECT count(*) FROM holdfast_row r
-        WHERE r.group_id = b.group_id AND r.order_key = b.order_key AND r.order_key <> '' AND r.finished_at IS NULL)
+        WHERE r.group_id = b.group_id AND r.order_key = b.order_key AND r.order_key <> '' AND r.finished_at IS NULL
+          AND (r.token IS NOT NULL OR r.enqueued_at > :born AND (r.expires_at IS NULL OR r.expires_at > :now)))
 FROM holdfast_blocked b
 WHERE b.group_id = :group
 ORDER BY b.blocked_at, b.order_key

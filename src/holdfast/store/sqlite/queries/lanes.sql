@@ -61,11 +61,20 @@ DELETE FROM holdfast_message
 WHERE position > (SELECT position FROM holdfast_cursor WHERE group_id = :group AND lane = :lane)
   AND position < (:lane + 1) << 40
 
--- name: peek
+-- name: front
 SELECT id, position >> 40, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at
 FROM holdfast_message
 WHERE position > (SELECT position FROM holdfast_cursor WHERE group_id = :group AND lane = :lane)
   AND position < (:lane + 1) << 40
+ORDER BY position
+LIMIT :limit
+
+-- name: peek
+-- Without those that are older than their queue allows: they are in front, so live ones are not looked at for it.
+SELECT id, position >> 40, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at
+FROM holdfast_message
+WHERE position > (SELECT position FROM holdfast_cursor WHERE group_id = :group AND lane = :lane)
+  AND position < (:lane + 1) << 40 AND enqueued_at > :born
 ORDER BY position
 LIMIT :limit
 

@@ -125,14 +125,44 @@ DELETE FROM holdfast_row WHERE group_id = :group AND token IS NULL AND finished_
 RETURNING id, saga
 
 -- name: peek
+-- Those that can be claimed, and those behind a head of their key whose time is over: a claim ends that one, and then gets the next.
 SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at
-FROM holdfast_row
-WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1 AND due_at <= :now
+FROM (
+    SELECT * FROM (SELECT due_at, seq, id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at
+                   FROM holdfast_row
+                   WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1 AND due_at <= :now
+                     AND (expires_at IS NULL OR expires_at > :now) AND enqueued_at > :born
+                   ORDER BY due_at, seq
+                   LIMIT :limit) AS heads
+    UNION ALL
+    SELECT n.due_at, n.seq, n.id, n.lane, n.body, n.headers, n.key, n.correlation_id, n.reply_to, n.topic, n.expires_at, n.enqueued_at FROM holdfast_row n
+    WHERE n.seq IN (
+        SELECT (SELECT min(f.seq) FROM holdfast_row f
+                WHERE f.group_id = :group AND f.order_key = h.order_key AND f.order_key <> '' AND f.finished_at IS NULL
+                  AND (f.expires_at IS NULL OR f.expires_at > :now) AND f.enqueued_at > :born)
+        FROM holdfast_row h
+        WHERE h.group_id = :group AND h.token IS NULL AND h.finished_at IS NULL AND h.expires_at <= :now AND h.head = 1 AND h.order_key <> ''
+        UNION ALL
+        SELECT (SELECT min(f.seq) FROM holdfast_row f
+                WHERE f.group_id = :group AND f.order_key = h.order_key AND f.order_key <> '' AND f.finished_at IS NULL
+                  AND (f.expires_at IS NULL OR f.expires_at > :now) AND f.enqueued_at > :born)
+        FROM holdfast_row h
+        WHERE h.group_id = :group AND h.token IS NULL AND h.finished_at IS NULL AND h.enqueued_at <= :born AND h.head = 1 AND h.order_key <> ''
+    ) AND n.lane = :lane AND n.state = 'pending' AND n.due_at <= :now
+      AND NOT EXISTS (SELECT 1 FROM holdfast_blocked b WHERE b.group_id = n.group_id AND b.order_key = n.order_key)
+) AS both_kinds
 ORDER BY due_at, seq
 LIMIT :limit
 
+-- name: is_due
+-- Whether there is anything to hand out, or to expire.
+SELECT 1 FROM holdfast_row
+WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1 AND due_at <= :now
+ORDER BY due_at, seq
+LIMIT 1
+
 -- name: find
-SELECT r.group_id, r.lane, r.state, r.attempts, r.due_at, r.enqueued_at, c.name, r.order_key, r.replay_of
+SELECT r.group_id, r.lane, r.state, r.attempts, r.due_at, r.enqueued_at, c.name, r.order_key, r.replay_of, r.expires_at
 FROM holdfast_row r
 JOIN holdfast_group g ON g.id = r.group_id
 JOIN holdfast_channel c ON c.id = g.channel_id
@@ -185,23 +215,46 @@ SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'pending' 
 SELECT min(due_at) FROM (
     SELECT due_at FROM (SELECT due_at FROM holdfast_row
                         WHERE group_id = :group AND lane = :lane AND state = 'pending' AND head = 1
+                          AND (expires_at IS NULL OR expires_at > :now) AND enqueued_at > :born
                         ORDER BY due_at, seq
                         LIMIT 1) AS pending
     UNION ALL
     SELECT due_at FROM (SELECT due_at FROM holdfast_row
                         WHERE group_id = :group AND state = 'enqueued' AND lane = :lane
+                          AND (expires_at IS NULL OR expires_at > :now) AND enqueued_at > :born
                         ORDER BY until, seq
                         LIMIT 1) AS handed_over
     UNION ALL
     SELECT due_at FROM (SELECT due_at FROM holdfast_row
                         WHERE group_id = :group AND state = 'sending' AND lane = :lane
+                          AND (expires_at IS NULL OR expires_at > :now) AND enqueued_at > :born
                         ORDER BY until, seq
                         LIMIT 1) AS on_the_way
+    UNION ALL
+    SELECT n.due_at FROM holdfast_row n
+    WHERE n.seq IN (
+        SELECT (SELECT min(f.seq) FROM holdfast_row f
+                WHERE f.group_id = :group AND f.order_key = h.order_key AND f.order_key <> '' AND f.finished_at IS NULL
+                  AND (f.expires_at IS NULL OR f.expires_at > :now) AND f.enqueued_at > :born)
+        FROM holdfast_row h
+        WHERE h.group_id = :group AND h.token IS NULL AND h.finished_at IS NULL AND h.expires_at <= :now AND h.head = 1 AND h.order_key <> ''
+        UNION ALL
+        SELECT (SELECT min(f.seq) FROM holdfast_row f
+                WHERE f.group_id = :group AND f.order_key = h.order_key AND f.order_key <> '' AND f.finished_at IS NULL
+                  AND (f.expires_at IS NULL OR f.expires_at > :now) AND f.enqueued_at > :born)
+        FROM holdfast_row h
+        WHERE h.group_id = :group AND h.token IS NULL AND h.finished_at IS NULL AND h.enqueued_at <= :born AND h.head = 1 AND h.order_key <> ''
+    ) AND n.lane = :lane AND n.state = 'pending'
+      AND NOT EXISTS (SELECT 1 FROM holdfast_blocked b WHERE b.group_id = n.group_id AND b.order_key = n.order_key)
 ) AS firsts
 HAVING count(*) > 0
 
 -- name: oldest
-SELECT enqueued_at FROM holdfast_row WHERE group_id = :group AND token IS NULL AND finished_at IS NULL ORDER BY enqueued_at, seq LIMIT 1
+-- Of those that can still be claimed.
+SELECT enqueued_at FROM holdfast_row WHERE group_id = :group AND token IS NULL AND finished_at IS NULL
+  AND enqueued_at > :born AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY enqueued_at, seq
+LIMIT 1
 
 -- name: oldest_finished
 SELECT r.id, r.finished_at

@@ -140,6 +140,7 @@ SELECT 1 FROM holdfast_cursor WHERE group_id = :group AND lane = :lane AND posit
 
 -- name: lag
 -- How many messages of a lane a group still wants: one by one where there may be holes, few as they are, and by subtraction behind that.
+-- Those that have outlived their time are not wanted; an index has them.
 SELECT CASE WHEN g.wanted IS NULL AND NOT EXISTS (SELECT 1 FROM holdfast_skip s WHERE s.group_id = g.id) THEN
     (SELECT count(*) FROM holdfast_message m WHERE m.position > c.position AND m.position <= l.thin_to)
     + coalesce((SELECT m.position FROM holdfast_message m
@@ -148,9 +149,11 @@ SELECT CASE WHEN g.wanted IS NULL AND NOT EXISTS (SELECT 1 FROM holdfast_skip s 
                - (SELECT m.position FROM holdfast_message m
                   WHERE m.position > max(c.position, l.thin_to) AND m.position < (c.lane + 1) << 40
                   ORDER BY m.position LIMIT 1), 0)
+    - (SELECT count(*) FROM holdfast_message m WHERE m.position >> 40 = :lane AND m.expires_at <= :now AND +m.position > c.position)
 ELSE
     (SELECT count(*) FROM holdfast_message m
-     WHERE m.position > c.position AND m.position < (c.lane + 1) << 40 AND (g.wanted IS NULL OR m.topic REGEXP g.wanted)
+     WHERE m.position > c.position AND m.position < (c.lane + 1) << 40 AND (m.expires_at IS NULL OR m.expires_at > :now)
+       AND (g.wanted IS NULL OR m.topic REGEXP g.wanted)
        AND NOT EXISTS (SELECT 1 FROM holdfast_skip s WHERE s.group_id = g.id AND s.id = m.id))
 END
 FROM holdfast_group g
@@ -216,7 +219,7 @@ ORDER BY 1
 SELECT m.id, m.position >> 40, m.body, m.headers, m.key, m.correlation_id, m.reply_to, m.topic, m.expires_at, m.enqueued_at
 FROM holdfast_message m
 WHERE m.position > (SELECT position FROM holdfast_cursor WHERE group_id = :group AND lane = :lane)
-  AND m.position < (:lane + 1) << 40
+  AND m.position < (:lane + 1) << 40 AND m.enqueued_at > :born AND (m.expires_at IS NULL OR m.expires_at > :now)
   AND CASE WHEN (SELECT wanted FROM holdfast_group WHERE id = :group) IS NULL THEN 1
            ELSE m.topic REGEXP (SELECT wanted FROM holdfast_group WHERE id = :group) END
   AND NOT EXISTS (SELECT 1 FROM holdfast_skip s WHERE s.group_id = :group AND s.id = m.id)
