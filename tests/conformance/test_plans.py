@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -12,6 +13,7 @@ from holdfast.spec.applying import WouldLose, apply
 from holdfast.spec.model import Spec
 from holdfast.spec.plan import Plan, make_plan, summary
 from holdfast.spec.reading import read_text
+from tests.clock import FakeClock
 from tests.conformance.steps import bodies
 
 RICH = """
@@ -121,29 +123,89 @@ def test_a_change_says_what_was_and_what_is_to_be_and_keeps_the_messages(hf: Hol
     assert claim.message.body == "here"
 
 
+DEAD = "older dead letters are removed"
+FORGOTTEN = "finished messages are forgotten earlier"
+LESS = [
+    ("queue q {}", "queue q { retention { max_age_seconds: 60 } }", "messages that have waited for longer expire"),
+    ("queue q {}", "queue q { retention { dead_retention: 60 } }", DEAD),
+    ("queue q {}", "queue q { delivery { dead_letter: d } } queue d { retention { max_age: 60 } }", DEAD),
+    (
+        "queue q { delivery { dead_letter: d } } queue d {}",
+        "queue q { delivery { dead_letter: d } } queue d { retention { max_age: 60 } }",
+        "queue d: .* older dead letters are removed: those of q",
+    ),
+    ("queue q {}", "queue q { retention { history: 0s } }", FORGOTTEN),
+    ("queue q {}", "queue q { retention { history_limit: 1 } }", FORGOTTEN),
+    (
+        "topic t { group g {} }",
+        "topic t { retention: 60, min_retention: 60, group g {} }",
+        "older messages are removed",
+    ),
+    ("topic t { group g {} }", 'topic t { group g { patterns: ["t.a"] } }', "what it does not want any more"),
+]
+
+
+def fill(hf: Holdfast) -> None:
+    """Messages that wait, are finished, dead and published, all of them a minute and more ago."""
+    names = hf.queues()
+    if "q" in names:
+        hf.enqueue_many("q", range(5))
+        done, finished, dead = hf.claim("q", n=3)
+        hf.ack([done, finished])
+        dead.dead_letter("broken")
+    if "t" in hf.topics():
+        hf.publish("t.b", 1)
+
+
+@pytest.mark.parametrize(("before", "after", "loss"), LESS)
+def test_no_message_is_lost_unless_someone_agrees(
+    hf: Holdfast, clock: FakeClock, before: str, after: str, loss: str
+) -> None:
+    apply(hf, shop(before))
+    fill(hf)
+    clock.advance(61)
+    stored = make_plan(hf, shop(before)).steps
+    with pytest.raises(WouldLose, match=loss) as refused:
+        apply(hf, shop(after), command="holdfast serve app.holdfast --accept-loss")
+    assert "holdfast serve app.holdfast --accept-loss" in str(refused.value)
+    assert make_plan(hf, shop(before)).steps == stored == [], "it was refused as a whole"
+    apply(hf, shop(after), accept_loss=True)
+    assert make_plan(hf, shop(after)).steps == []
+
+
+@pytest.mark.parametrize(("before", "after", "loss"), LESS)
+def test_less_of_something_loses_nothing_where_there_is_nothing(
+    hf: Holdfast, before: str, after: str, loss: str
+) -> None:
+    apply(hf, shop(before))
+    assert apply(hf, shop(after)).losses == []
+
+
 @pytest.mark.parametrize(
-    ("before", "after", "loss"),
+    ("before", "after", "meaning"),
     [
-        ("queue q {}", "queue q { retention { max_age_seconds: 60 } }", "messages that have waited for longer expire"),
-        ("queue q {}", "queue q { delivery { max_attempts: 2 } }", "what has failed so often already dies"),
-        ("queue q {}", "queue q { retention { dead_retention: 1d } }", "older dead letters are removed"),
-        ("queue q {}", "queue q { retention { history: 0s } }", "finished messages are forgotten earlier"),
+        ("queue q {}", "queue q { delivery { max_attempts: 2 } }", "dead-lettered at its next failure"),
         ("queue q {}", "queue q { retention { idempotency_window: 1m } }", "keys are forgotten earlier"),
-        ("topic t { retention: 7d }", "topic t { retention: 1d }", "older messages are removed"),
-        ("topic t { group g {} }", 'topic t { group g { patterns: ["t.a"] } }', "what it does not want any more"),
+        ("queue q {}", "queue q { retention { max_depth: 1 } }", "new messages are refused"),
+        ("queue q {}", "queue q { limits { concurrency: 1, rate: 1/h, max_size: 10 } }", None),
         ("topic t { group g {} }", "topic t { group g { timeout: 1m } }", "nothing is kept any more"),
+        ("topic t { group g {} }", 'topic t { group g { patterns: ["t.b", "t.a"] } }', None),
         ("saga s { step a { wait: 1m } }", "saga s { keep: 1d, step a { wait: 1m } }", "are forgotten earlier"),
     ],
 )
-def test_nothing_is_lost_unless_someone_agrees(hf: Holdfast, before: str, after: str, loss: str) -> None:
+def test_what_removes_no_message_is_no_loss(
+    hf: Holdfast, clock: FakeClock, before: str, after: str, meaning: str | None
+) -> None:
     apply(hf, shop(before))
-    with pytest.raises(WouldLose, match=loss):
-        apply(hf, shop(after))
-    assert make_plan(hf, shop(before)).steps == [], "it was refused as a whole"
-    apply(hf, shop(after), accept_loss=True)
-    assert make_plan(hf, shop(after)).steps == []
-    if "patterns" not in after:
-        assert apply(hf, shop(before)).losses == [], "the way back loses nothing"
+    fill(hf)
+    clock.advance(61)
+    depth = hf.stats("q").queue_depth if "q" in hf.queues() else None
+    plan = apply(hf, shop(after))
+    [step] = plan.steps
+    assert plan.losses == []
+    assert [change.means for change in step.changes if change.means] == ([] if meaning is None else [ANY])
+    assert meaning is None or meaning in str(step.changes[0].means)
+    assert depth is None or hf.stats("q").queue_depth == depth
 
 
 def test_what_the_spec_does_not_have_is_left_alone(hf: Holdfast) -> None:
@@ -160,6 +222,8 @@ def test_what_the_spec_does_not_have_is_left_alone(hf: Holdfast) -> None:
 def test_pruning_removes_groups_and_schedules_only_and_only_if_agreed(hf: Holdfast) -> None:
     apply(hf, spec_of(RICH))
     wanted = shop("topic orders { retention: 7d group audit {} }")
+    assert make_plan(hf, wanted, prune=True).losses == [], "nobody is owed anything"
+    hf.publish("orders.eu.created", 1)
     with pytest.raises(WouldLose, match="all that it is owed is lost"):
         apply(hf, wanted, prune=True)
     plan = apply(hf, wanted, prune=True, accept_loss=True)

@@ -154,13 +154,23 @@ def test_tokens_may_come_from_the_environment(desk: Desk) -> None:
     assert answer.status_code == 200
 
 
-def test_what_would_lose_messages_is_refused(desk: Desk) -> None:
-    desk.write("queue Old { retention { max_age_seconds: 7200 } }")
-    desk.serve().ready().end()
-    desk.write("queue Old { retention { max_age_seconds: 60 } }")
+def test_what_would_lose_messages_is_refused_until_someone_agrees(desk: Desk, look: Look) -> None:
+    look().enqueue("Old", 1)
+    desk.write("queue Old { retention { max_age: 1ms }, delivery { max_attempts: 2 } }")
     server = desk.serve()
     assert server.wait() == 1
     assert "messages that have waited for longer expire" in server.said
+    assert "run: holdfast serve app.holdfast --db" in server.said
+    assert "--accept-loss" in server.said
+    desk.serve("--accept-loss").ready()
+    assert look().queue_settings("Old")["max_age"] == 0.001
+
+
+def test_less_of_what_removes_nothing_is_served(desk: Desk, look: Look) -> None:
+    look().enqueue("Old", 1)
+    desk.write("queue Old { retention { max_depth: 1 }, delivery { max_attempts: 2 }, limits { concurrency: 1 } }")
+    desk.serve().ready()
+    assert look().stats("Old").pending == 1
 
 
 def _is_deaf(port: int) -> bool:

@@ -9,9 +9,10 @@ import click
 
 from holdfast.cli.options import client_options, json_option, open_client
 from holdfast.cli.showing import show_json
+from holdfast.spec.applying import accepting
 from holdfast.spec.applying import apply as apply_spec
 from holdfast.spec.files import examine, sound_spec
-from holdfast.spec.plan import Plan, Step, make_plan, summary
+from holdfast.spec.plan import Change, Plan, Step, make_plan, summary
 
 CHANGES = 2
 MARKS = {"create": "+", "change": "~", "remove": "-"}
@@ -39,14 +40,15 @@ def plan(spec: str, url: str, tenant: str, prune: bool, exit_code: bool, as_json
 @click.argument("spec", metavar="FILE")
 @client_options
 @click.option("--prune", is_flag=True, help="Also remove groups and schedules that the file does not have.")
-@click.option("--accept-loss", is_flag=True, help="Go on although something is lost by it: see holdfast plan.")
+@click.option("--accept-loss", is_flag=True, help="Go on although messages are lost by it: see holdfast plan.")
 @json_option
 def apply(spec: str, url: str, tenant: str, prune: bool, accept_loss: bool, as_json: bool) -> None:
     """Make a database as a spec says. Doing it again changes nothing, and nothing is lost unless you agree."""
     wanted = sound_spec(examine(spec))
     with open_client(url, tenant) as hf:
         told = (lambda step: show_json([step])) if as_json else _show_step
-        done = apply_spec(hf, wanted, accept_loss=accept_loss, prune=prune, told=told)
+        command = accepting("apply", spec, db=url, tenant=tenant, prune=prune)
+        done = apply_spec(hf, wanted, accept_loss=accept_loss, prune=prune, command=command, told=told)
     if not as_json:
         click.echo(f"done: {len(done.steps)} changed, {done.unchanged} as they were")
 
@@ -61,12 +63,17 @@ def _show(found: Plan) -> None:
 
 def _show_step(step: Step) -> None:
     click.echo(f"{MARKS[step.act]} {step.kind} {step.name}")
-    if step.loses:
-        click.secho(f"    ! {step.loses}", fg="red")
+    _show_effects(step)
     for change in step.changes:
         click.echo(f"    {change.setting}: {_text(change.before)} → {_text(change.after)}")
-        if change.loses:
-            click.secho(f"    ! {change.loses}", fg="red")
+        _show_effects(change)
+
+
+def _show_effects(of: Step | Change) -> None:
+    if of.loses:
+        click.secho(f"    ! {of.loses}", fg="red")
+    if of.means:
+        click.echo(f"    · {of.means}")
 
 
 def _text(value: Any) -> str:

@@ -37,6 +37,7 @@ LEVELS = ("debug", "info", "warning", "error")
 @click.option("--grace", default="30s", show_default=True, help="How long all may finish when told to stop.")
 @click.option("--no-consumers", is_flag=True, help="Only HTTP and maintenance; consumers run elsewhere.")
 @click.option("--no-reload", is_flag=True, help="Changes of FILE count at the next SIGHUP, not at once.")
+@click.option("--accept-loss", is_flag=True, help="Start although messages are lost by it: see holdfast plan.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
 def serve(
     spec: str,
@@ -52,6 +53,7 @@ def serve(
     grace: str,
     no_consumers: bool,
     no_reload: bool,
+    accept_loss: bool,
     log_level: str,
 ) -> None:
     """Serve a spec: its webhooks, its queues' commands and consumers, and the admin API.
@@ -80,6 +82,7 @@ def serve(
         grace=seconds(grace, "grace"),
         consumers=not no_consumers,
         watch=not no_reload,
+        accept_loss=accept_loss,
     )
     Serving(options).run(lambda started: _introduce(started, options))
 

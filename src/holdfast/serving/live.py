@@ -21,8 +21,9 @@ from holdfast.serving.hooks import expect_message_types, hooks_of
 from holdfast.serving.loading import Sources, load
 from holdfast.serving.staffing import has_staff
 from holdfast.serving.workers import Workers
-from holdfast.spec.applying import WouldLose, apply
+from holdfast.spec.applying import WouldLose, accepting, apply
 from holdfast.spec.model import Spec
+from holdfast.spec.plan import Step
 
 log = logging.getLogger("holdfast.serving")
 
@@ -37,12 +38,13 @@ class Live:
     """The spec that is served now. `hf` is the server's client; what the user's module declares belongs to another
     one over the same connections, which comes and goes with it."""
 
-    def __init__(self, hf: Holdfast, sources: Sources, environ: Mapping[str, str]) -> None:
+    def __init__(self, hf: Holdfast, sources: Sources, environ: Mapping[str, str], accept_loss: bool = False) -> None:
+        """`accept_loss` is for the start only: who agreed to that one knows nothing of later changes of the file."""
         self._hf = hf
         self._sources = sources
         self._environ = environ
         self.spec, self.hooks, self.staffed = self._read()
-        self._make(self.spec)
+        self._make(self.spec, accepting("serve", sources.spec, **self._options, module=sources.module), accept_loss)
 
     def reload(self, replace_hooks: Callable[[list[Hook]], object], workers: Workers | None) -> None:
         """Serves what the files say now."""
@@ -65,7 +67,7 @@ class Live:
     def _changing(self, spec: Spec) -> Iterator[None]:
         """The database is as this spec says, and stays so unless something fails inside."""
         try:
-            self._make(spec)
+            self._make(spec, accepting("apply", self._sources.spec, **self._options))
             yield
         except WouldLose:
             raise  # Nothing was changed.
@@ -75,12 +77,19 @@ class Live:
 
     def _take_back(self) -> None:
         try:
-            self._make(self.spec)
+            self._make(self.spec, accepting("apply", self._sources.spec, **self._options))
         except HoldfastError as problem:
             log.error("the database has settings of the spec that was not taken over: %s", problem)
 
-    def _make(self, spec: Spec) -> None:
-        apply(self._hf, spec, told=lambda step: log.info("%sd %s %s", step.act, step.kind, step.name))
+    @property
+    def _options(self) -> dict[str, str]:
+        return {"db": self._hf.settings.url, "tenant": self._hf.settings.tenant}
+
+    def _make(self, spec: Spec, command: str, accept_loss: bool = False) -> None:
+        def told(step: Step) -> None:
+            log.info("%sd %s %s", step.act, step.kind, step.name)
+
+        apply(self._hf, spec, accept_loss=accept_loss, command=command, told=told)
         expect_message_types(self._hf, spec)
 
 

@@ -39,6 +39,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     grace: float = 30.0
     consumers: bool = True
     watch: bool = True
+    accept_loss: bool = False
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -56,7 +57,7 @@ class Serving:
         self._options = options
         self._hf = Holdfast(options.url, tenant=options.tenant, strict=True)
         try:
-            self._live = Live(self._hf, options.sources, os.environ)
+            self._live = Live(self._hf, options.sources, os.environ, options.accept_loss)
             self._app = create_app(
                 self._hf,
                 self._live.hooks,

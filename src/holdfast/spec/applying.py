@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 
 from holdfast import Holdfast
+from holdfast.core.discretion import without_password
 from holdfast.core.topic import parts
 from holdfast.errors import HoldfastError
 from holdfast.spec.model import Spec
@@ -12,12 +14,26 @@ from holdfast.spec.plan import Plan, Step, make_plan, wanted
 
 
 class WouldLose(HoldfastError):
-    """The spec would make the database lose something, and nobody has agreed to that."""
+    """The spec would remove messages that are in the database, and nobody has agreed to that.
 
-    def __init__(self, plan: Plan) -> None:
+    `command` is what does it all the same.
+    """
+
+    def __init__(self, plan: Plan, command: str) -> None:
         said = "; ".join(f"{step.kind} {step.name}: {loss}" for step, loss in plan.losses)
-        super().__init__(f"this would lose something, so nothing was changed: {said}. With --accept-loss it is done")
+        super().__init__(f"messages would be lost, so nothing was changed: {said}. To accept that, run: {command}")
         self.plan = plan
+
+
+def accepting(verb: str, file: str, **options: str | bool | None) -> str:
+    """The command that makes a database as a file says, whatever is lost. Passwords are left out of it."""
+    words = ["holdfast", verb, shlex.quote(file)]
+    for name, value in options.items():
+        if value is True:
+            words.append(f"--{name}")
+        elif isinstance(value, str) and (name, value) != ("tenant", "default"):
+            words += [f"--{name}", shlex.quote(value) if without_password(value) == value else name.upper()]
+    return " ".join([*words, "--accept-loss"])
 
 
 def apply(
@@ -26,16 +42,17 @@ def apply(
     *,
     accept_loss: bool = False,
     prune: bool = False,
+    command: str = "holdfast apply FILE --accept-loss",
     told: Callable[[Step], object] = lambda _: None,
 ) -> Plan:
     """Declares what is new or different; what that was. `told` is called after each step.
 
     Nothing is removed but, with `prune`, groups and schedules that the spec does not have; and nothing is done at all
-    if anything would be lost, unless `accept_loss`.
+    if messages would be lost, unless `accept_loss`. `command` is how a user says so.
     """
     plan = make_plan(hf, spec, prune)
     if plan.losses and not accept_loss:
-        raise WouldLose(plan)
+        raise WouldLose(plan, command)
     declare = {(one.kind, one.name): one.declare for one in wanted(spec)}
     for step in plan.steps:
         if step.act == "remove":

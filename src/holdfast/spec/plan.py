@@ -1,4 +1,4 @@
-"""What has to change in a database so that it is as a spec says, and what would be lost by it. Changes nothing.
+"""What has to change in a database so that it is as a spec says, and which messages would be lost. Changes nothing.
 
 A spec is the complete definition of what it declares: a setting that it does not have gets its default.
 All of it is declared by name, so a plan is a comparison: of the settings that a spec wants with those that are stored.
@@ -32,12 +32,14 @@ _STANDING = {"name", "paused", "next_at_us", "last_slot_us", "last_at_us", "crea
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A setting that is to be another one, and what is lost by that, if anything is."""
+    """A setting that is to be another one. `loses` says which messages that removes, if it removes any that are there;
+    `means` what else there is to know."""
 
     setting: str
     before: Any
     after: Any
     loses: str | None = None
+    means: str | None = None
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -48,10 +50,11 @@ class Step(msgspec.Struct, frozen=True):
     name: str
     changes: list[Change] = []
     loses: str | None = None
+    means: str | None = None
 
     @property
     def losses(self) -> list[str]:
-        """All that would be lost."""
+        """The messages that would be lost."""
         return [loss for loss in (self.loses, *(change.loses for change in self.changes)) if loss is not None]
 
 
@@ -81,16 +84,18 @@ def make_plan(hf: Holdfast, spec: Spec, prune: bool = False) -> Plan:
     """Compares a spec with a database. With `prune`, groups and schedules that the spec does not have are to go."""
     _refuse_absent(hf, spec)
     steps, unchanged = [], 0
-    for one in wanted(spec):
-        step = _step(one, _stored(hf, one))
+    all_wanted = list(wanted(spec))
+    effects = _Effects(hf, all_wanted)
+    for one in all_wanted:
+        step = _step(effects, one, _stored(hf, one))
         if step is None:
             unchanged += 1
         else:
             steps.append(step)
     others = list(_others(hf, spec))
     if prune:
-        steps += [Step("remove", kind, name, loses=_GONE[kind]) for kind, name in others if kind in _GONE]
-        others = [(kind, name) for kind, name in others if kind not in _GONE]
+        steps += [_removal(hf, kind, name) for kind, name in others if kind in PRUNED]
+        others = [(kind, name) for kind, name in others if kind not in PRUNED]
     return Plan(steps, unchanged, others)
 
 
@@ -237,16 +242,11 @@ def _others(hf: Holdfast, spec: Spec) -> Iterator[tuple[Kind, str]]:
 # --- what differs, and what that would cost ---------------------------------------------------------------------------
 
 
-def _step(one: Wanted, stored: Settings | None) -> Step | None:
+def _step(effects: _Effects, one: Wanted, stored: Settings | None) -> Step | None:
     if stored is None:
         return Step("create", one.kind, one.name)
     changes = [
-        Change(
-            name,
-            msgspec.to_builtins(stored.get(name)),
-            msgspec.to_builtins(after),
-            _loss(one.kind, name, stored.get(name), after),
-        )
+        effects.change(one, stored, name, after)
         for name, after in {**dict.fromkeys(_gone(one, stored)), **one.settings}.items()
         if stored.get(name) != after
     ]
@@ -258,31 +258,107 @@ def _gone(one: Wanted, stored: Settings) -> list[str]:
     return [name for name in stored if name not in one.settings] if one.kind == "saga" else []
 
 
-def _loss(kind: Kind, setting: str, before: Any, after: Any) -> str | None:
-    if (kind, setting) == ("group", "patterns"):
-        return "what it does not want any more is passed by, also what was published already"
-    text = _LESS.get((kind, setting)) or _LESS.get(("", setting))
-    return text if text and after is not None and (before is None or after < before) else None
+class _Effects:
+    """What changes of settings do to the messages that are there."""
+
+    def __init__(self, hf: Holdfast, all_wanted: list[Wanted]) -> None:
+        self._hf = hf
+        self._wanted = {one.name: one.settings for one in all_wanted if one.kind in ("queue", "group")}
+
+    def change(self, one: Wanted, stored: Settings, setting: str, after: Any) -> Change:
+        """Less of something removes messages only if there are any that it is too little for, which the store knows."""
+        before = stored.get(setting)
+        change = Change(setting, msgspec.to_builtins(before), msgspec.to_builtins(after))
+        if setting in ("dead_retention", "dead_letter"):
+            return msgspec.structs.replace(change, loses=self._of_dead_letters(one, stored))
+        if setting != "patterns" and not _is_less(after, before):
+            return change
+        place = (one.kind, setting)
+        losses = [_REMOVING[place]] if place in _REMOVING and self._removes(one.kind, one.name, setting, after) else []
+        if place == ("queue", "max_age") and (losing := self._whose_copies_expire(one.name, after)):
+            losses.append(f"{_DEAD}: those of {', '.join(losing)}")
+        if losses:
+            return msgspec.structs.replace(change, loses="; ".join(losses))
+        return msgspec.structs.replace(change, means=_MEANING.get(place))
+
+    def _of_dead_letters(self, one: Wanted, stored: Settings) -> str | None:
+        """They live as long as their queue says; if it does not, as long as the queue of their copies says."""
+        before, after = (self._lifetime(settings, now) for settings, now in ((stored, True), (one.settings, False)))
+        less = _is_less(after, before) and self._removes(one.kind, one.name, "dead_retention", after)
+        return _DEAD if less else None
+
+    def _lifetime(self, settings: Settings, now: bool) -> float | None:
+        own, copies = settings["dead_retention"], settings["dead_letter"]
+        if own is not None or copies is None:
+            return own  # type: ignore[no-any-return]
+        if not now and copies in self._wanted:
+            return self._wanted[copies]["max_age"]  # type: ignore[no-any-return]
+        found = self._hf.store.channels.find(self._hf.settings.tenant, copies)
+        return None if found is None else found.spec.max_age
+
+    def _whose_copies_expire(self, queue: str, max_age: float) -> list[str]:
+        """The queues and groups whose dead letters live as long as their copies in this queue."""
+        losing = []
+        for reader in self._hf._book.readers():
+            settings = self._wanted.get(reader.name) or _plain(reader.spec)
+            depends = settings["dead_retention"] is None and settings["dead_letter"] == queue
+            if depends and self._hf.store.retention.removes(reader, "dead_retention", max_age):
+                losing.append(reader.name)
+        return sorted(losing)
+
+    def _removes(self, kind: Kind, name: str, setting: str, after: Any) -> bool:
+        tenant, store = self._hf.settings.tenant, self._hf.store
+        found = store.topics.find(tenant, [name]) if kind == "topic" else store.channels.find(tenant, name)
+        return found is not None and store.retention.removes(found, setting, after)
 
 
-_LESS: dict[tuple[str, str], str] = {
+def _is_less(after: Any, before: Any) -> bool:
+    """None is no limit. Anything that cannot be compared is another, not less."""
+    try:
+        return after is not None and (before is None or bool(after < before))
+    except TypeError:
+        return False
+
+
+def _removal(hf: Holdfast, kind: Kind, name: str) -> Step:
+    if kind == "schedule":
+        return Step("remove", kind, name, means="it sends nothing any more")
+    stats = hf.stats(name)
+    if stats.queue_depth or stats.in_flight_count:
+        return Step("remove", kind, name, loses="all that it is owed is lost; its dead letters stay")
+    return Step("remove", kind, name, means="it is owed nothing now; its dead letters stay")
+
+
+PRUNED: tuple[Kind, ...] = ("group", "schedule")
+"""What is removed if a spec does not have it, with `prune`."""
+
+_HISTORY = "finished messages are forgotten earlier"
+_DEAD = "older dead letters are removed"
+_REMOVING: dict[tuple[str, str], str] = {
     ("queue", "max_age"): "messages that have waited for longer expire",
+    ("queue", "history"): _HISTORY,
+    ("queue", "history_limit"): _HISTORY,
+    ("group", "patterns"): "what it does not want any more is passed by, also what was published already",
     ("topic", "retention"): "older messages are removed, whoever still waits for them",
     ("topic", "min_retention"): "what every group is done with is removed earlier, and cannot be read again",
-    ("saga", "keep"): "sagas that have ended are forgotten earlier, and their ids with them",
-    ("", "dead_retention"): "older dead letters are removed",
-    ("", "history"): "finished messages are forgotten earlier",
-    ("", "history_limit"): "finished messages are forgotten earlier",
-    ("", "idempotency_window"): "keys are forgotten earlier: what is sent again after that is another message",
-    ("", "max_attempts"): "what has failed so often already dies at its next failure",
-    ("group", "timeout"): "nothing is kept any more for a group that is silent for so long",
 }
-"""What is lost when a setting becomes less, by kind and setting."""
+"""Settings that remove messages when they become less, or others, by kind."""
 
-_GONE: dict[Kind, str] = {
-    "group": "all that it is owed is lost; its dead letters stay",
-    "schedule": "it sends nothing any more",
+_TRIES = "a message that has failed so often already is dead-lettered at its next failure"
+_MEANING: dict[tuple[str, str], str] = {
+    ("queue", "max_attempts"): _TRIES,
+    ("group", "max_attempts"): _TRIES,
+    ("queue", "idempotency_window"): "keys are forgotten earlier: what is sent again after that is another message",
+    (
+        "topic",
+        "idempotency_window",
+    ): "keys are forgotten earlier: what is published again after that is another message",
+    ("queue", "max_depth"): "at that depth new messages are refused; those that wait stay",
+    ("topic", "max_depth"): "at that depth new messages are refused; those that are there stay",
+    ("group", "timeout"): "nothing is kept any more for a group that is silent for so long",
+    ("saga", "keep"): "sagas that have ended are forgotten earlier, and their ids with them",
 }
+"""What else it means when a setting becomes less: worth knowing, and no message is lost."""
 
 
 def summary(steps: Iterable[Step]) -> str:

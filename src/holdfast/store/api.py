@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -164,6 +164,7 @@ class Retention(Protocol):
     """How long a topic keeps its messages, and for whom: groups that are alive."""
 
     def retain(self, topic: Topic, limit: int) -> Retained: ...
+    def removes(self, of: Channel | Topic, setting: str, value: Any) -> bool: ...
     def beat(self, channel: Channel) -> Heard: ...
     def is_dead(self, channel: Channel) -> bool: ...
     def late(self, channels: Sequence[Channel]) -> list[Channel]: ...

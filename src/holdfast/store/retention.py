@@ -32,6 +32,11 @@ def is_due(tx: Transaction, topic: Topic) -> bool:
     """Whether there may be something to remove: a look that keeps nobody waiting."""
     if tx.one("retention.is_due", channel=topic.id, group=topic.group) is not None:
         return True
+    return removes(tx, topic)
+
+
+def removes(tx: Transaction, topic: Topic) -> bool:
+    """Whether messages would go now, if the topic had these settings."""
     return any(_choose(tx, topic, lane)[0] for lane in _lanes(topic))
 
 

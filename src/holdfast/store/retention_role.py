@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from holdfast.core.liveness import Heard
 from holdfast.core.retention import Retained
-from holdfast.store import liveness, retention
+from holdfast.store import liveness, removals, retention
 from holdfast.store.api import Channel, Topic
 from holdfast.store.posting import Insert
 from holdfast.store.roles import Database
@@ -23,6 +24,9 @@ class RetentionRole:
         if not self._database.read(lambda tx: retention.is_due(tx, topic)):
             return Retained()
         return self._database.write(lambda tx: retention.retain(tx, self._insert, topic, limit))
+
+    def removes(self, of: Channel | Topic, setting: str, value: Any) -> bool:
+        return self._database.read(lambda tx: removals.removes(tx, of, setting, value))
 
     def beat(self, channel: Channel) -> Heard:
         return self._database.write(lambda tx: liveness.beat(tx, self._insert, channel))

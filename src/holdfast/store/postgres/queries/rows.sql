@@ -313,3 +313,6 @@ SELECT order_key FROM holdfast_row WHERE group_id = :group AND id = :id::uuid
 SELECT replay_of FROM holdfast_row
 WHERE group_id = :group AND id = :id::uuid AND token IS NULL AND finished_at IS NULL AND attempts = 0
 FOR UPDATE SKIP LOCKED
+
+-- name: is_older
+SELECT 1 FROM holdfast_row WHERE group_id = :group AND finished_at <= (SELECT holdfast_now(:now::bigint)) - :age LIMIT 1

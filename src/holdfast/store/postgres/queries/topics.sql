@@ -238,3 +238,15 @@ FROM holdfast_group g,
               ORDER BY m.xid, m.seq
               LIMIT :limit) AS m
 WHERE g.id = :group
+
+-- name: unwanted
+-- Whether a group is owed a message whose name does not match.
+SELECT 1
+FROM holdfast_group g,
+     LATERAL (SELECT c FROM holdfast_cursor c WHERE c.group_id = g.id AND c.lane = :lane ORDER BY c.number DESC LIMIT 1) AS last,
+     LATERAL (SELECT 1 FROM holdfast_message m
+              WHERE m.lane = :lane AND m.xid >= pg_snapshot_xmin((last.c).lo) AND holdfast_is_pending(last.c, m.xid, m.seq)
+                AND (g.wanted IS NULL OR m.topic ~ g.wanted) AND NOT m.topic ~ :wanted
+                AND NOT EXISTS (SELECT 1 FROM holdfast_skip s WHERE s.group_id = g.id AND s.id = m.id)
+              LIMIT 1) AS unwanted
+WHERE g.id = :group

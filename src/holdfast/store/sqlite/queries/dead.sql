@@ -94,3 +94,6 @@ UPDATE holdfast_dead SET replay_state = :state WHERE id = :id RETURNING 1
 UPDATE holdfast_dead SET replay_state = 'canceled'
 WHERE id IN (SELECT replay_of FROM holdfast_row
              WHERE group_id = :group AND token IS NULL AND finished_at IS NULL AND replay_of IS NOT NULL)
+
+-- name: is_older
+SELECT 1 FROM holdfast_dead WHERE channel_id = :channel AND failed_at <= :now - :age LIMIT 1

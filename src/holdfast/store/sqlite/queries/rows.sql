@@ -271,3 +271,6 @@ SELECT order_key FROM holdfast_row WHERE group_id = :group AND id = :id
 -- A message that nobody has ever claimed.
 SELECT replay_of FROM holdfast_row
 WHERE group_id = :group AND id = :id AND token IS NULL AND finished_at IS NULL AND attempts = 0
+
+-- name: is_older
+SELECT 1 FROM holdfast_row WHERE group_id = :group AND finished_at <= :now - :age LIMIT 1

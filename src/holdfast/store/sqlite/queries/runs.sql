@@ -85,3 +85,6 @@ DELETE FROM holdfast_run WHERE token = :token RETURNING 1
 
 -- name: open_runs
 SELECT size, settled FROM holdfast_run WHERE group_id = :group AND finished_at IS NULL
+
+-- name: is_older
+SELECT 1 FROM holdfast_run WHERE group_id = :group AND finished_at <= :now - :age LIMIT 1

@@ -225,3 +225,13 @@ WHERE m.position > (SELECT position FROM holdfast_cursor WHERE group_id = :group
   AND NOT EXISTS (SELECT 1 FROM holdfast_skip s WHERE s.group_id = :group AND s.id = m.id)
 ORDER BY m.position
 LIMIT :limit
+
+-- name: unwanted
+-- Whether a group is owed a message whose name does not match.
+SELECT 1
+FROM holdfast_group g
+JOIN holdfast_cursor c ON c.group_id = g.id AND c.lane = :lane
+JOIN holdfast_message m ON m.position > c.position AND m.position < (:lane + 1) << 40
+WHERE g.id = :group AND (g.wanted IS NULL OR m.topic REGEXP g.wanted) AND NOT m.topic REGEXP :wanted
+  AND NOT EXISTS (SELECT 1 FROM holdfast_skip s WHERE s.group_id = g.id AND s.id = m.id)
+LIMIT 1
