@@ -84,7 +84,7 @@ def say(who, what):
 
 def in_short(error):
     """Without the way that led there."""
-    return error.strip().splitlines()[-1].rpartition("ProgramFailed: ")[2]
+    return error.strip().splitlines()[0].rpartition("ProgramFailed: ")[2]
 
 
 if __name__ == "__main__":

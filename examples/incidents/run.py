@@ -85,7 +85,7 @@ class Outage:
         """Until nothing waits any more."""
         wait_for(lambda: self._waiting() == 0, lambda: f"{self._waiting():,} wait")
         dead = self._get(f"queues/{QUEUE}/dlq?n=1")["dead_letters"]
-        tell(f"worked off; {self._dead():,} dead letters, the first: {dead[0]['error'].splitlines()[-1]}")
+        tell(f"worked off; {self._dead():,} dead letters, the first: {dead[0]['error'].splitlines()[0]}")
 
     def mend_and_replay(self) -> None:
         """Someone adds the service, and replays what has died of its absence."""

@@ -59,7 +59,7 @@ class Expected:
                 "running that calls context.reply(), and is the timeout long enough for its retries?"
             )
         if DIED in self.answer.headers:
-            error = str(self.answer.body).strip().rpartition("\n")[2]
+            error = str(self.answer.body).strip().partition("\n")[0]
             raise RequestDied(f"what was asked of {self._queue!r} is a dead letter now: {error}")
         return self.answer.body
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from holdfast.claims import Claim
-from holdfast.core.deadletter import error_text
+from holdfast.core.deadletter import Trouble, trouble_of
 from holdfast.core.duration import Duration, micros, seconds
 from holdfast.core.lifecycle import Event, after_failure
 from holdfast.core.message import Failure, Lease, encode_json
@@ -41,7 +41,7 @@ def expired(claims: Sequence[Claim]) -> list[Settlement]:
 
 def canceled(claims: Sequence[Claim], reason: str) -> list[Settlement]:
     """Their consumer found that nobody wants them any more; why stands in their history."""
-    text = error_text(reason)
+    text = trouble_of(reason).error
     return [
         claim.settlement(Event.CANCELED, failure=Failure(claim.attempt, claim.lease.worker, text)) for claim in claims
     ]
@@ -54,16 +54,17 @@ def snoozed(claims: Sequence[Claim], delay: Duration) -> list[Settlement]:
 
 
 def nacked(
-    claims: Sequence[Claim], error: str | BaseException, delay: Duration | None, permanent: bool
+    claims: Sequence[Claim], error: str | BaseException | Trouble, delay: Duration | None, permanent: bool
 ) -> list[Settlement]:
     """The work failed: each claim's queue says whether it gets another attempt, and when."""
     wait = None if delay is None else seconds(delay, "delay")
-    text = error_text(error) or "failed without a reason"
+    trouble = error if isinstance(error, Trouble) else trouble_of(error)
+    text = trouble.error or "failed without a reason"
     settlements = []
     for claim in claims:
         chance = random.random()  # noqa: S311
         verdict = after_failure(claim.channel.spec, claim.attempt, chance=chance, delay=wait, permanent=permanent)
-        failure = Failure(claim.attempt, claim.lease.worker, text)
+        failure = Failure(claim.attempt, claim.lease.worker, text, trouble.traceback)
         settlements.append(claim.settlement(verdict.event, delay=micros(verdict.wait), failure=failure))
     return settlements
 

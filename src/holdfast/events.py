@@ -44,6 +44,7 @@ class MessageFailed(MessageEvent, frozen=True, kw_only=True):
     """The attempt failed, and the message comes again after `delay` seconds."""
 
     error: str
+    traceback: str | None = None
     delay: float
     seconds: float
 
@@ -52,6 +53,7 @@ class MessageDied(MessageEvent, frozen=True, kw_only=True):
     """The last attempt failed, or another makes no sense: there is a dead letter."""
 
     error: str
+    traceback: str | None = None
     seconds: float
 
 
@@ -127,6 +129,7 @@ class DeadTaskEvent(RuntimeEvent, frozen=True, kw_only=True):
     attempt_count: int
     max_attempts: int
     error: str
+    traceback: str | None
     timestamp: datetime
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from holdfast.channels import ChannelBook
 from holdfast.core.duration import Duration
 from holdfast.core.message import id_bytes, id_text, plain_text
-from holdfast.core.notice import Notice, OwnerSpec, owner_spec, reported_error, reported_kind
+from holdfast.core.notice import Notice, OwnerSpec, owner_spec, reported, reported_kind
 from holdfast.core.queue import channel_name
 from holdfast.core.topic import reader_name
 from holdfast.errors import InvalidInput
@@ -85,13 +85,13 @@ class Escalating:
         given. The same kind and name again, while nobody has acknowledged it, is the same notice: its `repeats` count
         up, its `error` is the newest, and nobody is told a second time.
         """
-        kind, about, error = reported_kind(kind), channel_name(about, "about"), reported_error(error)
+        kind, about, trouble = reported_kind(kind), channel_name(about, "about"), reported(error)
         owner = None if owner is None else channel_name(owner, "owner")
         if queue is not None:
             reader_name(queue, "queue")
             self._book.channel(queue)
         self._book.open()
-        return id_text(self.store.notices.post(self.settings.tenant, kind, about, error, owner, queue))
+        return id_text(self.store.notices.post(self.settings.tenant, kind, about, trouble, owner, queue))
 
     def notices(
         self,

@@ -105,7 +105,7 @@ def assert_dead(hf: Holdfast, queue: str, *, error: str = "", count: int | None 
     """There are dead letters whose error contains this text (exactly `count`, if given); those letters."""
     letters = hf.dead_letters(queue, n=100_000, error=error or None)
     if not letters or (count is not None and len(letters) != count):
-        others = "".join(f"\n  {one.error.splitlines()[-1]}" for one in hf.dead_letters(queue, n=10)) or " none"
+        others = "".join(f"\n  {one.error.splitlines()[0]}" for one in hf.dead_letters(queue, n=10)) or " none"
         expected = "a dead letter" if count is None else f"{count} dead letters"
         raise AssertionError(f"expected {expected} with {error!r} in {queue!r}; there are:{others}")
     return letters

@@ -99,7 +99,7 @@ def test_a_paused_queue_says_so_and_tenants_are_apart(run: Any, db: str) -> None
 
 def test_dead_letters_are_listed_and_shown(run: Any, db: str) -> None:
     assert run("dlq", "list") == ["No dead letters."]
-    first, second = kill(db, 2, "Traceback …\nValueError: no such user")
+    first, second = kill(db, 2, "Traceback (most recent call last):\n  …\nValueError: no such user")
     listing = run("dlq", "list", "-n", "1")
     assert any(first in line and "ValueError: no such user" in line for line in listing)
     assert listing[-1] == "1 of 2"
@@ -107,6 +107,8 @@ def test_dead_letters_are_listed_and_shown(run: Any, db: str) -> None:
     assert values(run("dlq", "list", "--error", "timeout", "--json")) == []
     shown = json.loads("\n".join(run("dlq", "show", second)))
     assert (shown["message"]["body"], shown["history"][0]["worker"]) == ({"n": 1}, "w")
+    assert shown["error"] == "ValueError: no such user"
+    assert shown["traceback"].startswith("Traceback")
 
 
 def test_one_is_mended_and_replayed(run: Any, db: str) -> None:

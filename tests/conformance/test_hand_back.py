@@ -119,8 +119,10 @@ def test_an_exception_leaves_its_traceback_in_the_history(hf: Holdfast, claim: C
         claim.nack(problem, permanent=True)
     [dead] = hf.dead_letters("q")
     [line] = dead.history
-    assert "in handler" in line.error
-    assert line.error.endswith("ValueError: the zip code is missing")
+    assert line.error == dead.error == "ValueError: the zip code is missing"
+    assert line.traceback is not None
+    assert line.traceback == dead.traceback
+    assert "in handler" in line.traceback
 
 
 def test_a_nack_without_a_reason_says_so(hf: Holdfast, claim: Claim) -> None:

@@ -14,7 +14,7 @@ from tests.conformance.steps import claim_one
 from tests.delivery.fake_sqs import FakeSQS
 from tests.delivery.steps import claim_all, forget_trouble, pointers
 
-FIELDS = {"taskId", "workerId", "attemptCount", "maxAttempts", "error", "timestamp"}
+FIELDS = {"taskId", "workerId", "attemptCount", "maxAttempts", "error", "traceback", "timestamp"}
 
 
 class Killed(BaseException):
@@ -43,6 +43,24 @@ def test_a_death_is_told_with_all_that_is_known_of_it(hf: Holdfast, sqs: FakeSQS
     assert "boom" in event["error"]
     assert pointers(sqs) == []
     assert all(body.isascii() for body in sqs.bodies("deaths"))
+
+
+def test_an_exception_is_told_as_a_sentence_with_its_traceback_beside_it(
+    hf: Holdfast, sqs: FakeSQS, deaths: str
+) -> None:
+    hf.queue("q", dead_events=deaths, max_attempts=1)
+    heard: list[DeadTaskEvent] = []
+    hf.on(DeadTaskEvent, heard.append)
+    hf.enqueue("q", 1)
+    try:
+        raise RuntimeError("guard rejected")
+    except RuntimeError as problem:
+        hf.nack(claim_one(hf), problem)
+    hf.maintain()
+    [sent], [event] = told(sqs), heard
+    assert sent["error"] == event.error == "RuntimeError: guard rejected"
+    assert sent["traceback"] == event.traceback
+    assert str(event.traceback).startswith("Traceback")
 
 
 def test_the_hook_hears_the_same(hf: Holdfast, sqs: FakeSQS) -> None:

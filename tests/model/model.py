@@ -273,7 +273,7 @@ class Model:
     def _move(self, message: Message, event: Event, wait: int = 0, error: str = "", last_try: bool = False) -> None:
         """What happens to a message that is being worked on, whoever says so."""
         lease, message.lease = message.lease, None
-        failure = Failure(message.attempts, WORKER, error, self.clock())
+        failure = Failure(message.attempts, WORKER, error, at_us=self.clock())
         message.state = next_state(message.state, event)
         message.attempts = attempts_after(message.attempts, event)
         if error:

@@ -8,10 +8,11 @@ from holdfast import Failure, InvalidInput, Message
 from holdfast.core.deadletter import (
     ERROR_LIMIT,
     HISTORY_LIMIT,
+    Trouble,
     add_to_history,
     envelope,
-    error_text,
     read_history,
+    trouble_of,
 )
 
 
@@ -29,7 +30,7 @@ def test_no_history_is_an_empty_list() -> None:
 
 def test_a_line_has_attempt_worker_error_and_time() -> None:
     raw = add_to_history(None, Failure(3, "host:1", "boom"), 42)
-    assert read_history(raw) == [Failure(3, "host:1", "boom", 42)]
+    assert read_history(raw) == [Failure(3, "host:1", "boom", at_us=42)]
 
 
 def test_lines_are_oldest_first() -> None:
@@ -42,11 +43,12 @@ def test_only_the_last_twenty_are_kept() -> None:
     assert [line.attempt for line in lines] == list(range(31, 51))
 
 
-def test_a_long_error_is_cut_and_keeps_its_end() -> None:
+def test_a_long_error_is_cut_and_keeps_both_ends() -> None:
     [line] = read_history(history_of("start" + "x" * 100_000 + "the end"))
-    assert line.error.startswith("…")
+    assert line.error.startswith("start")
+    assert " … " in line.error
     assert line.error.endswith("the end")
-    assert len(line.error) == ERROR_LIMIT + 1
+    assert len(line.error) == ERROR_LIMIT
 
 
 def test_an_error_within_the_limit_is_kept_whole() -> None:
@@ -90,26 +92,61 @@ def test_an_envelope_can_carry_any_error_text() -> None:
 
 
 def test_text_is_kept_as_it_is() -> None:
-    assert error_text("it broke") == "it broke"
+    assert trouble_of("it broke") == Trouble("it broke")
 
 
-def test_an_exception_is_kept_with_its_traceback() -> None:
+def test_an_exception_is_kept_as_a_sentence_and_a_traceback() -> None:
     def handler() -> None:
         raise KeyError("order 7")
 
     with pytest.raises(KeyError) as caught:
         handler()
-    text = error_text(caught.value)
-    assert text.startswith("Traceback")
-    assert "in handler" in text
-    assert text.endswith("KeyError: 'order 7'")
+    found = trouble_of(caught.value)
+    assert found.error == "KeyError: 'order 7'"
+    assert found.traceback is not None
+    assert found.traceback.startswith("Traceback")
+    assert "in handler" in found.traceback
+    assert found.traceback.endswith("KeyError: 'order 7'")
+    assert trouble_of(f"{found.traceback}\n") == found, "as text it is the same"
 
 
-def test_an_exception_that_was_never_raised_has_text_too() -> None:
-    assert error_text(ValueError("no")) == "ValueError: no"
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("not a word")
+
+
+def _syntax_error() -> SyntaxError:
+    with pytest.raises(SyntaxError) as caught:
+        compile("a b", "spec.py", "exec")
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("problem", "sentence"),
+    [
+        (ValueError("no"), "ValueError: no"),
+        (RuntimeError(), "RuntimeError"),
+        (InvalidInput("7 is odd"), "holdfast.errors.InvalidInput: 7 is odd"),
+        (ValueError("\n first\nsecond\n"), "ValueError: first\nsecond"),
+        (_syntax_error(), "SyntaxError: invalid syntax (spec.py, line 1)"),
+        (ExceptionGroup("two", [ValueError("a"), ValueError("b")]), "ExceptionGroup: two (2 sub-exceptions)"),
+        (Mute(), "tests.unit.test_deadletter.Mute: <exception str() failed>"),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_the_sentence_of_an_exception_comes_first(problem: BaseException, sentence: str) -> None:
+    assert trouble_of(problem).error == sentence
+
+
+def test_of_a_long_traceback_the_end_is_kept() -> None:
+    found = trouble_of(ValueError("x" * 100_000 + "the end"))
+    assert found.error.startswith("ValueError: xxx")
+    assert found.traceback is not None
+    assert found.traceback.endswith("the end")
+    assert len(found.traceback) == ERROR_LIMIT + 1
 
 
 @pytest.mark.parametrize("refused", [None, 5, b"bytes", ["list"], ValueError], ids=repr)
 def test_what_is_no_error_is_refused(refused: object) -> None:
     with pytest.raises(InvalidInput, match="text or an exception"):
-        error_text(refused)
+        trouble_of(refused)

@@ -50,7 +50,10 @@ def list_(count: int, after: str | None, url: str, tenant: str, as_json: bool, *
     elif letters:
         show_table(
             ("id", "queue", "died", "attempts", "error", "replay"),
-            [(one.id, one.queue, moment(one.failed_at), one.attempts, _last(one), one.replay_state) for one in letters],
+            [
+                (one.id, one.queue, moment(one.failed_at), one.attempts, _first(one), one.replay_state)
+                for one in letters
+            ],
             right=("attempts",),
         )
         click.echo(f"{len(letters):,} of {total:,}")
@@ -154,6 +157,6 @@ def _plain(letter: DeadLetterRecord) -> dict[str, Any]:
     return {**fields(letter), "message": plain(letter.message)}
 
 
-def _last(letter: DeadLetterRecord) -> str:
+def _first(letter: DeadLetterRecord) -> str:
     lines = letter.error.splitlines()
-    return lines[-1] if lines else ""
+    return lines[0] if lines else ""

@@ -15,6 +15,7 @@ from holdfast.errors import InvalidInput
 
 HISTORY_LIMIT = 20
 ERROR_LIMIT = 8_000
+TRACEBACK = "Traceback (most recent call last):"
 
 _OF_ORIGINAL = re.compile(r"at `\$\.original_message\.(body|headers|key|correlation_id|reply_to|topic)\b")
 """Where a misfit depends on the message."""
@@ -23,7 +24,11 @@ _history = msgspec.json.Decoder(list[Failure])
 
 
 class DeadLetterRecord(Timed, msgspec.Struct, frozen=True):
-    """A dead letter as `hf.dead_letters()` lists it. Times are datetimes in UTC, the database's clock."""
+    """A dead letter as `hf.dead_letters()` lists it. Times are datetimes in UTC, the database's clock.
+
+    `error` begins with one sentence, such as "RuntimeError: guard rejected"; `traceback` is that of the last attempt,
+    if it ended with an exception.
+    """
 
     id: str
     queue: str
@@ -35,6 +40,7 @@ class DeadLetterRecord(Timed, msgspec.Struct, frozen=True):
     replayed_as: str | None = None
     replay_state: str | None = None
     replays: int = 0
+    traceback: str | None = None
 
     failed_at = Moment()
 
@@ -87,8 +93,8 @@ def read_history(raw: bytes | None) -> list[Failure]:
 
 
 def add_to_history(raw: bytes | None, failure: Failure, at: int) -> bytes:
-    """The history with one more failure; only the last 20 are kept, each error's end (where a traceback says most)."""
-    line = Failure(failure.attempt, failure.worker, short_error(failure.error), at)
+    """The history with one more failure; only the last 20 are kept."""
+    line = Failure(failure.attempt, failure.worker, short_error(failure.error), failure.traceback, at)
     return encode_json([*read_history(raw), line][-HISTORY_LIMIT:])
 
 
@@ -134,16 +140,48 @@ def copy_misfit(form: MessageForm, queue: str) -> str | None:
     return None
 
 
-def short_error(error: str) -> str:
-    """An error that every store can keep: clean, and cut to its end if it is very long."""
-    error = clean_text(error)
-    return error if len(error) <= ERROR_LIMIT else "…" + error[-ERROR_LIMIT:]
+class Trouble(msgspec.Struct, frozen=True):
+    """What is kept of an error: text that begins with one sentence, and the traceback of an exception."""
+
+    error: str
+    traceback: str | None = None
 
 
-def error_text(error: object) -> str:
-    """What is kept of an error: its own text, or for an exception its traceback."""
-    if isinstance(error, str):
-        return short_error(error)
+def trouble_of(error: object) -> Trouble:
+    """What is kept of a text or an exception. A traceback that is handed over as text is taken apart."""
     if isinstance(error, BaseException):
-        return short_error("".join(traceback.format_exception(error)).rstrip())
-    raise InvalidInput(f"an error must be text or an exception, not {type(error).__name__}")
+        return Trouble(short_error(_sentence(error)), short_traceback("".join(traceback.format_exception(error))))
+    if not isinstance(error, str):
+        raise InvalidInput(f"an error must be text or an exception, not {type(error).__name__}")
+    if error.startswith(TRACEBACK) and (lines := error.rstrip().splitlines())[1:]:
+        return Trouble(short_error(lines[-1].strip()), short_traceback(error))
+    return Trouble(short_error(error))
+
+
+def short_error(error: str) -> str:
+    """An error that every store can keep: clean, and in its middle cut if it is very long."""
+    return shortened(clean_text(error), ERROR_LIMIT)
+
+
+def short_traceback(text: str) -> str:
+    """The same for a traceback, of which the end says most."""
+    text = clean_text(text).rstrip()
+    return text if len(text) <= ERROR_LIMIT else "…" + text[-ERROR_LIMIT:]
+
+
+def shortened(text: str, limit: int) -> str:
+    """Of a text that is too long the beginning, which says what happened, and the end, which says why."""
+    half = limit // 2
+    return text if len(text) <= limit else f"{text[: half - 3]} … {text[-half:]}"
+
+
+def _sentence(error: BaseException) -> str:
+    """The line of a traceback that names the exception, for those too whose traceback ends with something else."""
+    kind = type(error)
+    is_plain = kind.__module__ in ("builtins", "__main__")
+    name = kind.__qualname__ if is_plain else f"{kind.__module__}.{kind.__qualname__}"
+    try:
+        text = str(error).strip()
+    except Exception:
+        text = "<exception str() failed>"
+    return f"{name}: {text}" if text else name

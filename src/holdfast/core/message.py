@@ -214,11 +214,15 @@ class Lease(Timed, msgspec.Struct, gc=False):
 
 
 class Failure(Timed, msgspec.Struct, frozen=True, rename={"at_us": "at"}):
-    """One line of a message's error history. `at` is filled in by the database's clock."""
+    """One line of a message's error history. `at` is filled in by the database's clock.
+
+    `error` begins with one sentence, such as "RuntimeError: guard rejected"; `traceback` is that of an exception.
+    """
 
     attempt: int
     worker: str
     error: str
+    traceback: str | None = None
     at_us: int = 0
 
     at = Moment()

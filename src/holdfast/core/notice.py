@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.deadletter import error_text
+from holdfast.core.deadletter import Trouble, shortened, trouble_of
 from holdfast.core.duration import Duration, seconds
-from holdfast.core.message import clean_text, encode_json
+from holdfast.core.message import encode_json
 from holdfast.core.moments import Moment, MomentOrNone, Timed, text_of
 from holdfast.core.queue import INBOX, channel_name, owner_name
 from holdfast.errors import InvalidInput, shown
@@ -44,6 +44,7 @@ class Notice(Timed, msgspec.Struct, frozen=True):
     how often it was reported again before anyone answered, and there is no `dead_id`, no `message_id` and perhaps no
     `queue`. `owner` is None where there is none. `level` is 0 for the first owner, one more for each climb;
     `climbs_at` is when the next one happens. Times are datetimes in UTC, the database's clock.
+    `error` begins with one sentence; `traceback` is that of an exception.
     """
 
     id: str
@@ -62,6 +63,7 @@ class Notice(Timed, msgspec.Struct, frozen=True):
     kind: str = DEAD_LETTER
     about: str | None = None
     repeats: int = 0
+    traceback: str | None = None
 
     created_at = Moment()
     climbs_at = MomentOrNone()
@@ -107,16 +109,16 @@ def reported_kind(kind: str) -> str:
     return kind
 
 
-def reported_error(error: object) -> str:
+def reported(error: object) -> Trouble:
     """What is kept of it: of a very long one the beginning, which says what happened, and the end, which says why."""
-    text = clean_text(error) if isinstance(error, str) else error_text(error)
-    half = ERROR_SHOWN // 2
-    return text if len(text) <= ERROR_SHOWN else f"{text[: half - 3]} … {text[-half:]}"
+    trouble = trouble_of(error)
+    return Trouble(shortened(trouble.error, ERROR_SHOWN), trouble.traceback)
 
 
 def notice_body(notice: Notice, climbed_from: str | None) -> bytes:
     """What the inbox gets for a notice of its own."""
-    return encode_json({"kind": "notice", **_line(notice), "owner": notice.owner, "climbed_from": climbed_from})
+    more = {"traceback": notice.traceback, "owner": notice.owner, "climbed_from": climbed_from}
+    return encode_json({"kind": "notice", **_line(notice), **more})
 
 
 def digest_body(owner: str, notices: list[Notice]) -> bytes:
@@ -138,7 +140,7 @@ def _line(notice: Notice) -> dict[str, Any]:
         "level": notice.level,
         "dead_id": notice.dead_id,
         "message_id": notice.message_id,
-        "error": notice.error[-ERROR_SHOWN:],
+        "error": shortened(notice.error, ERROR_SHOWN),
         "attempts": notice.attempts,
         "repeats": notice.repeats,
         "created_at": text_of(notice.created_at_us),

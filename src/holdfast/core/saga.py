@@ -117,6 +117,7 @@ class StepRecord(msgspec.Struct):
     order: int = 0
     due: int | None = None
     error: str | None = None
+    traceback: str | None = None
     undoing: bool = False
     late: bool = False
     stays: bool = False
@@ -191,6 +192,7 @@ class SagaEvent(Timed, msgspec.Struct, frozen=True):
     attempt: int | None = None
     error: str | None = None
     output: Any = None
+    traceback: str | None = None
 
     at = Moment()
 
@@ -212,6 +214,7 @@ class StepStatus(Timed, msgspec.Struct, frozen=True):
     ended_at_us: int | None
     due_at_us: int | None
     messages: list[str]
+    traceback: str | None = None
 
     started_at = MomentOrNone()
     ended_at = MomentOrNone()
@@ -219,7 +222,10 @@ class StepStatus(Timed, msgspec.Struct, frozen=True):
 
 
 class SagaStatus(Timed, msgspec.Struct, frozen=True):
-    """A saga as it stands. `version` is that of its definition. `timeline` is filled in by `hf.saga_status` only."""
+    """A saga as it stands. `version` is that of its definition. `timeline` is filled in by `hf.saga_status` only.
+
+    `error` begins with one sentence; `traceback` is that of the step which it is about, if there is one.
+    """
 
     id: str
     name: str
@@ -232,6 +238,7 @@ class SagaStatus(Timed, msgspec.Struct, frozen=True):
     updated_at_us: int
     ended_at_us: int | None
     timeline: list[SagaEvent] = []
+    traceback: str | None = None
 
     started_at = Moment()
     updated_at = Moment()

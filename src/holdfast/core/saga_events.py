@@ -30,6 +30,7 @@ class MessageEnded(msgspec.Struct, frozen=True):
     who: str | None = None
     attempt: int | None = None
     repeated: bool = False
+    traceback: str | None = None
 
 
 class AttemptFailed(msgspec.Struct, frozen=True):
@@ -40,6 +41,7 @@ class AttemptFailed(msgspec.Struct, frozen=True):
     error: str
     who: str | None = None
     attempt: int | None = None
+    traceback: str | None = None
 
 
 class Tick(msgspec.Struct, frozen=True):
@@ -107,6 +109,7 @@ class Escalate(msgspec.Struct, frozen=True):
     """Someone has to look."""
 
     error: str
+    traceback: str | None = None
 
 
 class Relieve(msgspec.Struct, frozen=True):
@@ -127,6 +130,7 @@ class Note(msgspec.Struct, frozen=True):
     attempt: int | None = None
     error: str | None = None
     output: Any = None
+    traceback: str | None = None
 
 
 def sent_note(send: Send) -> Note:

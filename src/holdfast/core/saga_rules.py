@@ -90,7 +90,7 @@ class _Mover(Undoing):
 
     def attempt_failed(self, event: AttemptFailed) -> None:
         what = "undo_attempt_failed" if event.undo else "attempt_failed"
-        self._note(what, event.step, event.who, event.attempt, event.error)
+        self._note(what, event.step, event.who, event.attempt, event.error, traceback=event.traceback)
 
     def tick(self) -> None:
         saga = self.saga
@@ -280,9 +280,10 @@ class _Mover(Undoing):
         going = self.saga.status in (Status.IN_PROGRESS, Status.FAILED) and step.state is StepState.RUNNING
         counts = going and all(one.unwanted for one in step.out)  # Or it is withdrawn, or another try is under way.
         if counts or event.attempt is not None:
-            self._note("attempt_failed", event.step, event.who, event.attempt, event.error)
+            traceback = event.traceback
+            self._note("attempt_failed", event.step, event.who, event.attempt, event.error, traceback=traceback)
         if counts:
-            self._try_again_or_fail(event.step, event.error, event.final)
+            self._try_again_or_fail(event.step, event.error, event.final, event.traceback)
 
     def _time_is_over(self, number: int, step: StepRecord) -> None:
         spec = self.spec.steps[number]
@@ -295,23 +296,23 @@ class _Mover(Undoing):
         self._withdraw(number)
         self._try_again_or_fail(number, error, final=spec.queue is None)
 
-    def _try_again_or_fail(self, number: int, error: str, final: bool) -> None:
+    def _try_again_or_fail(self, number: int, error: str, final: bool, traceback: str | None = None) -> None:
         step = self.saga.steps[number]
         if not final and step.tries <= self.spec.steps[number].retry:
-            step.error = error
+            step.error, step.traceback = error, traceback
             self._send(number)
         else:
-            self._fail(number, error)
+            self._fail(number, error, traceback)
 
-    def _fail(self, number: int, error: str) -> None:
+    def _fail(self, number: int, error: str, traceback: str | None = None) -> None:
         step = self.saga.steps[number]
-        self._note("failed", number, error=error)
-        self._end(step, StepState.FAILED, error)
+        self._note("failed", number, error=error, traceback=traceback)
+        self._end(step, StepState.FAILED, error, traceback)
         self.saga.error = f"{self.spec.steps[number].name}: {error}"
         if self.spec.on_failure == "stop":
             if self.saga.status is not Status.FAILED:
                 self._finish(Status.FAILED)
-                self.came_of.effects.append(Escalate(self.saga.error))
+                self.came_of.effects.append(Escalate(self.saga.error, traceback))
         else:
             self._turn_round()
 

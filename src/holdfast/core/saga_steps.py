@@ -80,8 +80,9 @@ class Moving:
                 one.unwanted = True
                 effects.append(Withdraw(one.group, one.id))
 
-    def _end(self, step: StepRecord, state: StepState, error: str | None = None) -> None:
+    def _end(self, step: StepRecord, state: StepState, error: str | None = None, traceback: str | None = None) -> None:
         step.state, step.error, step.due, step.ended_at = state, error, None, self.now
+        step.traceback = traceback
 
     def _finish(self, status: Status) -> None:
         self.saga.status = status
@@ -98,5 +99,6 @@ class Moving:
         attempt: int | None = None,
         error: str | None = None,
         output: Any = None,
+        traceback: str | None = None,
     ) -> None:
-        self.came_of.notes.append(Note(what, step, who, attempt, error, output))
+        self.came_of.notes.append(Note(what, step, who, attempt, error, output, traceback))

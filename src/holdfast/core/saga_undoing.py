@@ -70,19 +70,20 @@ class Undoing(Moving):
         step = self.saga.steps[event.step]
         counts = step.state is StepState.COMPENSATING and all(one.unwanted for one in step.out if one.undo)
         if counts or event.attempt is not None:
-            self._note("undo_attempt_failed", event.step, event.who, event.attempt, event.error)
+            traceback = event.traceback
+            self._note("undo_attempt_failed", event.step, event.who, event.attempt, event.error, traceback=traceback)
         if not counts:
             return
         if not event.final and step.undo_tries <= self.spec.steps[event.step].retry:
-            step.error = event.error
+            step.error, step.traceback = event.error, event.traceback
             self._send_undo(event.step)
             return
-        self._end(step, StepState.FAILED, event.error)
+        self._end(step, StepState.FAILED, event.error, event.traceback)
         name = self.spec.steps[event.step].name
         self.saga.status = Status.COMPENSATION_FAILED
         self.saga.error = f"{name} could not be undone: {event.error}"
-        self._note("compensation_failed", event.step, error=event.error)
-        self.came_of.effects.append(Escalate(self.saga.error))
+        self._note("compensation_failed", event.step, error=event.error, traceback=event.traceback)
+        self.came_of.effects.append(Escalate(self.saga.error, event.traceback))
 
     def _undo_goes_on(self, step: StepRecord) -> None:
         """An undo is over, one way or the other: the next one's turn."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from holdfast.core.deadletter import shortened
 from holdfast.core.message import id_text
 from holdfast.core.moments import text_of, utc
 from holdfast.core.sqs_names import CALLBACK
@@ -19,7 +20,7 @@ from holdfast.store.delivery_api import Death
 
 AT_ONCE = 100
 LONGEST_ERROR = 2_000
-"""Characters of an error that travel; where a traceback ends, it says most."""
+"""Characters of an error that travel, and of its traceback."""
 
 
 def tell(store: Store, sqs: Sqs, listeners: Listeners, worker: str, channel: Channel) -> int:
@@ -55,7 +56,8 @@ def _text(death: Death) -> str:
             "workerId": death.worker,
             "attemptCount": death.attempts,
             "maxAttempts": death.max_attempts,
-            "error": death.error[-LONGEST_ERROR:],
+            "error": shortened(death.error, LONGEST_ERROR),
+            "traceback": death.traceback and death.traceback[-LONGEST_ERROR:],
             "timestamp": text_of(death.failed_at),
         }
     )
@@ -69,6 +71,7 @@ def _event(channel: Channel, death: Death, worker: str) -> DeadTaskEvent:
         worker_id=death.worker,
         attempt_count=death.attempts,
         max_attempts=death.max_attempts,
-        error=death.error[-LONGEST_ERROR:],
+        error=shortened(death.error, LONGEST_ERROR),
+        traceback=death.traceback and death.traceback[-LONGEST_ERROR:],
         timestamp=utc(death.failed_at),
     )

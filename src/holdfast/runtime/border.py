@@ -123,6 +123,7 @@ class Raised(msgspec.Struct, tag=True):
 
     text: str
     kinds: list[str]
+    traceback: str | None = None
 
 
 class Decided(msgspec.Struct, tag=True):

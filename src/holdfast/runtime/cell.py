@@ -20,7 +20,7 @@ import msgspec
 from holdfast import errors
 from holdfast.core import effort
 from holdfast.core import priority as priorities
-from holdfast.core.deadletter import error_text
+from holdfast.core.deadletter import Trouble, trouble_of
 from holdfast.core.duration import Duration, seconds
 from holdfast.core.message import Message, MessageId, clean_text, encode_json, plain_text
 from holdfast.core.saga_messages import KEY_HEADER
@@ -258,7 +258,8 @@ def _call(handler: Callable[..., Any], context: CellContext, wants_context: bool
     try:
         return border.Returned(None if result is None else encode_json(result, "result"))
     except InvalidInput as problem:
-        return border.Raised(error_text(problem), [])
+        trouble = trouble_of(problem)
+        return border.Raised(trouble.error, [], trouble.traceback)
 
 
 def _end(problem: BaseException) -> border.Outward:
@@ -270,10 +271,10 @@ def _end(problem: BaseException) -> border.Outward:
 
 def _failure(problem: BaseException) -> border.Raised:
     try:
-        text = error_text(problem)
+        trouble = trouble_of(problem)
     except Exception:
-        text = f"{type(problem).__qualname__}, which cannot be described"
-    return border.Raised(text, finding.names(type(problem)))
+        trouble = Trouble(f"{type(problem).__qualname__}, which cannot be described")
+    return border.Raised(trouble.error, finding.names(type(problem)), trouble.traceback)
 
 
 def _message(work: border.Work) -> Message:

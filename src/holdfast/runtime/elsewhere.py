@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast.core.deadletter import Trouble
 from holdfast.runtime import finding
 
 
 class HandlerFailed(Exception):
     """What a handler raised in its process, or how that ended. Known are the text, and the names of the classes."""
 
-    def __init__(self, text: str, kinds: Sequence[str] = ()) -> None:
+    def __init__(self, text: str, kinds: Sequence[str] = (), traceback: str | None = None) -> None:
         super().__init__(text)
-        self.text = text
+        self.trouble = Trouble(text, traceback)
         self.kinds = kinds
 
     def is_one_of(self, kinds: Sequence[type[BaseException]]) -> bool:

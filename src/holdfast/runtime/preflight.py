@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Coroutine, Sequence
 
-from holdfast.core.deadletter import error_text
+from holdfast.core.deadletter import trouble_of
 from holdfast.errors import HoldfastError, PreflightFailed
 from holdfast.runtime.consumer import Consumer
 
@@ -37,7 +37,7 @@ def _trouble(consumer: Consumer) -> str | None:
             return None
         words = f"preflight: {said}"
     except Exception as problem:
-        words = str(problem) if isinstance(problem, HoldfastError) else error_text(problem)
+        words = str(problem) if isinstance(problem, HoldfastError) else trouble_of(problem).error
     log.error("consumer %s is not started: %s", consumer.name, words)
     _tell(consumer, words)
     return words

@@ -86,7 +86,7 @@ class Process:
         said = self._hear()
         if isinstance(said, border.Raised):
             self.end()
-            raise HandlerFailed(f"the process of the handler could not start: {said.text}", said.kinds)
+            raise HandlerFailed(f"the process of the handler could not start: {said.text}", said.kinds, said.traceback)
         return True
 
     def call(self, context: Context) -> Any:
@@ -106,7 +106,7 @@ class Process:
             case border.Decided():
                 raise said.again()
             case border.Raised():
-                raise HandlerFailed(said.text, said.kinds)
+                raise HandlerFailed(said.text, said.kinds, said.traceback)
             case border.Returned(result=bytes() as result):
                 return _decode(result)
 

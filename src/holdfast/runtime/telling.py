@@ -62,6 +62,8 @@ def tell_end(listeners: Listeners, worker: Worker, context: Context) -> None:
         more["seconds"] = context.took
     if settlement is not None and settlement.failure is not None:
         more["reason" if kind is events.MessageCanceled else "error"] = settlement.failure.error
+        if kind in (events.MessageFailed, events.MessageDied):
+            more["traceback"] = settlement.failure.traceback
     if kind in (events.MessageFailed, events.MessageSnoozed):
         assert settlement is not None, "only an ack has none"
         more["delay"] = settlement.delay / 1_000_000

@@ -42,7 +42,7 @@ def failed(consumer: Consumer, context: Context, problem: BaseException) -> Sett
         case Retry():
             return endings.nacked([claim], str(problem), problem.after, permanent=False)[0]
         case HandlerFailed():
-            return endings.nacked([claim], problem.text, None, permanent=problem.is_one_of(consumer.permanent))[0]
+            return endings.nacked([claim], problem.trouble, None, permanent=problem.is_one_of(consumer.permanent))[0]
     return endings.nacked([claim], problem, None, permanent=isinstance(problem, consumer.permanent))[0]
 
 

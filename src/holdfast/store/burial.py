@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.core.deadletter import add_to_history, envelope
+from holdfast.core.deadletter import Trouble, add_to_history, envelope
 from holdfast.core.lifecycle import State, must_be_alone
 from holdfast.core.message import Failure, MessageId, id_text
 from holdfast.core.message_form import misfit
-from holdfast.core.notice import ERROR_SHOWN
 from holdfast.core.queue import QueueSpec
 from holdfast.errors import AlreadyReplayed, InvalidInput, NotFound, UnknownGroup
 from holdfast.store import depth, escalation, replies, rows, step_endings, tally
@@ -68,7 +67,7 @@ def bury(
         copy_id=copy_id,
     )
     tally.add(tx, group, dead=1)
-    notice = escalation.new_notice(queue, dead_id, content.id, failure.error[-ERROR_SHOWN:], attempts, failed_at)
+    notice = escalation.new_notice(queue, dead_id, content.id, failure, attempts, failed_at)
     escalation.raise_notice(tx, insert, tenant, channel, spec.owner, notice, dead_id, content.id)
     if replay_of:
         end_replay(tx, replay_of, State.DEAD)
@@ -76,7 +75,7 @@ def bury(
         tx.run("blocked.add", group=group, order_key=order_key, dead_id=dead_id)
     replies.tell_of_death(tx, insert, tenant, content, failure.error)
     final = attempts < spec.max_attempts
-    step_endings.failed(tx, saga, content.id, failure.error, final=final, who=failure.worker, attempt=attempts)
+    step_endings.failed(tx, saga, content.id, failure, final=final, attempt=attempts)
 
 
 def _post_copy(tx: Transaction, insert: Insert, tenant: str, queue: str, dead_letter: str, body: bytes) -> MessageId:
@@ -86,7 +85,7 @@ def _post_copy(tx: Transaction, insert: Insert, tenant: str, queue: str, dead_le
     if reason is not None:
         error = f"the copy of a dead letter of {queue!r} does not fit the message type of {dead_letter!r}: {reason}"
         known = queue if find(tx, tenant, queue) is not None else None  # A group may have ended.
-        escalation.report(tx, insert, tenant, "unfit_copy", queue, error, None, known)
+        escalation.report(tx, insert, tenant, "unfit_copy", queue, Trouble(error), None, known)
     return post_to(tx, insert, target, body)
 
 

@@ -67,5 +67,5 @@ def _death(
     channel: Channel, dead_id: MessageId, message_id: MessageId, attempts: int, error: str, errors: bytes, at: int
 ) -> Death:
     history = read_history(errors)
-    worker = history[-1].worker if history else ""
-    return Death(dead_id, id_text(message_id), worker, attempts, channel.spec.max_attempts, error, at)
+    worker, traceback = (history[-1].worker, history[-1].traceback) if history else ("", None)
+    return Death(dead_id, id_text(message_id), worker, attempts, channel.spec.max_attempts, error, traceback, at)

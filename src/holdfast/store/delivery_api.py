@@ -55,6 +55,7 @@ class Death(msgspec.Struct, frozen=True):
     attempts: int
     max_attempts: int
     error: str
+    traceback: str | None
     failed_at: int
 
 

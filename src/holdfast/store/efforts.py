@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from holdfast.core.deadletter import Trouble
 from holdfast.core.effort import Effort, Limits, Standing, is_spent, paused_text
 from holdfast.core.message import MessageId
 from holdfast.core.queue import QueueSpec
@@ -178,7 +179,9 @@ def _tell(tx: Transaction, insert: Insert, group: int, queue_spent: float, limit
     found = tx.one("channels.owner", group=group)
     assert found is not None, "a group always has a channel"
     _, tenant, queue, _ = found
-    escalation.report(tx, insert, tenant, "budget", queue, paused_text(queue, queue_spent, limits), None, queue)
+    escalation.report(
+        tx, insert, tenant, "budget", queue, Trouble(paused_text(queue, queue_spent, limits)), None, queue
+    )
 
 
 def _pause(tx: Transaction, group: int, report: MessageId) -> bool:

@@ -7,8 +7,9 @@ from operator import itemgetter
 
 import msgspec
 
-from holdfast.core.message import MessageId, encode_json, id_text
-from holdfast.core.notice import MOST_LEVELS, Notice, OwnerSpec, default_inbox, digest_body, notice_body
+from holdfast.core.deadletter import Trouble, shortened
+from holdfast.core.message import Failure, MessageId, encode_json, id_text
+from holdfast.core.notice import ERROR_SHOWN, MOST_LEVELS, Notice, OwnerSpec, default_inbox, digest_body, notice_body
 from holdfast.errors import UnknownQueue
 from holdfast.store import channels
 from holdfast.store.ids import new_id
@@ -53,6 +54,7 @@ def raise_notice(
         message_id=message_id,
         owner=name,
         error=notice.error,
+        traceback=notice.traceback,
         attempts=notice.attempts,
         created_at=notice.created_at_us,
     )
@@ -65,7 +67,7 @@ def report(
     tenant: str,
     kind: str,
     about: str,
-    error: str,
+    trouble: Trouble,
     owner: str | None,
     queue: str | None,
 ) -> MessageId:
@@ -76,7 +78,9 @@ def report(
     name, spec = _who(tx, tenant, owner or (channel.spec.owner if channel else None), queue)
     # Another id for every try: one whose answer got lost is met as the open notice, and not told of again.
     fresh = new_id()
-    notice = Notice(id_text(fresh), queue, name or None, 0, None, None, error, 0, tx.clock(), kind=kind, about=about)
+    error, now = trouble.error, tx.clock()
+    notice = Notice(id_text(fresh), queue, name or None, 0, None, None, error, 0, now, kind=kind, about=about)
+    notice = msgspec.structs.replace(notice, traceback=trouble.traceback)
     found = tx.one(
         "notices.report",
         id=fresh,
@@ -86,6 +90,7 @@ def report(
         channel=channel and channel.id,
         owner=name,
         error=error,
+        traceback=trouble.traceback,
         created_at=notice.created_at_us,
     )
     assert found is not None, "it is new, or there is an open one"
@@ -210,9 +215,12 @@ def _read(row: Row) -> Found:
     return notice_id, owner, notice
 
 
-def new_notice(queue: str, dead_id: MessageId, message_id: MessageId, error: str, attempts: int, at: int) -> Notice:
+def new_notice(
+    queue: str, dead_id: MessageId, message_id: MessageId, failure: Failure, attempts: int, at: int
+) -> Notice:
     """A notice to be."""
-    return Notice(id_text(new_id()), queue, None, 0, id_text(dead_id), id_text(message_id), error, attempts, at)
+    error, about = shortened(failure.error, ERROR_SHOWN), (id_text(dead_id), id_text(message_id))
+    return Notice(id_text(new_id()), queue, None, 0, *about, error, attempts, at, traceback=failure.traceback)
 
 
 def _raw(text: str) -> MessageId:

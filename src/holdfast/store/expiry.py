@@ -132,7 +132,7 @@ def _take_back_rows(tx: Transaction, insert: Insert, channel: Channel, limit: in
             ended.append((channel.group, row.order_key))
         else:
             back.append(_back(channel, row, failure, now))
-            step_endings.attempt_failed(tx, row.saga, failure.error, row.worker, row.attempts)
+            step_endings.attempt_failed(tx, row.saga, failure, row.attempts)
     tx.each("rows.again", back)
     depth.grow(tx, channel.group, len(back))
     tally.add(tx, channel.group, lapsed=len(lapsed), ended=len(ended))

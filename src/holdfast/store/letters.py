@@ -105,6 +105,7 @@ def _rows(tx: Transaction, tenant: str, chosen: Selection, limit: int, after: Me
 def _record(row: Row) -> DeadLetterRecord:
     dead_id, queue, *content = row[:12]
     error, attempts, failed_at, errors, replayed_as, replay_state, replays = row[12:]
+    history = read_history(errors)
     return DeadLetterRecord(
         id=id_text(dead_id),
         queue=queue,
@@ -112,8 +113,9 @@ def _record(row: Row) -> DeadLetterRecord:
         error=error,
         attempts=attempts,
         failed_at_us=failed_at,
-        history=read_history(errors),
+        history=history,
         replayed_as=id_text(replayed_as) if replayed_as else None,
         replay_state=replay_state,
         replays=replays,
+        traceback=history[-1].traceback if history else None,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast.core.deadletter import Trouble
 from holdfast.core.liveness import Heard, Pulse, looked_at
 from holdfast.core.message import encode_json
 from holdfast.core.topic import GroupSpec
@@ -88,7 +89,7 @@ def _spec(channel: Channel) -> GroupSpec:
 
 
 def _tell(tx: Transaction, insert: Insert, channel: Channel, kind: str, error: str) -> None:
-    escalation.report(tx, insert, channel.tenant, kind, channel.name, error, None, channel.name)
+    escalation.report(tx, insert, channel.tenant, kind, channel.name, Trouble(error), None, channel.name)
 
 
 def accept_loss(tx: Transaction, channel: Channel) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from holdfast.core.deadletter import Trouble
 from holdfast.core.message import MessageId
 from holdfast.core.notice import Notice, OwnerSpec
 
@@ -20,7 +21,7 @@ class Notices(Protocol):
     """What waits for an owner's answer."""
 
     def post(
-        self, tenant: str, kind: str, about: str, error: str, owner: str | None = None, queue: str | None = None
+        self, tenant: str, kind: str, about: str, trouble: Trouble, owner: str | None = None, queue: str | None = None
     ) -> MessageId: ...
     def is_due(self, tenant: str) -> bool: ...
     def escalate(self, tenant: str, limit: int) -> int: ...

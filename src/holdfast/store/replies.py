@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.core.deadletter import shortened
 from holdfast.core.message import encode_json
 from holdfast.core.notice import ERROR_SHOWN
 from holdfast.core.queue import QueueSpec
@@ -89,6 +90,6 @@ def tell_of_death(tx: Transaction, insert: Insert, tenant: str, content: Content
         return
     target = channels.find(tx, tenant, content.reply_to)
     if target is not None:
-        news = compose(target, new_id(), encode_json(error[-ERROR_SHOWN:]), headers=encode_json({DIED: True}))
+        news = compose(target, new_id(), encode_json(shortened(error, ERROR_SHOWN)), headers=encode_json({DIED: True}))
         news.correlation_id = content.correlation_id
         insert(tx, [news])

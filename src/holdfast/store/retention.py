@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterable
 
 from holdfast.core import priority, routing
+from holdfast.core.deadletter import Trouble
 from holdfast.core.message import encode_json
 from holdfast.core.retention import Kept, Loss, Reader, Retained, removable
 from holdfast.store import escalation, skipping, tally
@@ -123,7 +124,7 @@ def _note_loss(tx: Transaction, insert: Insert, topic: Topic, lane: int, loser: 
     total, undecided = found
     fate = "it was dead, and claims nothing until you decide" if undecided else "it goes on with what is left"
     error = f"{total} messages were removed by the topic's retention before {loser.name!r} got them; {fate}"
-    escalation.report(tx, insert, topic.tenant, "out_of_range", loser.name, error, None, loser.name)
+    escalation.report(tx, insert, topic.tenant, "out_of_range", loser.name, Trouble(error), None, loser.name)
     return lost
 
 

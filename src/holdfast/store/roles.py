@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from holdfast.core.commitments import CommitmentResult
 from holdfast.core.crew import Attachment, Beat, ConsumerStatus
-from holdfast.core.deadletter import BlockedKey
+from holdfast.core.deadletter import BlockedKey, Trouble
 from holdfast.core.effort import Effort, Standing
 from holdfast.core.given import Settle
 from holdfast.core.message import Duplicate, Message, MessageId, MessageStatus
@@ -176,10 +176,10 @@ class NoticesRole:
         self._insert = insert
 
     def post(
-        self, tenant: str, kind: str, about: str, error: str, owner: str | None = None, queue: str | None = None
+        self, tenant: str, kind: str, about: str, trouble: Trouble, owner: str | None = None, queue: str | None = None
     ) -> MessageId:
         return self._database.write(
-            lambda tx: escalation.report(tx, self._insert, tenant, kind, about, error, owner, queue)
+            lambda tx: escalation.report(tx, self._insert, tenant, kind, about, trouble, owner, queue)
         )
 
     def is_due(self, tenant: str) -> bool:

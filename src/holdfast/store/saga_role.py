@@ -110,8 +110,8 @@ def status(tx: Transaction, tenant: str, saga_id: str) -> SagaStatus | None:
     if found is None:
         return None
     lines = [
-        SagaEvent(at, what, step, who, attempt, error, None if output is None else _decode(output))
-        for at, what, step, who, attempt, error, output in tx.all("sagas.events", saga=found[0])
+        SagaEvent(at, what, step, who, attempt, error, None if output is None else _decode(output), traceback)
+        for at, what, step, who, attempt, error, output, traceback in tx.all("sagas.events", saga=found[0])
     ]
     return _shown(found, lines)
 
@@ -131,7 +131,14 @@ def _shown(row: Row, timeline: list[SagaEvent]) -> SagaStatus:
         updated_at_us=updated_at,
         ended_at_us=ended_at,
         timeline=timeline,
+        traceback=_traceback(saga),
     )
+
+
+def _traceback(saga: Instance) -> str | None:
+    """That of the step which its error is about."""
+    about = [step for step in saga.steps if step.error and saga.error and saga.error.endswith(step.error)]
+    return next((step.traceback for step in about if step.traceback), None)
 
 
 def _steps(spec: SagaSpec, saga: Instance) -> list[StepStatus]:
@@ -151,6 +158,7 @@ def _steps(spec: SagaSpec, saga: Instance) -> list[StepStatus]:
             ended_at_us=kept.ended_at,
             due_at_us=kept.due,
             messages=[sent.id for sent in kept.out],
+            traceback=kept.traceback,
         )
         for one, kept in zip(spec.steps, saga.steps, strict=True)
     ]

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.core.deadletter import Trouble
 from holdfast.core.given import unless_there
 from holdfast.core.lifecycle import State
 from holdfast.core.message import id_bytes, id_text
@@ -108,7 +109,7 @@ class Work:
             case Relieve():
                 escalation.answer_about(self._tx, held.tenant, "saga", held.id, effect.who)
             case Escalate():
-                about = held.tenant, "saga", held.id, effect.error, held.spec.owner
+                about = held.tenant, "saga", held.id, Trouble(effect.error, effect.traceback), held.spec.owner
                 escalation.report(self._tx, rows.insert, *about, None)
         return None
 
@@ -158,6 +159,7 @@ class Work:
                     "who": note.who,
                     "attempt": note.attempt,
                     "error": note.error,
+                    "traceback": note.traceback,
                     "output": None if note.output is None else _encode(note.output),
                 }
             )

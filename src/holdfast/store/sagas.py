@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.core.deadletter import shortened
 from holdfast.core.message import MessageId, id_text
 from holdfast.core.saga import Reference, SagaSpec, new_instance
 from holdfast.core.saga_events import (
@@ -232,19 +233,21 @@ def _named(tx: Transaction, tenant: str, saga_id: str) -> Held:
 
 def _event(reference: Reference, ended: Happening) -> Event:
     if isinstance(ended, FailedAttempt):
-        error = ended.error[-ERROR_KEPT:]
-        return AttemptFailed(reference.step, reference.undo, error, ended.who, ended.attempt)
+        failure, error = ended.failure, shortened(ended.failure.error, ERROR_KEPT)
+        traceback = failure.traceback and failure.traceback[-ERROR_KEPT:]
+        return AttemptFailed(reference.step, reference.undo, error, failure.worker, ended.attempt, traceback)
     return MessageEnded(
         reference.step,
         reference.undo,
         id_text(ended.id),
         ended.succeeded,
         None if ended.output is None else _decode(ended.output),
-        ended.error[-ERROR_KEPT:],
+        shortened(ended.error, ERROR_KEPT),
         ended.final,
         ended.who,
         ended.attempt,
         ended.repeated,
+        ended.traceback and ended.traceback[-ERROR_KEPT:],
     )
 
 

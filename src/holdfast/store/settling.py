@@ -253,7 +253,7 @@ def _again(tx: Transaction, chosen: list[tuple[Settlement, HeldRow]]) -> None:
     now = tx.clock()
     for settlement, row in chosen:
         if failure := settlement.failure:
-            step_endings.attempt_failed(tx, row.saga, failure.error, failure.worker, settlement.attempt)
+            step_endings.attempt_failed(tx, row.saga, failure, settlement.attempt)
     tx.each(
         "rows.again",
         [

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.core.message import MessageId
+from holdfast.core.message import Failure, MessageId
 
 
 class StepEnding(msgspec.Struct, frozen=True):
@@ -17,6 +17,7 @@ class StepEnding(msgspec.Struct, frozen=True):
     succeeded: bool
     output: bytes | None = None
     error: str = ""
+    traceback: str | None = None
     final: bool = False
     who: str | None = None
     attempt: int | None = None
@@ -27,8 +28,7 @@ class FailedAttempt(msgspec.Struct, frozen=True):
     """A message of a step goes on after an attempt that failed."""
 
     saga: str
-    error: str
-    who: str
+    failure: Failure
     attempt: int
 
 
@@ -39,10 +39,10 @@ class _Transaction(Protocol):
     endings: list[Happening]
 
 
-def attempt_failed(tx: _Transaction, saga: str | None, error: str, who: str, attempt: int) -> None:
+def attempt_failed(tx: _Transaction, saga: str | None, failure: Failure, attempt: int) -> None:
     """It is tried again."""
     if saga is not None:
-        tx.endings.append(FailedAttempt(saga, error, who, attempt))
+        tx.endings.append(FailedAttempt(saga, failure, attempt))
 
 
 def succeeded(
@@ -64,12 +64,16 @@ def failed(
     tx: _Transaction,
     saga: str | None,
     message_id: MessageId,
-    error: str,
+    why: Failure | str,
     *,
     final: bool = False,
-    who: str | None = None,
     attempt: int | None = None,
 ) -> None:
-    """Nobody will do it any more."""
-    if saga is not None:
-        tx.endings.append(StepEnding(saga, message_id, False, None, error, final, who, attempt))
+    """Nobody will do it any more: an attempt was the last, or nobody has to (`why` is text)."""
+    if saga is None:
+        return
+    if isinstance(why, str):
+        tx.endings.append(StepEnding(saga, message_id, False, error=why, final=final, attempt=attempt))
+        return
+    error, traceback, who = why.error, why.traceback, why.worker
+    tx.endings.append(StepEnding(saga, message_id, False, None, error, traceback, final, who, attempt))

@@ -77,6 +77,7 @@ class Failed(Output):
     attempt: int
     worker: str
     error: str
+    traceback: str | None
     at: Seconds
 
 
@@ -98,6 +99,7 @@ class DeadLetterDetail(OfQueue):
     """All of it: the message, and every attempt that is remembered."""
 
     replays: int
+    traceback: str | None
     message: Original
     history: list[Failed]
 
@@ -342,7 +344,11 @@ def _detail(letter: DeadLetterRecord) -> DeadLetterDetail:
     return DeadLetterDetail(
         **_line(letter),
         replays=letter.replays,
-        history=[Failed(attempt=f.attempt, worker=f.worker, error=f.error, at=seconds(f.at)) for f in letter.history],
+        traceback=letter.traceback,
+        history=[
+            Failed(attempt=f.attempt, worker=f.worker, error=f.error, traceback=f.traceback, at=seconds(f.at))
+            for f in letter.history
+        ],
         message=Original(
             id=message.id,
             body=message.body,

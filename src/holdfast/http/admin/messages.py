@@ -40,6 +40,7 @@ class Step(Output):
     attempt: int | None = None
     worker: str | None = None
     error: str | None = None
+    traceback: str | None = None
 
 
 class State(Output):

@@ -46,6 +46,7 @@ class Notice(Output):
     dead_id: str | None
     message_id: str | None
     error: str
+    traceback: str | None
     attempts: int
     repeats: int
     created_at: Seconds
@@ -148,6 +149,7 @@ def _shown(one: core.Notice) -> Notice:
         dead_id=one.dead_id,
         message_id=one.message_id,
         error=one.error,
+        traceback=one.traceback,
         attempts=one.attempts,
         repeats=one.repeats,
         created_at=seconds(one.created_at),

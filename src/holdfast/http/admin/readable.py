@@ -27,7 +27,14 @@ def timeline(status: MessageStatus) -> list[dict[str, Any]]:
     """From the enqueue through the attempts that failed to the end."""
     begin = [{"event": "enqueued", "at": status.enqueued_at}]
     failures = [
-        {"event": "failed", "at": one.at, "attempt": one.attempt, "worker": one.worker, "error": one.error}
+        {
+            "event": "failed",
+            "at": one.at,
+            "attempt": one.attempt,
+            "worker": one.worker,
+            "error": one.error,
+            "traceback": one.traceback,
+        }
         for one in status.history
     ]
     end = [{"event": str(status.state), "at": status.finished_at}] if status.finished_at is not None else []

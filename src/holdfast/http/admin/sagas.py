@@ -50,6 +50,7 @@ class Step(Output):
     undoing: bool
     undoable: bool
     error: str | None
+    traceback: str | None
     output: Json
     started_at: Seconds | None
     ended_at: Seconds | None
@@ -66,6 +67,7 @@ class Event(Output):
     who: str | None
     attempt: int | None
     error: str | None
+    traceback: str | None
     output: Json
 
 
@@ -85,6 +87,7 @@ class Saga(Output):
 class SagaDetail(Saga):
     """The same with its data, its steps and all that happened."""
 
+    traceback: str | None
     data: dict[str, Json]
     steps: list[Step]
     timeline: list[Event]
@@ -135,6 +138,7 @@ def get_saga(access: Reads, saga_id: SagaId) -> SagaDetail:
     found = _find(access.client, saga_id)
     return SagaDetail(
         **_glance(found),
+        traceback=found.traceback,
         data=found.data,
         steps=[Step(**_with_seconds(step)) for step in found.steps],
         timeline=[Event(**_with_seconds(event)) for event in found.timeline],

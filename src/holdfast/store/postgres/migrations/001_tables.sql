@@ -343,6 +343,7 @@ CREATE TABLE holdfast_notice (
     owner           text   NOT NULL,
     level           bigint NOT NULL DEFAULT 0,
     error           text   NOT NULL,
+    traceback       text,
     attempts        bigint NOT NULL,
     repeats         bigint NOT NULL DEFAULT 0,
     created_at      bigint NOT NULL,
@@ -447,5 +448,6 @@ CREATE TABLE holdfast_saga_event (
     attempt bigint ,
     error   text   ,
     output  bytea  ,
+    traceback text,
     PRIMARY KEY (saga, seq)
 );

@@ -101,19 +101,19 @@ WHERE s.id = m.id AND s.version = m.version
 RETURNING s.id AS of_id, 1
 
 -- name: note
-INSERT INTO holdfast_saga_event (saga, seq, at, what, step, who, attempt, error, output)
-VALUES (:saga, :seq, (SELECT holdfast_now(:now::bigint)), :what, :step, :who, :attempt, :error, :output)
+INSERT INTO holdfast_saga_event (saga, seq, at, what, step, who, attempt, error, output, traceback)
+VALUES (:saga, :seq, (SELECT holdfast_now(:now::bigint)), :what, :step, :who, :attempt, :error, :output, :traceback)
 RETURNING 1
 
 -- name: note_together
-INSERT INTO holdfast_saga_event (saga, seq, at, what, step, who, attempt, error, output)
-SELECT m.saga, m.seq, (SELECT holdfast_now(:now::bigint)), m.what, m.step, m.who, m.attempt, m.error, m.output
-FROM unnest(:saga::bigint[], :seq::bigint[], :what::text[], :step::text[], :who::text[], :attempt::bigint[], :error::text[], :output::bytea[])
-    AS m (saga, seq, what, step, who, attempt, error, output)
+INSERT INTO holdfast_saga_event (saga, seq, at, what, step, who, attempt, error, output, traceback)
+SELECT m.saga, m.seq, (SELECT holdfast_now(:now::bigint)), m.what, m.step, m.who, m.attempt, m.error, m.output, m.traceback
+FROM unnest(:saga::bigint[], :seq::bigint[], :what::text[], :step::text[], :who::text[], :attempt::bigint[], :error::text[], :output::bytea[], :traceback::text[])
+    AS m (saga, seq, what, step, who, attempt, error, output, traceback)
 RETURNING saga AS of_saga, seq AS of_seq, 1
 
 -- name: events
-SELECT at, what, step, who, attempt, error, output FROM holdfast_saga_event WHERE saga = :saga ORDER BY seq
+SELECT at, what, step, who, attempt, error, output, traceback FROM holdfast_saga_event WHERE saga = :saga ORDER BY seq
 
 -- name: list
 SELECT s.id, s.saga_id, d.name, d.version, s.state, d.spec, s.started_at, s.updated_at, s.ended_at

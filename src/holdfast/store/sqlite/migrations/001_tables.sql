@@ -327,6 +327,7 @@ CREATE TABLE holdfast_notice (
     owner           TEXT    NOT NULL,
     level           INTEGER NOT NULL DEFAULT 0,
     error           TEXT    NOT NULL,
+    traceback       TEXT,
     attempts        INTEGER NOT NULL,
     repeats         INTEGER NOT NULL DEFAULT 0,
     created_at      INTEGER NOT NULL,
@@ -431,5 +432,6 @@ CREATE TABLE holdfast_saga_event (
     attempt INTEGER,
     error   TEXT   ,
     output  BLOB   ,
+    traceback TEXT,
     PRIMARY KEY (saga, seq)
 ) WITHOUT ROWID;

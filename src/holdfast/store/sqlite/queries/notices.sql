@@ -1,13 +1,13 @@
 -- name: add
-INSERT INTO holdfast_notice (id, tenant, channel_id, dead_id, message_id, owner, error, attempts, created_at)
-VALUES (:id, :tenant, :channel, :dead_id, :message_id, :owner, :error, :attempts, :created_at)
+INSERT INTO holdfast_notice (id, tenant, channel_id, dead_id, message_id, owner, error, traceback, attempts, created_at)
+VALUES (:id, :tenant, :channel, :dead_id, :message_id, :owner, :error, :traceback, :attempts, :created_at)
 
 -- name: report
 -- What is reported again before anyone has answered is the same notice, with the newest error.
-INSERT INTO holdfast_notice (id, tenant, kind, about, channel_id, owner, error, attempts, created_at)
-VALUES (:id, :tenant, :kind, :about, :channel, :owner, :error, 0, :created_at)
+INSERT INTO holdfast_notice (id, tenant, kind, about, channel_id, owner, error, traceback, attempts, created_at)
+VALUES (:id, :tenant, :kind, :about, :channel, :owner, :error, :traceback, 0, :created_at)
 ON CONFLICT (tenant, kind, about) WHERE about IS NOT NULL AND acknowledged_at IS NULL
-DO UPDATE SET repeats = holdfast_notice.repeats + 1, error = excluded.error
+DO UPDATE SET repeats = holdfast_notice.repeats + 1, error = excluded.error, traceback = excluded.traceback
 RETURNING id, repeats
 
 -- name: forget_answered
@@ -22,7 +22,7 @@ WHERE id = :id
 
 -- name: late
 SELECT n.id, c.name, n.owner, n.level, n.dead_id, n.message_id, n.error, n.attempts, n.created_at, n.climb_at,
-       n.acknowledged_at, n.acknowledged_by, n.remark, n.kind, n.about, n.repeats
+       n.acknowledged_at, n.acknowledged_by, n.remark, n.kind, n.about, n.repeats, n.traceback
 FROM holdfast_notice n
 LEFT JOIN holdfast_channel c ON c.id = n.channel_id
 WHERE n.tenant = :tenant AND n.acknowledged_at IS NULL AND n.climb_at <= :now
@@ -48,7 +48,7 @@ LIMIT 1
 
 -- name: undelivered
 SELECT n.id, c.name, n.owner, n.level, n.dead_id, n.message_id, n.error, n.attempts, n.created_at, n.climb_at,
-       n.acknowledged_at, n.acknowledged_by, n.remark, n.kind, n.about, n.repeats
+       n.acknowledged_at, n.acknowledged_by, n.remark, n.kind, n.about, n.repeats, n.traceback
 FROM holdfast_notice n
 LEFT JOIN holdfast_channel c ON c.id = n.channel_id
 WHERE n.tenant = :tenant AND n.acknowledged_at IS NULL AND n.deliver_at IS NOT NULL AND n.owner = :owner
@@ -68,7 +68,7 @@ LIMIT 1
 
 -- name: list
 SELECT n.id, c.name, n.owner, n.level, n.dead_id, n.message_id, n.error, n.attempts, n.created_at, n.climb_at,
-       n.acknowledged_at, n.acknowledged_by, n.remark, n.kind, n.about, n.repeats
+       n.acknowledged_at, n.acknowledged_by, n.remark, n.kind, n.about, n.repeats, n.traceback
 FROM holdfast_notice n
 LEFT JOIN holdfast_channel c ON c.id = n.channel_id
 WHERE n.tenant = :tenant AND (:owner IS NULL OR n.owner = :owner) AND (:queue IS NULL OR c.name = :queue)
@@ -108,7 +108,7 @@ WHERE id IN (
     LIMIT :limit
 )
 RETURNING id, (SELECT c.name FROM holdfast_channel c WHERE c.id = channel_id), owner, level, dead_id, message_id, error,
-          attempts, created_at, climb_at, acknowledged_at, acknowledged_by, remark, kind, about, repeats
+          attempts, created_at, climb_at, acknowledged_at, acknowledged_by, remark, kind, about, repeats, traceback
 
 -- name: untold_of
 UPDATE holdfast_notice SET telling_until = :now + 60000000
@@ -120,7 +120,7 @@ WHERE id IN (
     LIMIT :limit
 )
 RETURNING id, (SELECT c.name FROM holdfast_channel c WHERE c.id = channel_id), owner, level, dead_id, message_id, error,
-          attempts, created_at, climb_at, acknowledged_at, acknowledged_by, remark, kind, about, repeats
+          attempts, created_at, climb_at, acknowledged_at, acknowledged_by, remark, kind, about, repeats, traceback
 
 -- name: told
 UPDATE holdfast_notice SET told_at = :now WHERE id = :id RETURNING 1

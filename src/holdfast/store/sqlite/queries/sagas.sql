@@ -71,12 +71,12 @@ WHERE id = :id AND version = :version
 RETURNING 1
 
 -- name: note
-INSERT INTO holdfast_saga_event (saga, seq, at, what, step, who, attempt, error, output)
-VALUES (:saga, :seq, :now, :what, :step, :who, :attempt, :error, :output)
+INSERT INTO holdfast_saga_event (saga, seq, at, what, step, who, attempt, error, output, traceback)
+VALUES (:saga, :seq, :now, :what, :step, :who, :attempt, :error, :output, :traceback)
 RETURNING 1
 
 -- name: events
-SELECT at, what, step, who, attempt, error, output FROM holdfast_saga_event WHERE saga = :saga ORDER BY seq
+SELECT at, what, step, who, attempt, error, output, traceback FROM holdfast_saga_event WHERE saga = :saga ORDER BY seq
 
 -- name: list
 SELECT s.id, s.saga_id, d.name, d.version, s.state, d.spec, s.started_at, s.updated_at, s.ended_at
