@@ -208,6 +208,15 @@ def test_what_removes_no_message_is_no_loss(
     assert depth is None or hf.stats("q").queue_depth == depth
 
 
+def test_a_topic_has_the_depth_that_its_spec_says(hf: Holdfast) -> None:
+    apply(hf, shop("topic t { max_depth: 7 }"))
+    assert hf.queue_settings("t")["max_depth"] == 7
+    hf.topic("t", max_depth=9)
+    assert [
+        change.setting for step in make_plan(hf, shop("topic t { max_depth: 7 }")).steps for change in step.changes
+    ] == ["max_depth"]
+
+
 def test_what_the_spec_does_not_have_is_left_alone(hf: Holdfast) -> None:
     apply(hf, spec_of(RICH))
     hf.publish("orders.eu.created", 1)

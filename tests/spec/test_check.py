@@ -252,3 +252,20 @@ def test_json_that_two_readers_would_read_in_two_ways_or_none_can(
 def test_headers_that_are_kept_have_names_of_headers() -> None:
     text = 'app A { queue q {} webhook w { queue: q allow_ips: ["127.0.0.1"] headers: ["X-Event", "X Event"] } }'
     assert [finding.path for finding in check_reading(read_text(text))] == ["webhooks.w.headers[1]"]
+
+
+@pytest.mark.parametrize(
+    ("inside", "hint"),
+    [
+        ("queue q { delivery { visibility_timeout: 30 } }", "how long a claim lasts is the lease: write lease: 30s"),
+        ("queue q { visibility_timeout: 30 }", "write delivery { lease: 30s }"),
+        ("topic t { group g { visibility_timeout: 30 } }", "write delivery { lease: 30s }"),
+        ("consumer c { visibility_timeout: 30 }", "write lease: 30s"),
+        ('webhook w { verify_hmac { header: "X", secret: "s3cr3t" } }', 'write secret_env: "WEBHOOK_SECRET"'),
+        ('webhook w { secret: "s3cr3t" }', 'write verify_hmac { secret_env: "WEBHOOK_SECRET" }'),
+    ],
+)
+def test_words_of_other_systems_are_translated(inside: str, hint: str) -> None:
+    reading = read_text(f"app A {{ {inside} }}")
+    hints = [finding.hint for finding in check_reading(reading)]
+    assert any(hint in str(one) for one in hints), hints

@@ -1,5 +1,6 @@
 """The model: JSON and back, the seed's names, and the defaults of the client."""
 
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -7,13 +8,39 @@ from typing import Any
 import msgspec
 import pytest
 
+from holdfast import Holdfast
 from holdfast.core.notice import OwnerSpec, owner_spec
-from holdfast.core.queue import READERS, QueueSpec, queue_spec
-from holdfast.core.topic import GroupSpec, TopicSpec, group_spec, topic_spec
+from holdfast.core.queue import READERS, QueueSettings, QueueSpec, queue_spec
+from holdfast.core.schedule import ScheduleSettings
+from holdfast.core.topic import (
+    GROUP_READERS,
+    TOPIC_READERS,
+    GroupSettings,
+    GroupSpec,
+    TopicSettings,
+    TopicSpec,
+    group_spec,
+    topic_spec,
+)
 from holdfast.runtime.consumer import ConsumerOptions
 from holdfast.runtime.pool import PoolOptions
 from holdfast.spec import declaring
-from holdfast.spec.model import Consumer, Group, Owner, Pool, Queue, Spec, Topic, from_json, json_schema, to_json
+from holdfast.spec.grammar import grammar_of
+from holdfast.spec.model import (
+    Consumer,
+    Group,
+    Owner,
+    Part,
+    Pool,
+    Queue,
+    Saga,
+    Schedule,
+    Spec,
+    Topic,
+    from_json,
+    json_schema,
+    to_json,
+)
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "spec.schema.json"
 
@@ -63,10 +90,49 @@ def test_topics_and_owners_have_the_defaults() -> None:
 
 
 def test_every_setting_of_the_client_can_be_said() -> None:
-    assert declaring.queue_settings(Queue()).keys() == READERS.keys()
+    """Otherwise `apply`, for which a spec is the complete definition, would reset it."""
+    assert declaring.queue_settings(Queue()).keys() == READERS.keys() == QueueSettings.__annotations__.keys()
+    assert declaring.topic_settings(Topic()).keys() == TOPIC_READERS.keys() == TopicSettings.__annotations__.keys()
+    assert declaring.group_settings(Group()).keys() - {"start"} == GROUP_READERS.keys()
+    assert GROUP_READERS.keys() == GroupSettings.__annotations__.keys()
+    assert declaring.schedule_settings(Schedule(queue="q")).keys() == ScheduleSettings.__annotations__.keys()
+    assert declaring.owner_settings(Owner()).keys() == keywords_of(Holdfast.owner)
+    assert declaring.saga_settings(Saga()).keys() == keywords_of(Holdfast.saga)
     assert declaring.pool_options("p", Pool()).keys() == PoolOptions.__annotations__.keys()
     said = {*declaring.consumer_options("c", Consumer()), "preflight"}
     assert ConsumerOptions.__annotations__.keys() - said == {"permanent", "middleware"}, "only Python can say these"
+
+
+def keywords_of(method: Any) -> set[str]:
+    return inspect.signature(method).parameters.keys() - {"self", "name"}
+
+
+def fields_of(spec: type[msgspec.Struct]) -> set[str]:
+    return {field.name for field in msgspec.structs.fields(spec)}
+
+
+def test_every_stored_setting_can_be_declared() -> None:
+    assert fields_of(QueueSpec) == READERS.keys()
+    assert fields_of(TopicSpec) == TOPIC_READERS.keys()
+    queues_only = {"history", "history_limit", "max_age", "max_size", "max_depth", "idempotency_window"}
+    queues_only |= {"delivery", "sqs_queue", "sqs_fallback", "dead_events", "message_type"}
+    assert fields_of(GroupSpec) - queues_only == GROUP_READERS.keys()
+
+
+@pytest.mark.parametrize(
+    ("part", "places"), [(Queue, declaring.QUEUE), (Topic, declaring.TOPIC), (Group, declaring.GROUP)]
+)
+def test_every_setting_has_a_word_in_the_language(part: type[Part], places: declaring.Places) -> None:
+    for setting, place in places.items():
+        words = grammar_of(part)
+        for word in place[:-1]:
+            words = words[word].inside
+        entry = words.get(place[-1]) or words.get(KEYWORD_OF.get(place[-1], ""))
+        assert entry is not None, setting
+        assert entry.field == place[-1]
+
+
+KEYWORD_OF = {"commitments": "commitment"}
 
 
 def test_where_a_group_begins() -> None:

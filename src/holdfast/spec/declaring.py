@@ -60,6 +60,10 @@ QUEUE: Places = {
     "delivery": ("delivery", "via"),
     **{name: ("delivery", name) for name in ("sqs_queue", "sqs_fallback", "dead_events")},
 }
+TOPIC: Places = {
+    name: (name,)
+    for name in ("retention", "min_retention", "no_subscribers", "max_size", "max_depth", "idempotency_window")
+}
 GROUP: Places = {**_COMMON, **{name: (name,) for name in ("timeout", "misses", "catch_up_rate")}}
 
 
@@ -71,7 +75,7 @@ def queue_settings(queue: Queue) -> dict[str, Any]:
 
 def topic_settings(topic: Topic) -> dict[str, Any]:
     """The keywords of `hf.topic(name, …)`."""
-    return _fields(topic, "retention", "min_retention", "no_subscribers", "max_size", "idempotency_window")
+    return _fields(topic, *TOPIC)
 
 
 def group_settings(group: Group) -> dict[str, Any]:

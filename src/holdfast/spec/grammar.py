@@ -56,6 +56,24 @@ class Entry(msgspec.Struct, frozen=True):
 
 Grammar = dict[str, Entry]
 
+OTHER_NAMES = {
+    "visibility_timeout": ("lease", "30s", "how long a claim lasts is the lease"),
+    "secret": ("secret_env", '"WEBHOOK_SECRET"', "a spec names the environment variable that holds the secret"),
+}
+"""What other systems call a setting → our word, an example of its value, and why it is another word."""
+
+
+def hint_for(word: str, grammar: Grammar) -> str | None:
+    """What to write instead of a word that means something elsewhere; None if it does not, or not in this block."""
+    ours, example, why = OTHER_NAMES.get(word, ("", "", ""))
+    if ours in grammar:
+        return f"{why}: write {ours}: {example}"
+    for name, entry in grammar.items():
+        if entry.kind == "block" and ours in entry.inside:
+            return f"{why}: write {name} {{ {ours}: {example} }}"
+    return None
+
+
 _NO_SETTINGS = {"app", "name", "parallel", "backoff_steps_ms"}
 """Fields that are written in another way than as settings: see `_other_words`, and names stand before the braces."""
 

@@ -188,6 +188,7 @@ class Topic(Part, frozen=True):
     min_retention: Seconds = _TOPIC.min_retention
     no_subscribers: Literal["keep", "refuse"] = "keep"
     max_size: int = _TOPIC.max_size
+    max_depth: int | None = _TOPIC.max_depth
     idempotency_window: Seconds = _TOPIC.idempotency_window
     groups: dict[str, Group] = {}
     external: bool = False

@@ -10,7 +10,7 @@ from holdfast.core.expressions.cursor import Cursor, Lost
 from holdfast.core.expressions.lexer import Token
 from holdfast.core.expressions.source import Span, did_you_mean
 from holdfast.spec.document import Block, Command, Document, Entries, Formula, Item, Setting, Typed, Value, Word
-from holdfast.spec.grammar import Entry, Grammar
+from holdfast.spec.grammar import Entry, Grammar, hint_for
 from holdfast.spec.literals import parse_key, parse_literal
 from holdfast.spec.model import Spec
 from holdfast.spec.shapes import parse_shape
@@ -74,6 +74,8 @@ class Parser:
         return self._block(key, entry) if entry.is_block else self._setting(key, entry)
 
     def _hint(self, word: str, grammar: Grammar) -> str:
+        if (known := hint_for(word, grammar)) is not None:
+            return known
         for name, entry in grammar.items():
             if entry.kind == "block" and word in entry.inside:
                 return f"it belongs into {name} {{ … }}"
