@@ -84,6 +84,12 @@ IMPURE_MODULES = {
 }
 IMPURE_CALLS = ("datetime.now", "datetime.utcnow", "datetime.today", "date.today", "uuid.uuid1", "uuid.uuid4")
 DRIVERS = {"apsw", "psycopg", "sqlite3"}
+INTERNALS = {
+    "uvicorn": "",
+    "psycopg.generators": "store/postgres/prepared.py",
+    "psycopg.adapt.Transformer": "store/postgres/prepared.py",
+}
+"""What other projects may change at any time → the one place that may import it, and has a way without it."""
 
 
 def layer_faults(text: str, module: Path) -> list[str]:
@@ -115,6 +121,36 @@ def impurities(text: str, module: Path) -> list[str]:
 def drivers(text: str, module: Path) -> list[str]:
     used = {name.split(".")[0] for name in imports(text, module)} & DRIVERS
     return [f"{module}: only store knows a database, but this imports {name}" for name in sorted(used)]
+
+
+def internals(text: str, module: Path) -> list[str]:
+    used = [name for name in imports(text, module) for inner in INTERNALS if f"{name}.".startswith(f"{inner}.")]
+    used += [name for name in imports(text, module) if any(part.startswith("_") for part in name.split(".")[1:])]
+    return [
+        f"{module}: {name} may change at any time"
+        for name in used
+        if not name.startswith(("holdfast.", "__future__")) and INTERNALS.get(name) != module.as_posix()
+    ]
+
+
+@pytest.mark.parametrize("module", modules(), ids=str)
+def test_no_internals_of_other_projects_are_imported(module: Path) -> None:
+    assert internals(read(module), module) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import uvicorn",
+        "from uvicorn.protocols.http import httptools_impl",
+        "from psycopg import generators",
+        "from psycopg.generators import execute",
+        "from psycopg._queries import PostgresQuery",
+        "import psycopg._encodings",
+    ],
+)
+def test_an_internal_of_another_project_is_caught(line: str) -> None:
+    assert len(internals(line, Path("http/server.py"))) == 1
 
 
 @pytest.mark.parametrize("module", modules(), ids=str)

@@ -135,7 +135,7 @@ def test_what_stands_behind_a_request_is_not_parsed_before_its_answer(
     with server.connect() as connection:
         connection.sendall(HELD + HEALTH * 5_000 + HEALTH.replace(b"Host", b"Connection: close\r\nHost"))
         begun(gate)
-        [protocol] = server.server._http.server_state.connections
+        [protocol] = server.server._http.state.connections
         assert isinstance(protocol, Connection)
         until(lambda: protocol._wire.is_paused)
         assert parsed == [HELD]
@@ -190,8 +190,8 @@ def test_a_flood_of_tiny_requests_takes_turns_with_everybody_else(server: Runnin
         until(lambda: gate.answered >= 10)
         assert server.http.get("/admin/held", params={"size": 1}, headers={"host": "evil.com"}).status_code == 421
         assert gate.answered < 10_000, "it was answered in between"
-        protocols = [one for one in server.server._http.server_state.connections if isinstance(one, Connection)]
-        running_now = len(server.server._http.server_state.tasks)
+        protocols = [one for one in server.server._http.state.connections if isinstance(one, Connection)]
+        running_now = len(server.server._http.state.tasks)
         assert running_now <= 2 * len(protocols), "one at work for each, and one that is about to end"
     finally:
         for connection in flood:
@@ -248,7 +248,7 @@ def test_a_request_and_the_end_in_one_go_are_answered_and_closed(server: Running
         connection.sendall(data)
         connection.shutdown(socket.SHUT_WR)
         assert len(statuses(everything(connection))) == data.count(b"HTTP/1.1")
-    until(lambda: not server.server._http.server_state.connections)
+    until(lambda: not server.server._http.state.connections)
 
 
 @pytest.mark.parametrize(
@@ -259,8 +259,8 @@ def test_half_a_request_and_the_end_are_closed(server: Running, data: bytes) -> 
         connection.sendall(data)
         connection.shutdown(socket.SHUT_WR)
         assert b"HTTP/1.1 2" not in everything(connection)
-    until(lambda: not server.server._http.server_state.connections)
-    until(lambda: not server.server._http.server_state.tasks)
+    until(lambda: not server.server._http.state.connections)
+    until(lambda: not server.server._http.state.tasks)
     assert server.hf.stats("orders").pending == 0 if "orders" in server.hf.queues() else True
 
 
@@ -312,8 +312,8 @@ def test_an_answer_to_someone_who_is_gone_is_dropped_without_a_word(
         gate.open.set()
         for _ in range(2):
             assert gate.ended.acquire(timeout=60)
-        until(lambda: not server.server._http.server_state.tasks)
-        until(lambda: not server.server._http.server_state.connections)
+        until(lambda: not server.server._http.state.tasks)
+        until(lambda: not server.server._http.state.connections)
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
@@ -330,8 +330,8 @@ def test_who_is_refused_in_the_middle_of_a_body_and_gone_is_no_word_worth(
             connection.sendall(head + b"2\r\n{}\r\n")
             connection.sendall(b"xx\r\n")
             reset(connection)
-        until(lambda: not server.server._http.server_state.connections)
-        until(lambda: not server.server._http.server_state.tasks)
+        until(lambda: not server.server._http.state.connections)
+        until(lambda: not server.server._http.state.tasks)
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 

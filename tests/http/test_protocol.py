@@ -264,7 +264,7 @@ def test_h4_above_the_number_of_connections_it_is_503_and_room_comes_back(server
     for connection in held:
         connection.close()
     deadline = time.monotonic() + 60
-    while server.server._http.server_state.connections and time.monotonic() < deadline:
+    while server.server._http.state.connections and time.monotonic() < deadline:
         time.sleep(0.05)
 
 
@@ -276,10 +276,10 @@ def test_h4_who_hangs_up_in_the_middle_leaves_nothing(server: Running) -> None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     assert pending(server) == 0
     deadline = time.monotonic() + 60
-    while server.server._http.server_state.connections and time.monotonic() < deadline:
+    while server.server._http.state.connections and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert not server.server._http.server_state.connections
-    assert not server.server._http.server_state.tasks
+    assert not server.server._http.state.connections
+    assert not server.server._http.state.tasks
 
 
 def test_h4_who_resets_during_the_enqueue_leaves_all_or_nothing(server: Running) -> None:

@@ -212,7 +212,7 @@ def test_who_hangs_up_meanwhile_has_delivered_all_the_same(file_server: Running,
             connection.sendall(request(b'{"id": "a"}'))
             wait_for_one_under_way(file_server)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        connections = file_server.server._http.server_state.connections
+        connections = file_server.server._http.state.connections
         deadline = time.monotonic() + 30
         while connections:
             assert time.monotonic() < deadline
@@ -227,7 +227,7 @@ def test_a_server_that_stops_answers_what_is_under_way(file_server: Running, sql
         with locked(sqlite_path):
             connection.sendall(request(b'{"id": "a"}'))
             wait_for_one_under_way(file_server)
-            [protocol] = file_server.server._http.server_state.connections
+            [protocol] = file_server.server._http.state.connections
             connection.sendall(request(b'{"id": "b"}'))
             file_server.server.stop()
             deadline = time.monotonic() + 30

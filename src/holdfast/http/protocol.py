@@ -1,7 +1,6 @@
 """HTTP/1.1 on one connection: within limits from the first byte on, and one request at a time.
 
-uvicorn accepts connections and stops the server, and does nothing else. It makes a `Connection` of each, with the
-arguments of `Connection.__init__`, calls its `shutdown`, and finds it and its tasks in `server_state` until they end.
+`listening.Listener` makes a `Connection` of each that it accepts, and calls its `shutdown` when the server stops.
 
 Bytes go into a buffer. From there one request is read: its head by `heads.Request`, its body by what `framing` says.
 Until it is answered the next one is not parsed, and no more than one read of the socket is kept of what follows it. So
@@ -15,12 +14,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Scope
-from uvicorn.config import Config
-from uvicorn.server import ServerState
 
 from holdfast.http import wire
 from holdfast.http.app import App
@@ -30,6 +26,7 @@ from holdfast.http.guard import AUTHORITY, guarded
 from holdfast.http.heads import END, Refused, Request, Target
 from holdfast.http.hooks import Hook
 from holdfast.http.limits import Limits
+from holdfast.http.listening import State
 from holdfast.http.proxies import Proxies
 from holdfast.http.wire import Wire
 
@@ -76,17 +73,9 @@ class Connection(asyncio.Protocol):
     proxies = Proxies()
     turns = Turns()
 
-    def __init__(
-        self,
-        config: Config,
-        server_state: ServerState,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        self._loop = _loop or asyncio.get_running_loop()
-        self._server = server_state
-        self._app_state = app_state
-        self._idle_seconds = config.timeout_keep_alive
+    def __init__(self, state: State) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._server = state
         self._wire: Wire
         self._local: tuple[str, int] | None = None
         self._peer: tuple[str, int] | None = None
@@ -112,7 +101,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begins; the first request has to arrive in time."""
-        self._server.connections.add(self)  # type: ignore[arg-type]
+        self._server.connections.add(self)
         self._wire = Wire(transport)
         self._local, self._peer = _name(transport, "sockname"), _name(transport, "peername")
         if len(self._server.connections) > self.limits.connections:
@@ -122,7 +111,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Ends. What was delivered stays delivered."""
-        self._server.connections.discard(self)
+        self._server.leave(self)
         self._clear_deadline()
         if self._rest is not None:
             self._rest.cancel()
@@ -302,20 +291,17 @@ class Connection(asyncio.Protocol):
             return
         head = _head(response.status_code, tuple(response.raw_headers))
         end = b"\r\n" if request.keep_alive else b"connection: close\r\n\r\n"
-        self._wire.write(b"".join((head, _always(tuple(self._server.default_headers)), end, response.body)))
-        self._server.total_requests += 1
+        self._wire.write(b"".join((head, _always(self._server.headers()), end, response.body)))
         self._next(request.keep_alive)
 
     def _start(self, request: Request, body: bytes, *, is_whole: bool) -> None:
         """Runs the application in a task."""
         scope = self._scope(request)
-        exchange = Exchange(self._wire, request, scope, self._server.default_headers, self._answered)
+        exchange = Exchange(self._wire, request, scope, self._server.headers(), self._answered)
         if body or is_whole:
             exchange.feed(body, is_whole)
         self._exchange = exchange
-        task = self._loop.create_task(exchange.run(self.app))
-        self._server.tasks.add(task)
-        task.add_done_callback(self._server.tasks.discard)
+        self._server.run(exchange.run(self.app))
 
     def _scope(self, request: Request) -> Scope:
         target = Target(request.url)
@@ -332,7 +318,7 @@ class Connection(asyncio.Protocol):
             "raw_path": target.path,
             "query_string": target.query,
             "headers": request.headers,
-            "state": self._app_state.copy(),
+            "state": {},
         }
         if target.authority is not None:
             scope[AUTHORITY] = target.authority
@@ -340,7 +326,6 @@ class Connection(asyncio.Protocol):
 
     def _answered(self) -> None:
         """An exchange has written the last byte of its answer, perhaps before the request was through."""
-        self._server.total_requests += 1
         exchange = self._exchange
         if exchange is None:
             return
@@ -413,7 +398,7 @@ class Connection(asyncio.Protocol):
     def _rest_from_now(self) -> None:
         self._resting_since = self._loop.time()
         if self._rest is None:
-            self._rest = self._loop.call_later(self._idle_seconds, self._rested)
+            self._rest = self._loop.call_later(self.limits.idle_seconds, self._rested)
 
     def _rested(self) -> None:
         """Hangs up if nothing has come since the last answer for as long as a connection may be idle.
@@ -424,7 +409,7 @@ class Connection(asyncio.Protocol):
         if self._resting_since is None or self._wire.is_closing:
             return
         since = self._loop.time() if self._is_behind else self._resting_since
-        left = since + self._idle_seconds - self._loop.time()
+        left = since + self.limits.idle_seconds - self._loop.time()
         if left > 0:
             self._rest = self._loop.call_later(left, self._rested)
         else:
@@ -432,7 +417,7 @@ class Connection(asyncio.Protocol):
 
 
 def connections(app: App, limits: Limits, proxies: Proxies) -> type[Connection]:
-    """Returns what uvicorn makes of each connection of a server."""
+    """Returns the class of the connections of a server."""
     return type("Connection", (Connection,), {"app": app, "limits": limits, "proxies": proxies, "turns": Turns()})
 
 

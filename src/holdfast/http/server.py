@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ipaddress
 import logging
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
-import uvicorn
 import uvloop
 
 from holdfast.client import Holdfast
@@ -19,6 +17,7 @@ from holdfast.errors import InvalidInput
 from holdfast.http.app import App
 from holdfast.http.hosts import bracketed
 from holdfast.http.limits import Limits
+from holdfast.http.listening import Listener
 from holdfast.http.protocol import connections
 from holdfast.http.proxies import Proxies
 from holdfast.runtime.runner import Runner
@@ -80,21 +79,8 @@ class Server:
         app.api.state.maintenance = self._runner.trouble
         self._socket = _listen(host, port)
         self.address = _url(self._socket, host)
-        self._http = _Http(
-            uvicorn.Config(
-                app,
-                http=connections(app, self.limits, Proxies(trusted_proxies)),
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,  # `Connection` reads them: a wrapper would hide what the application offers it.
-                timeout_keep_alive=max(1, round(self.limits.idle_seconds)),
-                timeout_graceful_shutdown=max(1, round(self._grace)),
-                backlog=BACKLOG,
-            )
-        )
+        connect = connections(app, self.limits, Proxies(trusted_proxies))
+        self._http = Listener(connect, BACKLOG, self._grace)
 
     def run(self, on_started: Callable[[str], None] | None = None) -> None:
         """Serves until it is stopped."""
@@ -114,7 +100,7 @@ class Server:
         if self._asked is None:
             self._asked = time.monotonic()
         self._app.stopping.set()
-        self._http.should_exit = True
+        self._http.stop()
 
     def stop_now(self) -> None:
         """What is under way is cut off."""
@@ -131,8 +117,7 @@ class Server:
             self.stop_now()
 
     async def _serve(self, on_started: Callable[[str], None] | None) -> None:
-        self._http.on_started = lambda: on_started(self.address) if on_started is not None else None
-        await self._http.serve(sockets=[self._socket])
+        await self._http.serve(self._socket, lambda: on_started(self.address) if on_started is not None else None)
 
     def _left(self) -> float:
         """What remains of the grace for consumers."""
@@ -144,35 +129,6 @@ class Beside(Runner):
 
     def _is_awake(self) -> bool:
         return True
-
-
-class _Http(uvicorn.Server):
-    """Uvicorn without its own signal handlers, which end the process before consumers are through."""
-
-    on_started: Callable[[], None] = staticmethod(lambda: None)
-    _loop: asyncio.AbstractEventLoop | None = None
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Signals are our own affair."""
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begins to listen."""
-        self._loop = asyncio.get_running_loop()
-        await super().startup(sockets)
-        self.on_started()
-
-    def cut_off(self) -> None:
-        """Ends what is under way, from any thread."""
-        self.force_exit = True
-        if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # The loop has ended by itself.
-                self._loop.call_soon_threadsafe(self._cancel_all)
-
-    def _cancel_all(self) -> None:
-        for task in list(self.server_state.tasks):
-            task.cancel()
 
 
 def is_loopback(host: str) -> bool:
