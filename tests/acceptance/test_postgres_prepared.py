@@ -23,7 +23,7 @@ Connect = Callable[..., Holdfast]
 
 @pytest.fixture
 def connection(postgres_url: str) -> Iterator[Connection]:
-    found = _connect(postgres_url, ())
+    found = _connect(Connection, postgres_url, ())
     yield found
     found.close()
 
@@ -39,7 +39,8 @@ def is_there(url: str, pid: int) -> bool:
 
 
 def known(connection: psycopg.Connection[Any]) -> int:
-    found = connection.execute("SELECT count(*) FROM pg_prepared_statements WHERE name LIKE 'holdfast%'").fetchone()
+    query = "SELECT count(*) FROM pg_prepared_statements WHERE name LIKE 'holdfast%'"
+    found = connection.execute(query, prepare=False).fetchone()
     assert found is not None
     return int(found[0])
 

@@ -29,6 +29,7 @@ ONE_SIDED_FILES: dict[str, str] = {
     "queries/arrivals.sql": "a statement of PostgreSQL can write to several tables",
     "queries/faults.sql": "SQLite has no sessions that could be ended",
     "adapting.py": "psycopg is told of our types, the libraries of SQLite need not be",
+    "driver.py": "only psycopg is used past its public interface",
     "log.py": "PostgreSQL lengthens its own log ahead",
     "prepared.py": "the libraries of SQLite are short by themselves",
     "arrays.py": "PostgreSQL takes many messages as arrays, SQLite one by one",

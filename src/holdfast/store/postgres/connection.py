@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import psycopg
 from psycopg.abc import PQGen
@@ -27,15 +27,18 @@ from psycopg.abc import PQGen
 from holdfast.core.discretion import discreet
 from holdfast.errors import Unavailable
 from holdfast.store import forks, patience, sagas, tally
+from holdfast.store.postgres import driver
 from holdfast.store.postgres.adapting import adapt
 from holdfast.store.postgres.address import read_address
 from holdfast.store.postgres.errors import DriverError, Overdue, is_away, is_conflict, is_doubtful, translated
 from holdfast.store.postgres.opening import NO_CONNECTION, give_up, open_within, until
-from holdfast.store.postgres.prepared import Prepared
 from holdfast.store.postgres.statements import QUERIES, TOGETHER, Together
 from holdfast.store.postgres.wakeup import CHANNEL, PostgresWakeup, payload
 from holdfast.store.shielding import shielded
 from holdfast.store.step_endings import Happening
+
+if TYPE_CHECKING:
+    from holdfast.store.postgres.prepared import Prepared  # At run time only with a driver that is known.
 
 Result = TypeVar("Result")
 Clock = Callable[[], int]
@@ -76,6 +79,10 @@ _LOCALLY = "".join(f"; SET LOCAL {setting}" for setting in _PLANNING)
 _LOCKS_WITHIN = "SET LOCAL lock_timeout = {}"
 """For work that may take longer than patience: then the server bounds each wait for a lock, in milliseconds."""
 
+_FOREVER = "SET LOCAL statement_timeout = 0"
+_WITHIN = "statement_timeout = {}"
+"""With a driver that is not known, the server bounds each statement, in milliseconds."""
+
 # The last part of patience, which is kept for canceling what is overdue.
 _TO_CANCEL, _MOST_TO_CANCEL = 0.2, 0.5
 
@@ -83,16 +90,33 @@ _TO_CANCEL, _MOST_TO_CANCEL = 0.2, 0.5
 _LOOK_EVERY, _LOOKS = 0.1, 20
 
 
-class Connection(psycopg.Connection[Row]):
-    """One of ours. From its `deadline` on, it does not wait for the server any more and raises `Overdue`."""
+class Plain(psycopg.Connection[Row]):
+    """One of ours, by a driver that is not known: see `driver`."""
 
     deadline: float = math.inf
     look_every: float = _LOOK_EVERY
 
+    def single(self) -> Cursor:
+        """A cursor for a single statement."""
+        return self.cursor(binary=True)
+
+
+Ours = TypeVar("Ours", bound=Plain)
+
+
+class Connection(Plain):
+    """One of ours. From its `deadline` on, it does not wait for the server any more and raises `Overdue`."""
+
     @cached_property
     def prepared(self) -> Prepared:
         """For single statements."""
+        from holdfast.store.postgres.prepared import Prepared
+
         return Prepared(self)
+
+    def single(self) -> Cursor:
+        """The same by libpq's own calls."""
+        return self.prepared
 
     def wait(self, gen: PQGen[Result], interval: float = _LOOK_EVERY, timeout: float | None = None) -> Result:
         """Every answer of the server is waited for here, also by cursors and by `Prepared`."""
@@ -219,8 +243,9 @@ class Database(forks.Guarded):
         self.unheard = 0
         """How many answers were lost, and asked for again."""
         self._patience = patience
+        self._is_known = driver.is_known()
         self._to_cancel = min(_TO_CANCEL * patience, _MOST_TO_CANCEL)
-        self._idle: list[Connection] = []
+        self._idle: list[Plain] = []
         self._lock = threading.Lock()
         self._slots = _slots()
         forks.guard(self)
@@ -231,10 +256,11 @@ class Database(forks.Guarded):
 
     def write_at_length(self, work: Callable[[PostgresTransaction], Result]) -> Result:
         """The same for work that may well take longer than patience: only its waits for locks are bounded."""
-        milliseconds = max(1, round(self._patience * 1_000))
 
         def bounded(tx: PostgresTransaction) -> Result:
-            tx.execute(_LOCKS_WITHIN.format(milliseconds))
+            tx.execute(_LOCKS_WITHIN.format(self._milliseconds()))
+            if not self._is_known:
+                tx.execute(_FOREVER)
             return work(tx)
 
         return self._keep_trying(self._within(_BEGIN, bounded), is_long=True)
@@ -283,11 +309,11 @@ class Database(forks.Guarded):
         pause, again = 0.02, patience.is_again()
         rings_inside = is_single and self.wakeup.is_quiet()
         while True:
-            connection: Connection | None = None
+            connection: Plain | None = None
             try:
                 connection = self._take(deadline)
                 connection.deadline = math.inf if is_long else deadline
-                cursor = connection.prepared if is_single else connection.cursor(binary=True)
+                cursor = connection.single() if is_single else connection.cursor(binary=True)
                 prepare = not self.address.pooled
                 transaction = PostgresTransaction(cursor, self.clock, again, prepare, rings_inside)
                 result = work(transaction)
@@ -307,22 +333,32 @@ class Database(forks.Guarded):
             time.sleep(max(0.0, min(pause, deadline - time.monotonic())))
             pause = min(pause * 2, 1.0)
 
-    def connect(self) -> Connection:
+    def connect(self) -> Plain:
         """A new connection with our types on it."""
-        return _connect(self.address.url, () if self.address.pooled else _SESSION, not self.address.pooled)
+        settings = () if self.address.pooled else (*_SESSION, *(f"SET {setting}" for setting in self._timeouts()))
+        return _connect(self._kind(), self.address.url, settings, not self.address.pooled)
 
-    def connect_to_tell(self) -> Connection:
+    def connect_to_tell(self) -> Plain:
         """One for notifications. It does not wait for the disk where it has a session to say so in."""
         if not self.address.listens:
             return self.connect()
-        return _connect(self.address.direct or self.address.url, ("SET synchronous_commit = off",))
+        return _connect(self._kind(), self.address.direct or self.address.url, ("SET synchronous_commit = off",))
+
+    def _kind(self) -> type[Plain]:
+        return Connection if self._is_known else Plain
+
+    def _timeouts(self) -> list[str]:
+        return [] if self._is_known else [_WITHIN.format(self._milliseconds())]
+
+    def _milliseconds(self) -> int:
+        return max(1, round(self._patience * 1_000))
 
     def _within(
         self, begin: str, work: Callable[[PostgresTransaction], Result]
     ) -> Callable[[PostgresTransaction], Result]:
         if self.address.pooled:
             level = "" if begin == _BEGIN_READING else " ISOLATION LEVEL READ COMMITTED"
-            begin = f"{begin}{level}{_LOCALLY}"
+            begin = "; SET LOCAL ".join([f"{begin}{level}{_LOCALLY}", *self._timeouts()])
 
         def in_transaction(tx: PostgresTransaction) -> Result:
             tx.execute(begin)
@@ -368,7 +404,7 @@ class Database(forks.Guarded):
         self._slots = _slots()
         self.wakeup.after_fork_in_child()
 
-    def _take(self, deadline: float) -> Connection:
+    def _take(self, deadline: float) -> Plain:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
@@ -376,11 +412,11 @@ class Database(forks.Guarded):
         made.look_every = min(_LOOK_EVERY, self._patience / _LOOKS)
         return made
 
-    def _put_back(self, connection: Connection) -> None:
+    def _put_back(self, connection: Plain) -> None:
         with self._lock:
             self._idle.append(connection)
 
-    def _put_away(self, connection: Connection | None, problem: BaseException | None) -> None:
+    def _put_away(self, connection: Plain | None, problem: BaseException | None) -> None:
         """After a failure: an unbroken connection is rolled back and kept, and if one broke the others are suspect."""
         if connection is None:
             return
@@ -412,9 +448,9 @@ def _slots() -> SimpleQueue[None]:
     return slots
 
 
-def _connect(url: str, settings: Sequence[str], prepared: bool = True) -> Connection:
+def _connect(kind: type[Ours], url: str, settings: Sequence[str], prepared: bool = True) -> Ours:
     try:
-        connection = Connection.connect(url, autocommit=True, prepare_threshold=0 if prepared else None, **_ENDINGS)
+        connection = kind.connect(url, autocommit=True, prepare_threshold=0 if prepared else None, **_ENDINGS)
         connection.deadline = time.monotonic() + _ENDINGS["connect_timeout"]
         for setting in settings:
             connection.execute(setting)

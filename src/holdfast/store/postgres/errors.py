@@ -83,7 +83,7 @@ def wants_a_closer_look(error: BaseException | None) -> bool:
 def translated(error: BaseException) -> HoldfastError:
     """The error of ours that says the same."""
     kind = next((ours for theirs, ours in _KINDS.items() if isinstance(error, theirs)), StoreError)
-    if is_away(error) or isinstance(error, errors.LockNotAvailable):
+    if is_away(error) or isinstance(error, (errors.LockNotAvailable, errors.QueryCanceled)):
         kind = Unavailable
     default = (kind.__doc__ or "").strip()
     return kind(f"{default} ({type(error).__name__}: {_first_line(error)})")
