@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated
@@ -24,6 +25,7 @@ from holdfast.client import Holdfast
 from holdfast.core.queue import NAME_LIMIT, channel_name
 from holdfast.errors import InvalidInput, shown
 from holdfast.http.answers import Refusal
+from holdfast.http.guessing import Guesses, TooManyGuesses
 from holdfast.http.tenants import Tenants
 from holdfast.http.tokens import ROLES, Tokens, enough
 
@@ -76,31 +78,54 @@ class Auth:
         self.tenants = tenants
         self.tokens = tokens
         self._clock = clock
+        self._guesses = Guesses()
 
-    def identify(self, request: HTTPConnection) -> Identity:
-        """Who asks; 401 for everything that is not exactly one good token in the Authorization header."""
+    async def identify(self, request: HTTPConnection) -> Identity:
+        """Who asks; 401 for everything that is not exactly one good token in the Authorization header.
+
+        After wrong tokens of the same address it takes longer, or is 429: see `guessing`.
+        """
         if self.tokens is None:
             return Identity(LOCAL, "admin", None)
         presented = [value for name, value in request.scope["headers"] if name == b"authorization"]
+        if not presented:
+            raise _unauthorized()  # That is no guess.
         scheme, _, text = presented[0].partition(b" ") if len(presented) == 1 else (b"", b"", b"")
+        address = request.client.host if request.client is not None else ""
+        try:
+            waited = self._guesses.delay(address, text.strip())
+        except TooManyGuesses as problem:
+            raise Refusal(
+                429,
+                "too many wrong tokens came from this address; try again later",
+                headers={"Retry-After": str(problem.seconds)},
+            ) from None
+        if waited:
+            await asyncio.sleep(waited)
         token = self.tokens.find(text.strip(), self._clock())
         if token is None or scheme.lower() != b"bearer":
-            raise Refusal(
-                401,
-                "this needs a token: send it as  Authorization: Bearer …",
-                headers={"WWW-Authenticate": 'Bearer realm="holdfast"'},
-            )
+            self._guesses.wrong(address, text.strip(), waited)
+            raise _unauthorized()
+        self._guesses.right(address, text.strip(), waited)
         return Identity(token.name, token.role, token.tenant)
 
-    def admit(self, request: HTTPConnection, role: str, tenant: str | None) -> Access:
+    async def admit(self, request: HTTPConnection, role: str, tenant: str | None) -> Access:
         """The same for a role and a tenant; 403 if this one may not."""
-        who = self.identify(request)
+        who = await self.identify(request)
         if not enough(who.role, role):
             raise Refusal(403, f"this needs the role {role}; the token {who.name!r} has {who.role}")
         chosen = (who.tenant or self.tenants.default) if tenant is None else _tenant(tenant)
         if who.tenant is not None and chosen != who.tenant:
             raise Refusal(403, f"the token {who.name!r} is not for this tenant")
         return Access(self.tenants, who.name, who.role, chosen)
+
+
+def _unauthorized() -> Refusal:
+    return Refusal(
+        401,
+        "this needs a token: send it as  Authorization: Bearer …",
+        headers={"WWW-Authenticate": 'Bearer realm="holdfast"'},
+    )
 
 
 class Require:
@@ -123,7 +148,7 @@ class Require:
             ),
         ] = None,
     ) -> Access:
-        access = auth_of(request).admit(request, self.role, tenant_id)
+        access = await auth_of(request).admit(request, self.role, tenant_id)
         _refuse_unknown_parameters(request)
         return access
 

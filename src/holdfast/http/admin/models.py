@@ -101,10 +101,10 @@ _WORDS = {
     413: "It is too large.",
     415: "The body is not JSON.",
     422: "The request does not fit.",
-    429: "Too many at once; try again later.",
+    429: "Too many at once, or too many wrong tokens from this address; try again later.",
     503: "The queue is full, or the database is away; try again later.",
 }
-_ALWAYS = (401, 403, 404, 422, 503)
+_ALWAYS = (401, 403, 404, 422, 429, 503)
 _WITH_BODY = (400, 413, 415)
 
 
