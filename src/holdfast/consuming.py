@@ -42,9 +42,9 @@ class Consuming(Starts):
         processes, with `isolation="process"`), an `async def` on an event loop. What it returns is the result; what it
         raises is a failure, and tried again, unless it is one of `permanent`, or says otherwise (`Retry`, `Snooze`,
         `Cancel`, `DeadLetter`). `timeout` is how long one attempt may take, `lease` how long a claim lasts between two
-        renewals. `policy` is in which order several queues have their turn: "round_robin", "weighted" by `weights`,
-        "strict" or "random". `empty` is what to do about an empty queue, `labels` are what queues may require,
-        `middleware` are functions around the handler. The `name` is the function's unless given.
+        renewals. `policy` is in which order messages of several queues are begun: "round_robin", "weighted" by
+        `weights`, "strict" or "random". `empty` is what to do about an empty queue, `labels` are what queues may
+        require, `middleware` are functions around the handler. The `name` is the function's unless given.
 
         >>> @hf.consumer("emails", "sms", policy="weighted", weights={"emails": 3}, concurrency=10)
         ... def send(message):

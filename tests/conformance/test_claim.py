@@ -1,11 +1,14 @@
 """Claiming: how many, from where, in which order, and waiting for more."""
 
+import threading
 import time
+from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
 from holdfast import Claim, Holdfast, InvalidInput, LeaseLost
+from holdfast.store.api import ClaimRequest
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain, sleepers
 
@@ -359,3 +362,56 @@ def test_twenty_sleepers_share_what_comes(client: OpenClient, waker: Holdfast) -
 def test_the_clients_clock_may_stand_still_while_it_works(hf: Holdfast) -> None:
     hf.enqueue_many("q", range(3))
     assert drain(hf) == [0, 1, 2]
+
+
+# --- shares -----------------------------------------------------------------------------------------------------------
+
+
+def share_out(hf: Holdfast, limit: int, **shares: int) -> dict[str, int]:
+    """How many messages of each queue a claim gets that wants so many of each."""
+    channels = hf._book.channels(list(shares))
+    request = ClaimRequest(channels, limit, "anna", kind=Claim, shares=list(shares.values()))
+    return dict(Counter(grant.channel.name for grant in hf.messages.claim(request).grants))
+
+
+def test_every_queue_gives_its_share(hf: Holdfast, clock: FakeClock) -> None:
+    hf.enqueue_many("rows", range(20), delay=1)
+    for queue in ("a", "b"):
+        hf.enqueue_many(queue, range(20), priority="high")
+    clock.advance(1)
+    assert share_out(hf, 9, b=2, rows=3, a=4) == {"a": 4, "b": 2, "rows": 3}
+    assert share_out(hf, 1, b=2, rows=3, a=4) == {"a": 4, "b": 2, "rows": 3}, "whatever the limit"
+
+
+def test_what_a_queue_does_not_have_others_fill_up(hf: Holdfast) -> None:
+    hf.enqueue_many("a", range(20))
+    hf.enqueue_many("b", range(3))
+    assert share_out(hf, 10, empty=2, b=5, a=3) == {"a": 7, "b": 3}
+    assert share_out(hf, 1, empty=1, b=0, a=0) == {"a": 1}
+    assert share_out(hf, 4, a=2, b=2) == {"a": 4}
+
+
+def test_shares_keep_within_limits(hf: Holdfast) -> None:
+    hf.queue("a", concurrency=4)
+    hf.enqueue_many("a", range(20))
+    hf.enqueue_many("b", range(20))
+    assert share_out(hf, 10, a=6, b=3) == {"a": 4, "b": 6}
+    assert share_out(hf, 2, a=1, b=1) == {"b": 2}
+
+
+def test_who_claims_shares_of_the_same_queues_waits_for_nobody_for_ever(client: OpenClient) -> None:
+    """Each begins with another queue; in the database all of them take their locks in one order."""
+    hf, together = client(clock=None), threading.Barrier(4)
+    names = [f"q{number}" for number in range(4)]
+    for name in names:
+        hf.enqueue_many(name, range(400))
+
+    def work(first: int) -> int:
+        order, got = names[first:] + names[:first], 0
+        together.wait()
+        while found := share_out(hf, 8, **dict.fromkeys(order, 2)):
+            got += sum(found.values())
+        return got
+
+    with ThreadPoolExecutor(4) as threads:
+        assert sum(threads.map(work, range(4))) == 1600

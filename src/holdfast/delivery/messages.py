@@ -90,18 +90,24 @@ class DeliveredMessages(forks.Guarded):
             return claimed
         claimed = Claimed([], [], [])
         if request.ack or request.done:
-            claimed = self._base.claim(replace(request, channels=[]))
+            claimed = self._base.claim(replace(request, channels=[], shares=None))
             self.pointers.let_go(request.ack, claimed.acked)
         silent: list[Channel] = []
         refusal: HoldfastError | None = None
-        for channel in request.channels:
+        short: set[int] = set()
+        for channel, share in request.parts():
             grants = claimed.grants
-            part = replace(request, ack=(), done=(), limit=request.limit - len(grants))
+            if share is None and len(grants) >= request.limit:
+                break
+            if channel.id in short:
+                continue
+            part = replace(request, ack=(), done=(), limit=share or request.limit - len(grants), shares=None)
             part.alone, part.asked = request.alone and not grants, time.monotonic()
             try:
                 found = self._claim_from(part, channel)
             except DeliveryFailed as problem:
                 refusal = refusal or problem  # Other queues may have something.
+                short.add(channel.id)
                 continue
             except HoldfastError as problem:
                 refusal = problem
@@ -110,7 +116,9 @@ class DeliveredMessages(forks.Guarded):
                 request.asked = part.asked
             grants += found.grants
             silent += found.silent
-            if len(grants) >= request.limit or _is_alone(grants) or (request.strict and found.more):
+            if len(found.grants) < part.limit:
+                short.add(channel.id)
+            if _is_alone(grants) or (request.strict and found.more):
                 break
         if refusal is not None and not (claimed.grants or silent or request.ack or request.done):
             raise refusal  # What is claimed, or settled, has to be told.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from holdfast.core.crew import Attachment, attached
 from holdfast.core.labels import missing
-from holdfast.core.rotation import Rotation
+from holdfast.core.rotation import Rotation, Turns
 from holdfast.core.topic import parts
 from holdfast.errors import CursorOutOfRange
 from holdfast.runtime.consumer import Consumer
@@ -38,7 +38,8 @@ class Attachments:
         self._refused: set[str] = set()
         self._resting: dict[str, float] = {}
         self._told: dict[str, str] = {}
-        self._rotation = Rotation(consumer.policy, {})
+        self.turns = Turns(Rotation(consumer.policy, {}))
+        """In which order messages of the queues are begun."""
         self._changing = threading.Lock()
         self.version = 0
         """Another number after every change."""
@@ -56,9 +57,8 @@ class Attachments:
         return queue in self._attached
 
     def channels(self) -> list[Channel]:
-        """The queues in the order of this turn."""
-        with self._changing:
-            names = self._rotation.order([random.random() for _ in self._attached])  # noqa: S311
+        """The queues that something is taken from now."""
+        names = self.turns.rotation.names
         found = self._consumer.hf._book.channels(names)
         self._met.update(names)
         return [channel for channel in found if not self._rests(channel) and self._fits(channel)]
@@ -129,7 +129,7 @@ class Attachments:
                 self._attached = kept
                 self.version += 1
                 weights = {queue: one.weight or 1.0 for queue, one in kept.items()}
-                self._rotation = Rotation(self._consumer.policy, weights)
+                self.turns = Turns(Rotation(self._consumer.policy, weights, random.random))
 
     def _rests(self, channel: Channel) -> bool:
         """Whether it is left alone for now."""

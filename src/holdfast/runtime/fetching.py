@@ -62,14 +62,27 @@ class Fetching:
         """How many to claim; 0 while there is enough."""
         most = self._consumer.concurrency + self._ahead()
         self.low = max(self._consumer.concurrency - 1, most // 2)
-        return most - self._ledger.unfinished if self._ledger.unfinished <= self.low else 0
+        if self._ledger.unfinished <= self.low:
+            return most - self._ledger.unfinished
+        shelf = self._worker.shelf
+        is_held_up = shelf.awaited is not None and len(shelf.waiting) < self._consumer.concurrency
+        return max(1, most - self._ledger.unfinished) if is_held_up else 0
 
     def request(self, room: int) -> ClaimRequest:
-        """For so many, from the queues in the order of this turn."""
-        channels = self._worker.attachments.channels()
+        """For so many, from the queues whose turns are next."""
+        channels, shares = self._worker.attachments.channels(), None
+        turns, shelf = self._worker.attachments.turns, self._worker.shelf
+        shelf.take_turns(turns if turns.rotation.has_turns else None)
+        if turns.rotation.has_turns:
+            needs = turns.shares(room + shelf.held_back, shelf.stock)
+            order = {name: place for place, name in enumerate(needs)}
+            channels.sort(key=lambda channel: order.get(channel.name, len(order)))
+            shares = [needs.get(channel.name, 0) for channel in channels]
         lease = None if self._consumer.lease is None else round(self._consumer.lease * 1_000_000)
         strict = self._consumer.policy == "strict"
-        request = ClaimRequest(channels, room, self._worker.id, lease, courier=self._worker.desk, strict=strict)
+        request = ClaimRequest(
+            channels, room, self._worker.id, lease, courier=self._worker.desk, strict=strict, shares=shares
+        )
         self._hf._claiming.begin(request)
         self._thought = time.monotonic()
         return request
@@ -102,6 +115,9 @@ class Fetching:
         for held in done:
             self._outbox.closed(held, lost)
         contexts = list(map(self._make_context, repeat(self._worker), claims, repeat(started)))
+        if request.shares is not None:
+            found, open_ones = {one.queue for one in contexts}, {channel.name for channel in request.channels}
+            self._worker.shelf.note_claim(_asked(request, contexts), found, open_ones)
         if request.alone:
             self._keep_apart(contexts)
         terms = {one.group: request.term(one) / 1_000_000 for one in request.channels}
@@ -119,6 +135,7 @@ class Fetching:
         except CursorOutOfRange as problem:
             self._worker.attachments.rest(problem)
             request.channels = [one for one in request.channels if one.name != problem.group]
+            request.shares = None
             return []
 
     def _to_settle(self, request: ClaimRequest) -> tuple[list[Held], list[Context], Finished]:
@@ -175,3 +192,18 @@ class Fetching:
 def _is_last(context: Context) -> bool:
     """Whether it is a message in trouble, on its last attempt."""
     return context.attempt > 1 and context.attempt >= context.max_attempts
+
+
+def _asked(request: ClaimRequest, contexts: list[Context]) -> set[str]:
+    """The queues that a claim has looked at."""
+    assert request.shares is not None, "only where there are turns"
+    if len(contexts) == 1 and _may_be_alone(contexts[0]):
+        return set()  # It may have ended with the first.
+    is_filled = len(contexts) >= request.limit
+    asked = zip(request.channels, request.shares, strict=True)
+    return {channel.name for channel, share in asked if share or not is_filled}
+
+
+def _may_be_alone(context: Context) -> bool:
+    """Whether the claim may have ended with this one, since it is held alone."""
+    return context.claim.member is None and (context.attempt > 1 or context.max_attempts == 1)

@@ -264,7 +264,7 @@ class Worker:
             self._look_around()
         room = self._fetching.room()
         patience = HOARDED
-        if not self.works_alone and self._apart.is_over(self._fetching.takes):
+        if not self.works_alone and self.shelf.awaited is None and self._apart.is_over(self._fetching.takes):
             if not self.ledger.unfinished:
                 self._send_home()
                 return True
@@ -294,7 +294,7 @@ class Worker:
         is_new = self.gate.refresh(now)
         if is_new:
             self.on_progress()  # Others see what it takes from.
-        if self.gate.is_ajar and any(self.gate.refuses(one) for one in list(self.shelf.waiting)):
+        if self.gate.is_ajar and any(self.gate.refuses(one) for one in self.shelf.everything()):
             taken = self.shelf.clear()
             kept = [one for one in taken if not self.gate.refuses(one)]
             refused = {id(one) for one in taken} - {id(one) for one in kept}

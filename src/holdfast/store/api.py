@@ -94,7 +94,9 @@ class ClaimRequest(msgspec.Struct):
     of runs whose every message is acked. `kind` is what the grants are made as. With a `courier`, what SQS delivers is
     not waited for here; `asked` is when the database was, by the monotonic clock: leases begin then.
     `alone_first` begins with a row that must be held alone: asked for now and then, it keeps them from being passed by
-    for ever. `alone` says whether there may be any. `strict` looks past a channel if nothing is to be had there."""
+    for ever. `alone` says whether there may be any. `strict` looks past a channel if nothing is to be had there.
+    `shares` is how many of each channel are wanted, whatever the limit; if these are fewer than the limit in the end,
+    the channels fill it up in their order."""
 
     channels: Sequence[Channel]
     limit: int
@@ -108,10 +110,21 @@ class ClaimRequest(msgspec.Struct):
     courier: Courier | None = None
     strict: bool = False
     asked: float | None = None
+    shares: Sequence[int] | None = None
 
     def term(self, channel: Channel) -> int:
         """How long a lease lasts, in microseconds."""
         return self.lease or round(channel.spec.lease * 1_000_000)
+
+    def parts(self) -> list[tuple[Channel, int | None]]:
+        """The channels in the order in which they are asked: first each for its share, then all for what is left of
+        the limit, which stands as None. Shares are asked for in the order of ids: who claims from the same channels
+        locks them in the same order."""
+        filling: list[tuple[Channel, int | None]] = [(channel, None) for channel in self.channels]
+        if self.shares is None:
+            return filling
+        sharing = [(one, share) for one, share in zip(self.channels, self.shares, strict=True) if share > 0]
+        return sorted(sharing, key=lambda part: part[0].id) + filling
 
 
 class Claimed(msgspec.Struct):

@@ -319,12 +319,15 @@ def _ended_so(tx: PostgresTransaction, settlement: Settlement) -> bool:
 
 
 def _wish(request: ClaimRequest) -> dict[str, object]:
-    specs = [channel.spec for channel in request.channels]
+    parts = request.parts()
+    channels = [channel for channel, _ in parts]
+    most = max([request.limit, *(request.shares or ())])
     return {
-        "readers": int8_array([channel.group for channel in request.channels]),
-        "first_lanes": int8_array([channel.lane(0) for channel in request.channels]),
-        "terms": int8_array([request.term(channel) for channel in request.channels]),
-        "run_limits": int8_array([spec.run_limit(request.limit + 1) for spec in specs]),
+        "readers": int8_array([channel.group for channel in channels]),
+        "first_lanes": int8_array([channel.lane(0) for channel in channels]),
+        "terms": int8_array([request.term(channel) for channel in channels]),
+        "run_limits": int8_array([channel.spec.run_limit(most + 1) for channel in channels]),
+        "shares": None if request.shares is None else int8_array([share or 0 for _, share in parts]),
         "wanted": request.limit,
         "worker": request.worker,
         "alone_first": request.alone_first and request.alone,

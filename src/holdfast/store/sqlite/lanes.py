@@ -89,11 +89,19 @@ def claim(tx: SqliteTransaction, request: ClaimRequest) -> Claimed:
                 return Claimed(alone, acked, lost)
     grants: list[Grant] = []
     silent: list[Channel] = []
-    for channel in request.channels:
+    short: set[int] = set()
+    for channel, share in request.parts():
         before = len(grants)
-        is_over = _claim_channel(tx, request, channel, grants, silent)
+        if share is None and before >= request.limit:
+            break
+        if channel.group in short:
+            continue
+        most = request.limit if share is None else before + share
+        is_over = _claim_channel(tx, request, channel, grants, silent, most)
         tally.add(tx, channel.group, claimed=len(grants) - before)
-        if is_over or len(grants) >= request.limit:
+        if len(grants) < most:
+            short.add(channel.group)
+        if is_over:
             break
     return Claimed(grants, acked, lost, silent)
 
@@ -165,9 +173,15 @@ def _take_alone(tx: SqliteTransaction, request: ClaimRequest, channel: Channel) 
 
 
 def _claim_channel(
-    tx: SqliteTransaction, request: ClaimRequest, channel: Channel, grants: list[Grant], silent: list[Channel]
+    tx: SqliteTransaction,
+    request: ClaimRequest,
+    channel: Channel,
+    grants: list[Grant],
+    silent: list[Channel],
+    most: int,
 ) -> bool:
-    """Adds to the grants, as far as the queue's limits allow. True if the claim ends here, with a row held alone."""
+    """Adds to the grants until there are so many, as far as the queue's limits allow. True if the claim ends here, with
+    a row held alone."""
     places = tx.all("lanes.look", group=channel.group)
     if not places and tx.one("liveness.is_silent", group=channel.group):
         silent.append(channel)
@@ -175,9 +189,9 @@ def _claim_channel(
     is_behind = channel.source is not None and any(position < live_from for *_, position, live_from, _, _ in places)
     limit = limiting.find(tx, channel.group) if is_limited or is_behind else None
     if limit is None:
-        return _claim_lanes(tx, request, channel, places, grants, request.limit)
+        return _claim_lanes(tx, request, channel, places, grants, most)
     before = len(grants)
-    most = before + limiting.room(tx, channel.group, limit, request.limit - before)
+    most = before + limiting.room(tx, channel.group, limit, most - before)
     is_over = _claim_lanes(tx, request, channel, places, grants, most, limit)
     limited.note(tx, channel.group, limit, grants[before:])
     return is_over

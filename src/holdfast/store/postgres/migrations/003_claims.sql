@@ -349,8 +349,10 @@ $$;
 -- One claim: for each group in turn, priority by priority, due rows and then the lane, until the limit is reached.
 -- With `alone_first` it begins with a row that must be alone, so that those are not passed by for ever; who holds one
 -- already takes no other (`may_be_alone`). A group that is dead, has lost something, or was canceled comes back as silent. A run limit of 1 says that a message has one attempt only.
+-- With `shares`, every place whose share is above 0 is asked for as many; the others then fill up what is left of the limit. A group that
+-- had less than it was asked for is not asked again.
 CREATE FUNCTION holdfast_claim(
-    readers bigint[], first_lanes bigint[], terms bigint[], run_limits bigint[], wanted bigint, new_worker text,
+    readers bigint[], first_lanes bigint[], terms bigint[], run_limits bigint[], shares bigint[], wanted bigint, new_worker text,
     alone_first boolean, may_be_alone boolean, most_waiting bigint, given_now bigint
 ) RETURNS SETOF holdfast_grant LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -358,12 +360,14 @@ DECLARE
     taken bigint := 0;
     before bigint;
     bound bigint;
+    most bigint;
     part bigint;
     mine holdfast_limit;
     is_paused boolean;
     is_limited boolean;
     is_keyed boolean;
     is_over boolean := false;
+    short bigint[] := '{}';
     entered record;
     place_in record;
     found_row record;
@@ -401,14 +405,17 @@ BEGIN
         RETURN;
     END LOOP;
     FOR place IN 1..cardinality(readers) LOOP
+        EXIT WHEN taken >= wanted AND (shares IS NULL OR shares[place] = 0);
+        CONTINUE WHEN readers[place] = ANY (short);
         before := taken;
-        bound := wanted;
+        most := CASE WHEN shares[place] > 0 THEN taken + shares[place] ELSE wanted END;
+        bound := most;
         is_limited := false;
         is_keyed := false;
         FOR place_in IN SELECT * FROM holdfast_look(readers[place], first_lanes[place], moment) LOOP
             IF place_in.limited > 0 AND NOT is_limited THEN
                 is_limited := true;
-                SELECT * INTO entered FROM holdfast_enter(readers, readers[place], wanted - taken, given_now);
+                SELECT * INTO entered FROM holdfast_enter(readers, readers[place], most - taken, given_now);
                 bound := taken + entered.free;
                 mine := entered.mine;
                 moment := entered.moment;
@@ -488,7 +495,10 @@ BEGIN
                 PERFORM holdfast_note_start(readers[place], '', mine.rate_per, taken - before, holdfast_now(given_now));
             END IF;
         END IF;
-        EXIT WHEN is_over OR taken >= wanted;
+        EXIT WHEN is_over;
+        IF taken < most THEN
+            short := short || readers[place];
+        END IF;
     END LOOP;
 END
 $$;

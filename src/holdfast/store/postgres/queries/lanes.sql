@@ -61,7 +61,7 @@ SELECT 0, NULL, NULL WHERE holdfast_ring(:bell::text, :payload::text)
 
 -- name: claim
 SELECT head, uuid_send(id) AS id, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at
-FROM holdfast_claim(:readers::bigint[], :first_lanes::bigint[], :terms::bigint[], :run_limits::bigint[], :wanted::bigint,
+FROM holdfast_claim(:readers::bigint[], :first_lanes::bigint[], :terms::bigint[], :run_limits::bigint[], :shares::bigint[], :wanted::bigint,
                     :worker::text, :alone_first, :alone, :most_waiting::bigint, :now::bigint)
 
 -- name: close_and_claim
@@ -73,7 +73,7 @@ SELECT ARRAY[token, channel] AS head, NULL::bytea AS id, NULL::bytea AS body, NU
 FROM holdfast_close(:tokens::bigint[], :sizes::bigint[], :sinces::bigint[], :now::bigint)
 UNION ALL
 SELECT head, uuid_send(id), body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at
-FROM holdfast_claim(:readers::bigint[], :first_lanes::bigint[], :terms::bigint[], :run_limits::bigint[], :wanted::bigint,
+FROM holdfast_claim(:readers::bigint[], :first_lanes::bigint[], :terms::bigint[], :run_limits::bigint[], :shares::bigint[], :wanted::bigint,
                     :worker::text, :alone_first, :alone, :most_waiting::bigint, :now::bigint)
 
 -- name: member
