@@ -1,16 +1,17 @@
 """The five things that become of a pointer: deleted or left, and never before the database has spoken."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, LeaseLost, Unavailable
+from holdfast import Holdfast, LeaseLost, Message, Unavailable
 from holdfast.delivery.sqs import SqsQueue
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies, claim_one
 from tests.delivery.fake_sqs import FakeSQS
-from tests.delivery.steps import claim_all, pointers, seen, work_off
+from tests.delivery.steps import claim_all, pointers, seen, wait_until, work_off
 
 # --- 1. It is no pointer: deleted -------------------------------------------------------------------------------------
 
@@ -161,6 +162,50 @@ def test_branch_4_an_ack_that_travels_with_the_next_claim(hf: Holdfast, sqs: Fak
     assert len(pointers(sqs)) == 1
     hf.ack(second)
     assert pointers(sqs) == []
+
+
+def extend(hf: Holdfast, claim: Any) -> None:
+    hf.extend(claim, "1m")
+
+
+def ack_on_the_way(hf: Holdfast, claim: Any) -> None:
+    hf.claim("q", ack=[claim])
+
+
+@pytest.mark.parametrize("by", ["its client", "another"])
+@pytest.mark.parametrize("hear", [*ENDINGS, extend, ack_on_the_way])
+def test_branch_4_a_canceled_message_takes_its_pointer_along_when_its_holder_hears_of_it(
+    hf: Holdfast, rival: Holdfast, sqs: FakeSQS, hear: Callable[[Holdfast, Any], None], by: str
+) -> None:
+    hf.enqueue_many("q", [1, 2])
+    canceled, other = claim_all(hf)
+    assert (hf if by == "its client" else rival).cancel(canceled.message.id)
+    with pytest.raises(LeaseLost):
+        hear(hf, canceled)
+    assert len(pointers(sqs)) == 1, "that of the other one"
+    hf.ack(other)
+    assert pointers(sqs) == []
+    assert "over" not in seen(hf), "nobody has received it again"
+
+
+def test_branch_4_a_message_that_is_canceled_while_its_handler_runs(
+    hf: Holdfast, rival: Holdfast, sqs: FakeSQS
+) -> None:
+    begun, finish = threading.Event(), threading.Event()
+
+    @hf.consumer("q")
+    def handler(message: Message) -> None:
+        begun.set()
+        finish.wait(60)
+
+    sent = hf.enqueue("q", 1)
+    with hf.running():
+        assert begun.wait(60)
+        assert rival.cancel(sent.id)
+        finish.set()
+        wait_until(lambda: pointers(sqs) == [])
+    assert rival.status(sent.id).state == "canceled"
+    assert "over" not in seen(hf), "nobody has received it again"
 
 
 # --- 5. The outcome is not stored: left -------------------------------------------------------------------------------

@@ -86,12 +86,12 @@ class DeliveredMessages(forks.Guarded):
         if not self._attend(request):
             claimed = self._base.claim(request)
             if request.ack:
-                self.pointers.let_go(request.ack, claimed.acked)
+                self._let_go(request.ack, claimed.acked)
             return claimed
         claimed = Claimed([], [], [])
         if request.ack or request.done:
             claimed = self._base.claim(replace(request, channels=[], shares=None))
-            self.pointers.let_go(request.ack, claimed.acked)
+            self._let_go(request.ack, claimed.acked)
         silent: list[Channel] = []
         refusal: HoldfastError | None = None
         short: set[int] = set()
@@ -127,7 +127,7 @@ class DeliveredMessages(forks.Guarded):
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         applied = self._base.settle(settlements)
-        self.pointers.let_go(settlements, applied)
+        self._let_go(settlements, applied)
         if self._tellable:
             died = {one.lease.group for one in settlements if one.event is Event.DIED} & self._tellable.keys()
             self.aftercare.look_after([self._tellable[group] for group in died], DEATHS)
@@ -137,6 +137,9 @@ class DeliveredMessages(forks.Guarded):
         ends = self._base.extend(settlements, micros)
         renewed = [one for one, end in zip(settlements, ends, strict=True) if end is not None]
         self.pointers.hide_longer(renewed, micros)
+        lost = [one for one, end in zip(settlements, ends, strict=True) if end is None]
+        if lost:
+            self._let_go(lost, [False] * len(lost))
         return ends
 
     def sweep(self, channel: Channel, limit: int, worker: str | None = None) -> int:
@@ -273,6 +276,17 @@ class DeliveredMessages(forks.Guarded):
                 if request.courier is not None:
                     request.courier.attend(channel)
         return delivers
+
+    def _let_go(self, settlements: Sequence[Settlement], applied: Sequence[bool]) -> None:
+        """Deletes the pointers of messages that have ended. Whoever has lost a lease asks whether the message was
+        canceled, or ended in another way: its pointer would come again for nothing. Others may need it still."""
+        for group, held in self.pointers.let_go(settlements, applied).items():
+            try:
+                over = self._store.deliveries.are_over(group, [one.pointer for one in held])
+            except HoldfastError as problem:
+                log.debug("%s; %d pointer(s) are left", problem, len(held))
+                continue
+            self.pointers.drop([one for one, is_over in zip(held, over, strict=True) if is_over])
 
     def _note_refusal(self, channel: Channel, trouble: Trouble, problem: DeliveryFailed) -> None:
         """SQS is left alone for a while, longer each time."""

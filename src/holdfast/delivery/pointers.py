@@ -34,6 +34,7 @@ class InHand(msgspec.Struct):
     """The pointer of a message that is being worked on; all its copies."""
 
     place: Place
+    pointer: Pointer
     copies: list[Received]
 
 
@@ -54,19 +55,27 @@ class Pointers(forks.Guarded):
 
     def keep(self, place: Place, token: int, pointer: Pointer, received: Received) -> None:
         """Its message is claimed under a token. Who claims it again, when that is over, has another one."""
-        self._in_hand.setdefault((pointer.id, token), InHand(place, [])).copies.append(received)
+        self._in_hand.setdefault((pointer.id, token), InHand(place, pointer, [])).copies.append(received)
         self._forget_lost()
 
-    def let_go(self, settlements: Sequence[Settlement], applied: Sequence[bool]) -> None:
-        """The outcome is stored: the pointer is deleted. If it is not, it is left, and the lease decides."""
+    def let_go(self, settlements: Sequence[Settlement], applied: Sequence[bool]) -> dict[int, list[InHand]]:
+        """The outcome is stored: the pointer is deleted. If it is not, the lease was lost: those pointers, by group."""
+        lost: dict[int, list[InHand]] = {}
         if not self._in_hand:
-            return
+            return lost
         done: list[InHand] = []
         for one, is_stored in zip(settlements, applied, strict=True):
             held = self._in_hand.pop((one.message_id, one.lease.token), None)
             if held is not None and is_stored:
                 done.append(held)
-        for place, copies in _together(done):
+            elif held is not None:
+                lost.setdefault(one.lease.group, []).append(held)
+        self.drop(done)
+        return lost
+
+    def drop(self, held: Sequence[InHand]) -> None:
+        """Nothing will come of these any more."""
+        for place, copies in _together(held):
             self.delete(place, copies)
 
     def hide_longer(self, settlements: Iterable[Settlement], micros: int) -> None:
@@ -81,7 +90,7 @@ class Pointers(forks.Guarded):
                 ends_too_soon = copy.hidden_until - now < micros / 1_000_000
                 if held is not None and ends_too_soon and now + seconds <= copy.came_at + LONGEST:
                     copy.hidden_until = now + seconds
-                    longer.append(InHand(held.place, [copy]))
+                    longer.append(InHand(held.place, held.pointer, [copy]))
         for place, copies in _together(longer):
             self.hide(place, copies, seconds)
 

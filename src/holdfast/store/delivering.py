@@ -17,7 +17,7 @@ from enum import StrEnum
 import msgspec
 
 from holdfast.core import priority
-from holdfast.core.lifecycle import must_be_alone
+from holdfast.core.lifecycle import FINAL, must_be_alone
 from holdfast.core.message import Lease, Message, encode_json
 from holdfast.core.pointer import Pointer
 from holdfast.core.queue import QueueSpec
@@ -327,6 +327,15 @@ def _take(
         lease = Lease(token, channel.group, until, 1, request.worker, now)
         grants.append(request.kind(Message(message_id, lane, *content), attempts + 1, lease, None, channel))
     return grants
+
+
+def are_over(tx: Transaction, group: int, pointers: Sequence[Pointer]) -> list[bool]:
+    """Whether the messages of these pointers have ended."""
+    found = tx.each("delivery.standing", [{"group": group, "id": one.id} for one in pointers])
+    strangers = tx.each("delivery.is_elsewhere", [{"group": group, "id": one.id} for one in pointers])
+    return [
+        stranger is None if row is None else row[0] in FINAL for row, stranger in zip(found, strangers, strict=True)
+    ]
 
 
 def _standing(

@@ -32,6 +32,9 @@ class DeliveriesRole:
     def claim(self, request: ClaimRequest, channel: Channel, pointers: Sequence[Pointer], limit: int) -> Taken:
         return self._database.write(lambda tx: delivering.claim(tx, request, channel, pointers, limit))
 
+    def are_over(self, group: int, pointers: Sequence[Pointer]) -> list[bool]:
+        return self._database.read(lambda tx: delivering.are_over(tx, group, pointers))
+
     def overdue(self, channel: Channel) -> Overdue:
         return self._database.glance(lambda tx: delivering.overdue(tx, channel))
 
