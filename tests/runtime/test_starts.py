@@ -10,7 +10,10 @@ import pytest
 
 from holdfast import AsyncHoldfast, Holdfast, Message
 from holdfast.outcomes import BudgetSpent
+from holdfast.runtime.calling import how_to_call
+from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.context import Context
+from holdfast.runtime.gate import UNDER_WAY
 from tests.runtime.faults import Cable
 from tests.runtime.steps import PATIENCE, Calls, until
 
@@ -98,6 +101,79 @@ def test_async_handlers_stop_as_well(url: str, change: Any) -> None:
                 assert started.late == []
 
     asyncio.run(main())
+
+
+class Doorway:
+    """Holds hands up that have passed the gate, one step before the handler."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.entered, self.go_on = threading.Event(), threading.Event()
+        monkeypatch.setattr("holdfast.runtime.worker.how_to_call", self._how_to_call)
+
+    def _how_to_call(self, hf: Holdfast, consumer: Consumer) -> Any:
+        call = how_to_call(hf, consumer)
+
+        def stand(context: Context) -> Any:
+            self.entered.set()
+            assert self.go_on.wait(PATIENCE)
+            return call(context)
+
+        async def stand_on_the_loop(context: Context) -> Any:
+            return await stand(context)
+
+        return stand_on_the_loop if consumer.is_async else stand
+
+
+@pytest.mark.parametrize("kind", ["def", "async def", "object"])
+def test_a_start_on_its_way_is_waited_for_however_long_it_takes(
+    hf: Holdfast, connect: Connect, change: Any, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system has stopped the thread between the look at the gate and the handler."""
+    stop, _ = change
+    doorway, order, other = Doorway(monkeypatch), Calls(), connect()
+
+    def plain(message: Message) -> None:
+        order.note("started")
+
+    async def awaited(message: Message) -> None:
+        order.note("started")
+
+    class Handling:
+        def __call__(self, message: Message) -> None:
+            order.note("started")
+
+    hf.consumer("q", name="handler")({"def": plain, "async def": awaited, "object": Handling()}[kind])
+    hf.enqueue("q", 1)
+    with hf.running() as runner:
+        assert doorway.entered.wait(PATIENCE)
+        entered = time.monotonic()
+        pausing = threading.Thread(target=lambda: (stop(hf), order.note("returned")))
+        pausing.start()
+        until(lambda: runner.workers[0].gate.is_unknown or other.is_paused("q") or other.attachments("handler"))
+        until(lambda: time.monotonic() > entered + 3 * UNDER_WAY)
+        doorway.go_on.set()
+        pausing.join(PATIENCE)
+    assert order.seen == ["started", "returned"]
+
+
+def test_a_handler_that_runs_is_not_waited_for(hf: Holdfast, change: Any) -> None:
+    stop, _ = change
+    inside, finish, order = threading.Event(), threading.Event(), Calls()
+
+    @hf.consumer("q", name="handler")
+    def handler(message: Message) -> None:
+        inside.set()
+        finish.wait(PATIENCE)
+        order.note("ended")
+
+    hf.enqueue("q", 1)
+    with hf.running():
+        assert inside.wait(PATIENCE)
+        stop(hf)
+        order.note("returned")
+        finish.set()
+        order.wait(2)
+    assert order.seen == ["returned", "ended"]
 
 
 def test_a_handler_may_pause_its_own_queue(hf: Holdfast) -> None:

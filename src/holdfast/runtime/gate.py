@@ -32,7 +32,10 @@ LOOK_EVERY = 0.4
 """Seconds after which a busy worker asks again; a sleeping one is woken by changes."""
 
 UNDER_WAY = 0.1
-"""Seconds that a handler has to reach its first line. Whoever closes a gate waits so long for starts on their way."""
+"""Seconds that a handler has to reach its first line, where nobody can see whether it has: behind middleware, say."""
+
+LONGEST_WAIT = 10.0
+"""Seconds for which whoever closes a gate waits for a handler that is about to start."""
 
 TRIES = 3
 """How often a start asks, if answers come too late or are outdated when they come."""
@@ -118,14 +121,18 @@ class Gate:
         self._worker.wake()
 
     def await_starts(self, concerns: Callable[[Context], bool]) -> None:
-        """Waits for handlers that were about to start when the gate was closed. What runs for longer has started."""
+        """Waits for handlers that were about to start when the gate was closed: until they have begun, or ended."""
+        first_line = self._worker.first_line
         for hand in self._worker.hands:
-            context = hand.current
-            while context is not None and concerns(context) and not hand.is_here():
-                if time.monotonic() > context.started + UNDER_WAY:
+            context, asked = hand.current, time.monotonic()
+            if context is None or not concerns(context) or hand.is_here():
+                continue
+            while hand.current is context and not (first_line is not None and hand.has_begun(first_line)):
+                now = time.monotonic()
+                is_blind = first_line is None and now > context.started + UNDER_WAY
+                if is_blind or now > asked + LONGEST_WAIT:
                     break
                 time.sleep(0.001)
-                context = hand.current if hand.current is context else None
 
     # --- the answer ---------------------------------------------------------------------------------------------------
 

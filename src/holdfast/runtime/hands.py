@@ -8,6 +8,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from holdfast.runtime.beginning import FirstLine
 from holdfast.runtime.stops import Interrupted
 from holdfast.store.shielding import Shield
 
@@ -69,6 +70,10 @@ class Hand:
         """Whether this very thread is the hand."""
         return False
 
+    def has_begun(self, line: FirstLine) -> bool:
+        """Whether the handler has reached its first line."""
+        return True
+
     def interrupt(self, context: Context) -> None:
         """Makes the handler stop, if it still runs."""
 
@@ -120,6 +125,9 @@ class ThreadHand(Hand):
 
     def is_here(self) -> bool:
         return self._thread is threading.current_thread()
+
+    def has_begun(self, line: FirstLine) -> bool:
+        return line.is_reached(self._thread.ident)
 
     def serve(self) -> None:
         """Takes from the shelf until it is closed."""

@@ -15,6 +15,7 @@ from holdfast.core.message import NewMessage
 from holdfast.errors import InvalidInput
 from holdfast.outgoing import Outgoing, await_through
 from holdfast.receipts import Receipt
+from holdfast.runtime.beginning import FirstLine, is_running
 from holdfast.runtime.calling import Call, before, verify
 from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.context import Context
@@ -60,6 +61,7 @@ class LoopHand(Hand):
         self._filled = filled
         self._done = threading.Event()
         self._task: asyncio.Task[None] | None = None
+        self._loop_thread: int | None = None
         self._loop.call_soon_threadsafe(self._start)
 
     def interrupt(self, context: Context) -> None:
@@ -68,7 +70,13 @@ class LoopHand(Hand):
     def join(self, timeout: float) -> None:
         self._done.wait(timeout)
 
+    def has_begun(self, line: FirstLine) -> bool:
+        """A task that does not run at this moment awaits something in its handler: nothing before that is awaited."""
+        thread = self._loop_thread
+        return line.is_reached(thread) or not is_running(thread, LoopHand._work.__code__)
+
     def _start(self) -> None:
+        self._loop_thread = threading.get_ident()
         self._task = self._loop.create_task(self._run())
 
     def _cancel(self, context: Context) -> None:

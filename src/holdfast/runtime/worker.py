@@ -19,6 +19,7 @@ from holdfast.events import ConsumerStarted, ConsumerStopped, HandlerStopped, Ru
 from holdfast.runtime import telling, verdict
 from holdfast.runtime.apart import THREADS_HELP, Apart
 from holdfast.runtime.attachments import Attachments
+from holdfast.runtime.beginning import first_line_of
 from holdfast.runtime.calling import how_to_call
 from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.context import Context
@@ -98,6 +99,7 @@ class Worker:
         self.failed = False
         self.ended = threading.Event()
         self.call = telling.told(self._listeners, self, how_to_call(hf, consumer))
+        self.first_line = first_line_of(hf, consumer)
         self.works_alone = make_hand is ThreadHand
         self._apart = Apart()
 
