@@ -208,9 +208,7 @@ class OwnHand(ThreadHand):
             problem: BaseException | None = None
             try:
                 try:
-                    context.started, context.hand, self.current = now, self, context  # As in `begin`.
-                    if context.stop is not None:
-                        raise Interrupted
+                    self.begin(context, now)
                     result = call(context) if now < gate.until or self.is_let_in(context) else REFUSED
                 finally:
                     self.current = None

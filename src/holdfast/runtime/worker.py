@@ -294,8 +294,6 @@ class Worker:
         """What may start, if it is time to ask; whether other queues are attached than before. What was claimed ahead
         and may not start is handed back."""
         is_new = self.gate.refresh(now)
-        if is_new:
-            self.on_progress()  # Others see what it takes from.
         if self.gate.is_ajar and any(self.gate.refuses(one) for one in self.shelf.everything()):
             taken = self.shelf.clear()
             kept = [one for one in taken if not self.gate.refuses(one)]
