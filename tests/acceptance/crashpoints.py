@@ -198,7 +198,8 @@ def run_and_record(folder: Path) -> list[list[Dump]]:
         recorded[-1].append(dump(looking))
         return result
 
-    database.write, database.single = partial(and_look, database.write), partial(and_look, database.single)
+    for verb in ("write", "accept", "single"):
+        setattr(database, verb, partial(and_look, getattr(database, verb)))
     for step in script.steps():
         recorded.append([recorded[-1][-1]])
         step()

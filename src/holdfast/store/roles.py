@@ -52,6 +52,7 @@ class Database(Protocol):
 
     def write(self, work: Callable[[Any], Result]) -> Result: ...
     def write_at_length(self, work: Callable[[Any], Result]) -> Result: ...
+    def accept(self, work: Callable[[Any], Result]) -> Result: ...
     def read(self, work: Callable[[Any], Result]) -> Result: ...
     def glance(self, work: Callable[[Any], Result]) -> Result: ...
 
@@ -351,7 +352,7 @@ class SchedulesRole:
         return sum(self._fire_one(tenant, row) for row in due)
 
     def run(self, tenant: str, name: str, fresh: MessageId) -> None:
-        self._database.write(lambda tx: scheduling.run(tx, self._insert, tenant, name, fresh))
+        self._database.accept(lambda tx: scheduling.run(tx, self._insert, tenant, name, fresh))
 
     def next_due(self, tenant: str) -> float | None:
         """Seconds until a schedule is due; 0 or less if one is."""
@@ -364,7 +365,8 @@ class SchedulesRole:
         for most in (SLOTS_AT_ONCE, 1):  # A queue may have room for one where it has none for a hundred.
             try:
                 firing = scheduling.prepare(due, most)
-                return self._database.write(partial(scheduling.fire, insert=self._insert, tenant=tenant, firing=firing))
+                work = partial(scheduling.fire, insert=self._insert, tenant=tenant, firing=firing)
+                return self._database.accept(work)
             except StoreError:
                 raise
             except HoldfastError as problem:

@@ -29,7 +29,7 @@ class SagasRole:
         return self._database.write(lambda tx: sagas.declare(tx, tenant, name, spec))
 
     def start(self, new: Sequence[NewSaga]) -> list[HoldfastError | None]:
-        return self._database.write(lambda tx: sagas.start(tx, new))
+        return self._database.accept(lambda tx: sagas.start(tx, new))
 
     def signal(self, tenant: str, saga_id: str, name: str, data: bytes, who: str) -> bool:
         call = new_id()

@@ -265,6 +265,10 @@ class Database(forks.Guarded):
 
         return self._keep_trying(self._within(_BEGIN, bounded), is_long=True)
 
+    def accept(self, work: Callable[[PostgresTransaction], Result]) -> Result:
+        """The same for work that stores new messages: a full disk is the server's affair."""
+        return self.write(work)
+
     def read(self, work: Callable[[PostgresTransaction], Result]) -> Result:
         """Runs `work` on one consistent picture of the database."""
         return self._keep_trying(self._within(_BEGIN_READING, work))

@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from holdfast.errors import StoreError, Unavailable
+from holdfast.errors import StoreError, StoreFull, Unavailable
 from holdfast.store import forks, patience, sagas, tally
 from holdfast.store.shielding import shielded
 from holdfast.store.sqlite.engines import Connection, OwnConnection, Row, connect
 from holdfast.store.sqlite.errors import DriverError, is_busy, translated
 from holdfast.store.sqlite.filesystem import refuse_network
-from holdfast.store.sqlite.log import Log
+from holdfast.store.sqlite.log import RESERVE, Log
 from holdfast.store.sqlite.statements import QUERIES
 from holdfast.store.sqlite.wakeup import SqliteWakeup
 from holdfast.store.step_endings import Happening
@@ -33,14 +33,19 @@ _TO_WRITE = "BEGIN IMMEDIATE"
 
 _OF_THE_FILE = "PRAGMA journal_mode = WAL"
 
+_OF_THE_LOG = ("PRAGMA wal_autocheckpoint = {}", "PRAGMA journal_size_limit = {}")
+
 _OF_A_CONNECTION = (
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = OFF",
     "PRAGMA secure_delete = OFF",
     "PRAGMA temp_store = MEMORY",
-    # 40 MB: pages that every commit writes again go from the log to the file ten times less often.
     "PRAGMA wal_autocheckpoint = 10000",
+    "PRAGMA journal_size_limit = 44040192",
 )
+
+_CHECKPOINT = "PRAGMA wal_checkpoint(RESTART)"
+_FREE_PAGES, _PAGES, _PAGE = "PRAGMA freelist_count", "PRAGMA page_count", "PRAGMA page_size"
 
 
 class SqliteTransaction:
@@ -107,10 +112,18 @@ class Database(forks.Guarded):
 
     @shielded
     def write(self, work: Callable[[SqliteTransaction], Result]) -> Result:
-        """Runs `work` in a transaction of its own; all of it happens, durably, or nothing."""
+        """Runs `work` in a transaction of its own; all of it happens, durably, or nothing.
+
+        On a full disk it may use the reserve, so it must not be work that stores new messages: see `accept`.
+        """
         deadline = self._hold(self._writing)
         try:
-            transaction, result = self._attempt(self._writer or self._open_writer(), _TO_WRITE, work, deadline)
+            connection = self._open_writer()
+            try:
+                transaction, result = self._attempt(connection, _TO_WRITE, work, deadline)
+            except StoreFull:
+                self._use_reserve(connection)
+                transaction, result = self._attempt(connection, _TO_WRITE, work, deadline)
         finally:
             self._writing.release()
         if transaction.rings:
@@ -121,13 +134,22 @@ class Database(forks.Guarded):
         """The same: here patience bounds the wait for the write lock, never the work."""
         return self.write(work)
 
-    @shielded
+    def accept(self, work: Callable[[SqliteTransaction], Result]) -> Result:
+        """Runs `work` that stores new messages, as `write` does, but leaves the reserve to others."""
+        return self._accept(work, single=False)
+
     def single(self, work: Callable[[SqliteTransaction], Result]) -> Result:
-        """Runs work of one statement, which is a transaction by itself and reads the clock itself."""
+        """The same for one statement: a transaction by itself, which reads the clock."""
+        return self._accept(work, single=True)
+
+    @shielded
+    def _accept(self, work: Callable[[SqliteTransaction], Result], single: bool) -> Result:
         deadline = self._hold(self._writing)
         try:
-            connection = self._writer or self._open_writer()
-            if self._log.is_short:
+            connection = self._open_writer()
+            if self._log.is_tight:
+                transaction, result = self._accept_sparingly(connection, work, deadline)
+            elif self._log.is_short or not single:
                 transaction, result = self._attempt(connection, _TO_WRITE, work, deadline)
             else:
                 transaction = SqliteTransaction(connection, 0 if self._clock is None else self._clock())
@@ -256,6 +278,51 @@ class Database(forks.Guarded):
             raise
         return transaction, result
 
+    def _use_reserve(self, connection: Connection) -> None:
+        """Makes room on a full disk: what the reserve took is enough to write the log back to the database, so that
+        the next commit starts the log anew, inside the length it has."""
+        self._log.reserve.release()
+        self._keep_log_short(connection)
+        with suppress(*DriverError):  # If not all of it fits, the log itself can grow by as much.
+            connection.rows(_CHECKPOINT)
+
+    def _accept_sparingly(
+        self, connection: Connection, work: Callable[[SqliteTransaction], Result], deadline: float
+    ) -> tuple[SqliteTransaction, Result]:
+        """On a disk that is nearly full, new messages are stored only if all messages can still be claimed and ended:
+        there is a reserve, and the log fits into the database."""
+        if not (self._log.reserve.hold() or self._free(connection) >= RESERVE):
+            raise StoreFull(f"{StoreFull.__doc__} (the rest is reserved for claims, acks and clean-up)")
+
+        def and_check(tx: SqliteTransaction) -> Result:
+            result = work(tx)
+            pages, size = (connection.rows(pragma)[0][0] for pragma in (_PAGES, _PAGE))
+            growth = pages * size - os.stat(self.path).st_size
+            if 2 * growth > self._log.reserve.room():  # Once in the log, once in the database.
+                raise StoreFull(f"{StoreFull.__doc__} (no room to move these messages from the log to the database)")
+            return result
+
+        try:
+            return self._attempt(connection, _TO_WRITE, and_check, deadline)
+        except StoreFull:
+            try:
+                connection.rows(_CHECKPOINT)
+            except DriverError as problem:
+                raise translated(problem) from problem
+            return self._attempt(connection, _TO_WRITE, and_check, deadline)
+
+    def _free(self, connection: Connection) -> int:
+        """Bytes of the database that are in no use, which are as good as a reserve."""
+        return int(connection.rows(_FREE_PAGES)[0][0] * connection.rows(_PAGE)[0][0])
+
+    def _keep_log_short(self, connection: Connection) -> None:
+        self._log.is_tight = True
+        self._set_up(connection, self._of_the_log())
+
+    def _of_the_log(self) -> list[str]:
+        pages, size = self._log.bounds
+        return [_OF_THE_LOG[0].format(pages), _OF_THE_LOG[1].format(size)]
+
     def _read_again_while_busy(
         self, connection: Connection, work: Callable[[SqliteTransaction], Result], deadline: float
     ) -> Result:
@@ -292,6 +359,8 @@ class Database(forks.Guarded):
             self._writer = self._open(
                 QUERIES["arrivals.view"], QUERIES["arrivals.trigger_of_one"], QUERIES["arrivals.trigger"]
             )
+        if time.monotonic() > self._log.next_look and self._log.look_at_disk():
+            self._set_up(self._writer, self._of_the_log())
         return self._writer
 
     def _open_reader(self) -> Connection:
@@ -300,10 +369,21 @@ class Database(forks.Guarded):
         return self._reader
 
     def _open(self, *more: str) -> OwnConnection:
+        try:
+            return self._open_once(*more)
+        except StoreFull:  # SQLite has a file to create before anything can be read.
+            self._log.reserve.release()
+            return self._open_once(*more)
+
+    def _open_once(self, *more: str) -> OwnConnection:
         if not self._network:
             refuse_network(self.path)
         connection = connect(self.path, self.engine)
-        self._set_up(connection, (_OF_THE_FILE, *_OF_A_CONNECTION, *more))
+        try:
+            self._set_up(connection, (_OF_THE_FILE, *_OF_A_CONNECTION, *more))
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def _set_up(self, connection: Connection, pragmas: Sequence[str]) -> None:
@@ -314,6 +394,7 @@ class Database(forks.Guarded):
         for connection in (self._writer, self._reader):
             if connection is not None:
                 connection.close()
+                self._log.leave()
         self._writer = self._reader = None
 
 

@@ -24,14 +24,13 @@ def is_busy(error: BaseException) -> bool:
 
 def wants_a_closer_look(error: BaseException | None) -> bool:
     """What was to be done in one statement has to be done step by step."""
-    code = getattr(error, "extendedresult", None) or getattr(error, "sqlite_errorcode", None)
-    return code == apsw.SQLITE_CONSTRAINT_TRIGGER
+    return _extended(error) == apsw.SQLITE_CONSTRAINT_TRIGGER
 
 
 def translated(error: BaseException) -> HoldfastError:
     """The error of ours that says the same."""
     code = _code(error)
-    if code == apsw.SQLITE_IOERR and "full" in str(error).lower():
+    if _extended(error) == apsw.SQLITE_IOERR_SHMSIZE or (code == apsw.SQLITE_IOERR and "full" in str(error).lower()):
         code = apsw.SQLITE_FULL
     kind = _CODES.get(code, StoreError)
     default = (kind.__doc__ or "").strip()
@@ -42,3 +41,7 @@ def _code(error: BaseException) -> int:
     if isinstance(error, apsw.Error):
         return getattr(error, "result", 0) & 0xFF
     return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
+
+
+def _extended(error: BaseException | None) -> int | None:
+    return getattr(error, "extendedresult", None) or getattr(error, "sqlite_errorcode", None)

@@ -122,7 +122,7 @@ def room_finding(path: str) -> Finding:
     """What the disk has left."""
     free = shutil.disk_usage(os.path.dirname(os.path.realpath(path))).free
     found = f"{size(free)} free"
-    advice = "Free some space: when the disk is full nothing can be enqueued, claimed or acked until there is room."
+    advice = "Free some space: when the disk is full no message can be enqueued, and claims and acks live on a reserve."
     if free < NO_ROOM:
         return problem("disk", found, advice)
     return advise("disk", found, advice) if free < LITTLE_ROOM else ok("disk", found)

@@ -48,7 +48,7 @@ class SqliteMessages:
 
     def _take_in(self, new: Sequence[NewMessage]) -> list[Duplicate | None]:
         """Step by step. Messages past their time, in whose place these are, end in a transaction of their own."""
-        stored, overdue = self._database.write(lambda tx: (arriving.insert(tx, lanes.insert, new), tx.overdue))
+        stored, overdue = self._database.accept(lambda tx: (arriving.insert(tx, lanes.insert, new), tx.overdue))
         for group in overdue:
             with suppress(StoreError):  # What is stored is stored; somebody else will end them.
                 self._database.write(partial(expiry.expire_group, group=group, limit=expiry.MOST_MADE_ROOM_FOR))
