@@ -165,7 +165,7 @@ class StoreCorrupt(StoreError):
 
 
 class EngineConflict(StoreError):
-    """This file is already open in this process through the other SQLite library; two would break its locks."""
+    """Two SQLite libraries use this file in this process, which breaks its locks and can delete its write-ahead log."""
 
 
 class NetworkFileSystem(StoreError):

@@ -1,5 +1,6 @@
 """SQLite: processes that are killed, forked, crowded or out of disk lose nothing and give nothing out twice."""
 
+import gc
 import json
 import subprocess
 import sys
@@ -238,16 +239,16 @@ def test_numbers_are_never_given_out_again(file_url: str, connect: Connect, sqli
 
 
 def last_position(hf: Holdfast) -> int:
-    return ask(hf, "SELECT coalesce(max(position), 0) FROM holdfast_message")
+    return int(ask(hf, "SELECT coalesce(max(position), 0) FROM holdfast_message"))
 
 
 def last_row(hf: Holdfast) -> int:
-    return ask(hf, "SELECT coalesce(max(seq), 0) FROM holdfast_row")
+    return int(ask(hf, "SELECT coalesce(max(seq), 0) FROM holdfast_row"))
 
 
-def ask(hf: Holdfast, sql: str) -> int:
+def ask(hf: Holdfast, sql: str) -> Any:
     """Through the product's own connection: a second library on the file would break its locks."""
-    found: int = hf.store.database.read(lambda tx: tx._connection.rows(sql)[0][0])  # type: ignore[attr-defined]
+    found = hf.store.database.read(lambda tx: tx._connection.rows(sql)[0][0])  # type: ignore[attr-defined]
     return found
 
 
@@ -268,6 +269,54 @@ def test_two_libraries_on_one_file_in_one_process_are_refused(sqlite_path: Path,
             connect(f"sqlite:///{path}?engine={second}").enqueue("q", 2)
 
     assert hf.stats("q").pending == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_second_library_that_deletes_the_log_is_noticed_before_anything_is_confirmed(
+    tmp_path: Path, connect: Connect, engine: str
+) -> None:
+    """The application opens the same file itself, and closes it: its library deletes the log that we write to."""
+    command = [sys.executable, "-m", "tests.acceptance.second_library", str(tmp_path), engine]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, timeout=GUARD, check=False)
+
+    for outcome in json.loads(done.stdout):
+        assert [said.split(":")[0] for said in outcome["said"]] == ["EngineConflict"] * 3, outcome
+        assert all("engine=stdlib" in said and "Restart" in said for said in outcome["said"]), "it says what to do"
+        hf = connect(f"sqlite:///{outcome['path']}?engine={engine}")
+        assert [claim.message.id for claim in hf.claim("q", n=100)] == outcome["confirmed"], outcome["call"]
+        assert ask(hf, "PRAGMA integrity_check") == "ok"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_client_that_nobody_closed_is_no_second_library(sqlite_path: Path, engine: str) -> None:
+    """Its connections end with it, and SQLite deletes the log then."""
+    url = f"sqlite:///{sqlite_path}?engine={engine}"
+    for number in range(3):
+        Holdfast(url).enqueue("q", number)
+        gc.collect()
+        assert Holdfast(url).stats("q").pending == number + 1
+        gc.collect()
+    other = next(one for one in ENGINES if one != engine)
+    assert Holdfast(f"sqlite:///{sqlite_path}?engine={other}").stats("q").pending == 3
+
+
+def test_a_log_of_the_second_library_is_not_overwritten(sqlite_path: Path) -> None:
+    """When the application writes on, by a log of its own, nothing of ours may get in between."""
+    program = (
+        "import sqlite3, sys; from holdfast import EngineConflict, Holdfast\n"
+        "path = sys.argv[1]; hf = Holdfast(f'sqlite:///{path}'); hf.enqueue('q', 1)\n"
+        "first = sqlite3.connect(path); first.execute('CREATE TABLE app (x)'); first.close()\n"
+        "second = sqlite3.connect(path)\n"
+        "for number in range(1000): second.execute('INSERT INTO app VALUES (?)', (number,))\n"
+        "second.commit()\n"
+        "try: hf.enqueue_many('q', ['x' * 1000] * 1000)\n"
+        "except EngineConflict: hf.close()\n"
+        "print(second.execute('SELECT count(*) FROM app').fetchone()[0]); second.close()"
+    )
+    assert run("-c", program, str(sqlite_path)) == 1000
+    assert is_sound(sqlite_path)
+    with Holdfast(f"sqlite:///{sqlite_path}") as hf:
+        assert [claim.message.body for claim in hf.claim("q", n=10)] == [1]
 
 
 def test_two_libraries_on_one_file_in_two_processes_share_it(

@@ -157,7 +157,8 @@ def test_the_next_step_leaves_room_for_many_commits(tmp_path: Path, size: int) -
     path = tmp_path / "some.db"
     log_of(path).write_bytes(b"x" * size)
     log = Log(str(path))
-    log.look()
+    log.hold(log_of(path).stat().st_ino)
+    log.check()
     assert log.is_short
     log.lengthen()
     content = log_of(path).read_bytes()
@@ -167,7 +168,7 @@ def test_the_next_step_leaves_room_for_many_commits(tmp_path: Path, size: int) -
     assert STEP // 2 <= len(content) - size <= STEP + STEP // 2
     log.lengthen()
     assert length(path) == len(content), "once is enough"
-    log.look()
+    log.check()
     assert not log.is_short
 
 
@@ -183,6 +184,6 @@ def test_a_link_to_the_database_leads_to_its_log(sqlite_path: Path, tmp_path: Pa
 
 def test_no_log_is_nothing_to_lengthen(tmp_path: Path) -> None:
     log = Log(str(tmp_path / "none.db"))
-    log.look()
+    log.check()
     log.lengthen()
     assert list(tmp_path.iterdir()) == []

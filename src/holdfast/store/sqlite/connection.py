@@ -100,7 +100,7 @@ class Database(forks.Guarded):
         self.path = path
         self.engine = engine
         self.wakeup = SqliteWakeup(path, self)
-        self._log = Log(path)
+        self._log = Log(path, engine)
         self._clock = clock
         self._patience = patience
         self._network = network
@@ -127,7 +127,8 @@ class Database(forks.Guarded):
         finally:
             self._writing.release()
         if transaction.rings:
-            self._tell(transaction.rings)
+            self.wakeup.ring(sorted(transaction.rings))
+        self._log.check()
         return result
 
     def write_at_length(self, work: Callable[[SqliteTransaction], Result]) -> Result:
@@ -157,7 +158,8 @@ class Database(forks.Guarded):
         finally:
             self._writing.release()
         if transaction.rings:
-            self._tell(transaction.rings)
+            self.wakeup.ring(sorted(transaction.rings))
+        self._log.check()
         return result
 
     @shielded
@@ -182,9 +184,15 @@ class Database(forks.Guarded):
         """Runs `work` on one consistent picture of the database."""
         deadline = self._hold(self._reading)
         try:
-            return self._read_again_while_busy(self._open_reader(), work, deadline)
+            result = self._read_again_while_busy(self._open_reader(), work, deadline)
         finally:
             self._reading.release()
+        self._log.check()
+        return result
+
+    def check_log(self) -> None:
+        """For whoever has committed on a connection of their own: raises if that is lost with this process."""
+        self._log.check()
 
     def glance(self, work: Callable[[SqliteTransaction], Result]) -> Result:
         """The same, for a single statement."""
@@ -254,10 +262,6 @@ class Database(forks.Guarded):
                 f"other threads of this client used {self.path} for {self._patience:g} s; nothing was asked of it"
             )
         return deadline
-
-    def _tell(self, channels: set[int]) -> None:
-        self.wakeup.ring(sorted(channels))
-        self._log.look()
 
     def _attempt(
         self, connection: Connection, begin: str, work: Callable[[SqliteTransaction], Result], deadline: float
@@ -355,6 +359,7 @@ class Database(forks.Guarded):
             pause = min(pause * 1.5, 0.005)
 
     def _open_writer(self) -> Connection:
+        self._log.refuse_if_lost()
         if self._writer is None:
             self._writer = self._open(
                 QUERIES["arrivals.view"], QUERIES["arrivals.trigger_of_one"], QUERIES["arrivals.trigger"]
@@ -364,6 +369,7 @@ class Database(forks.Guarded):
         return self._writer
 
     def _open_reader(self) -> Connection:
+        self._log.refuse_if_lost()
         if self._reader is None:
             self._reader = self._open()
         return self._reader
@@ -381,6 +387,7 @@ class Database(forks.Guarded):
         connection = connect(self.path, self.engine)
         try:
             self._set_up(connection, (_OF_THE_FILE, *_OF_A_CONNECTION, *more))
+            self._log.hold(self._when_free(lambda _: connection.hold_log(), None, patience.deadline(self._patience)))
         except BaseException:
             connection.close()
             raise
@@ -391,6 +398,7 @@ class Database(forks.Guarded):
             self._begin(connection, pragma)
 
     def _drop(self) -> None:
+        self._log.let_go()
         for connection in (self._writer, self._reader):
             if connection is not None:
                 connection.close()

@@ -2,10 +2,17 @@
 
 POSIX file locks belong to the process, and the two libraries do not know of each other: one file opened through both
 in one process loses its locks. So while a file is open through one engine, this process may not use another for it.
+
+Other code of the process can do it all the same. When that code closes the file, its library believes to be the last
+user, and deletes the write-ahead log; what we commit from then on goes into a file without a name, and is lost with the
+process. So every connection remembers which file the log was (`hold_log`), and whoever has committed compares
+(`Log.check`). A connection that has lost its log is never closed: SQLite would then write pages of the deleted log to
+the database, over newer ones, and closing the file would drop the other library's locks.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sqlite3
 import tempfile
@@ -52,6 +59,18 @@ class OwnConnection(Connection, Protocol):
 
     def tidy(self) -> bool:
         """Takes away what whoever had it left behind; whether it is as new then."""
+
+    def hold_log(self) -> int:
+        """Opens the write-ahead log, and returns the number of its file (inode) from now on."""
+
+
+class LibraryConnection(Connection, Protocol):
+    """What each of the two libraries has to offer."""
+
+    driver: Any
+
+    def lend(self) -> None: ...
+    def tidy(self) -> bool: ...
 
 
 class ApswConnection:
@@ -176,8 +195,32 @@ ENGINES: dict[str, type[ApswConnection] | type[StdlibConnection]] = {"apsw": Aps
 
 _FILES = "PRAGMA database_list"
 
-_open: dict[tuple[int, int], tuple[str, int]] = {}
 _opening = threading.Lock()
+"""For opening and closing, so that nobody opens a file while SQLite deletes its log. Never held across a fork."""
+
+
+class _File:
+    """A file that this process has open: through which engine, by which connections of that library, and which file
+    its log is. As long as any of them has opened the log (`holders`), SQLite keeps it. A client that nobody has closed
+    ends with its last reference, and its connections are closed by that."""
+
+    def __init__(self, engine: str) -> None:
+        self.engine = engine
+        self.connections: WeakSet[Any] = WeakSet()
+        self.holders: WeakSet[Any] = WeakSet()
+        self.log: int | None = None
+
+
+_open: dict[tuple[int, int], _File] = {}
+
+
+def _after_fork_in_child() -> None:
+    global _opening
+    _opening = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def connect(path: str, engine: str, mode: Mode = "rwc") -> OwnConnection:
@@ -187,37 +230,84 @@ def connect(path: str, engine: str, mode: Mode = "rwc") -> OwnConnection:
     with _opening:
         if mode == "rwc":
             _create(path)
-        file = _identity(path)
-        chosen, connections = _open.get(file, (engine, 0))
-        if chosen != engine:
+        identity = _identity(path)
+        for unused in [one for one, file in _open.items() if not file.connections]:
+            del _open[unused]
+        file = _open.get(identity) or _File(engine)
+        if file.engine != engine:
             raise EngineConflict(
-                f"{path} is already open in this process through engine {chosen!r}; "
+                f"{path} is already open in this process through engine {file.engine!r}; "
                 f"opening it through {engine!r} as well would break its locks. Use one engine per file and process."
             )
+        real = os.path.realpath(path)
+        if file.holders and log_number(real) != file.log:
+            raise lost_log(path, engine)
         connection = ENGINES[engine](path, mode)
-        _open[file] = (engine, connections + 1)
-    return _Counted(connection, file)
+        file.connections.add(connection.driver)
+        _open[identity] = file
+    return _Counted(connection, real, identity, file)
+
+
+def log_number(path: str) -> int | None:
+    """The number of the file (inode) that a database's path leads to as its log. A file that is open keeps its own."""
+    try:
+        return os.stat(path + "-wal").st_ino
+    except OSError:
+        return None
+
+
+def lost_log(path: str, engine: str) -> EngineConflict:
+    """The error for a log that was deleted or replaced while this process had it open."""
+    other, url = ("sqlite3", "with ?engine=stdlib") if engine == "apsw" else ("apsw", "without ?engine=stdlib")
+    return EngineConflict(
+        f"the write-ahead log of {path} was deleted or replaced while Holdfast had it open; most likely other code in "
+        f"this process opened and closed the file through another SQLite library, such as {other}. This process can no "
+        f"longer use the file: its last call may be lost, and nothing after that is stored. Restart it, and either "
+        f"open Holdfast {url} or give Holdfast a file of its own"
+    )
 
 
 class _Counted:
     """A connection that counts as open until it is closed."""
 
-    def __init__(self, connection: OwnConnection, file: tuple[int, int]) -> None:
+    def __init__(self, connection: LibraryConnection, path: str, identity: tuple[int, int], file: _File) -> None:
         self._connection = connection
-        self.driver = connection.driver
+        self._path = path
+        self._identity = identity
         self._file = file
+        self.driver = connection.driver
         self.rows = connection.rows
         self.many = connection.many
         self.changes = connection.changes
         self.lend = connection.lend
         self.tidy = connection.tidy
 
-    def close(self) -> None:
-        self._connection.close()
+    def hold_log(self) -> int:
+        self._connection.rows("PRAGMA schema_version")  # SQLite opens the log when it first reads.
         with _opening:
-            engine, connections = _open.pop(self._file)
-            if connections > 1:
-                _open[self._file] = (engine, connections - 1)
+            found, file = log_number(self._path), self._file
+            if not file.holders:
+                file.log = found
+            if found is None or found != file.log:
+                raise lost_log(self._path, file.engine)
+            file.holders.add(self.driver)
+        return found
+
+    def close(self) -> None:
+        with _opening:
+            if self.driver in self._file.holders and self._has_lost_log():
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.driver))  # Not even at the end of the process.
+                return
+            self._connection.close()
+            self._file.holders.discard(self.driver)
+            self._file.connections.discard(self.driver)
+
+    def _has_lost_log(self) -> bool:
+        """Whether only the log is another one. If the database itself is, SQLite leaves both alone."""
+        try:
+            return _identity(self._path) == self._identity and log_number(self._path) != self._file.log
+        except OSError:
+            return False
 
 
 def _identity(path: str) -> tuple[int, int]:

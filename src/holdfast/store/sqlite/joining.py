@@ -29,6 +29,7 @@ class Joining:
         connection = self._borrowed(conn)
         if not _is_same(connection, self._database.path):
             raise InvalidInput(OTHER_DATABASE)
+        self._database.check_log()
         tx = SqliteTransaction(connection, self._database.now(connection))
         check_schema(tx, self._newest)
         return JoinedTransaction(tx, lanes.insert, lambda tx, given: settle(tx, lanes.insert, given), _note)

@@ -64,7 +64,7 @@ class Lending(forks.Guarded):
         lent, passed = self._begin(), False
         try:
             yield lent.connection.driver
-            _commit(lent.connection)
+            self._commit(lent.connection)
             passed = True
         finally:
             self._end(lent, passed)
@@ -77,7 +77,7 @@ class Lending(forks.Guarded):
         lent, passed = await in_thread(self._begin, undo=lambda lent: self._end(lent, False)), False
         try:
             yield lent.connection.driver
-            await in_thread(lambda: _commit(lent.connection))
+            await in_thread(lambda: self._commit(lent.connection))
             passed = True
         finally:
             self._end(lent, passed)
@@ -123,6 +123,14 @@ class Lending(forks.Guarded):
             return self._open()  # Someone has kept it, and closed it.
 
     @shielded
+    def _commit(self, connection: OwnConnection) -> None:
+        try:
+            connection.rows("COMMIT")
+        except DriverError as problem:
+            raise translated(problem) from problem
+        self._database.check_log()
+
+    @shielded
     def _end(self, lent: Lent, passed: bool) -> None:
         if passed:
             lent.turn.end()
@@ -144,14 +152,6 @@ class Lending(forks.Guarded):
     def _drop(self) -> None:
         while self._idle:
             _close(self._idle.pop())
-
-
-@shielded
-def _commit(connection: OwnConnection) -> None:
-    try:
-        connection.rows("COMMIT")
-    except DriverError as problem:
-        raise translated(problem) from problem
 
 
 @shielded

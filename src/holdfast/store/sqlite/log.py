@@ -18,6 +18,8 @@ import os
 import time
 from contextlib import suppress
 
+from holdfast.store.sqlite.engines import lost_log
+
 STEP = 524_288
 """Bytes by which it grows: a length that is no multiple of this is one that SQLite has written itself."""
 
@@ -43,8 +45,12 @@ class Log:
     """The log of one database file. It `is_short` if someone was seen to have written past the zeros; `is_tight` says
     that the disk is nearly full."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, engine: str = "apsw") -> None:
         self._path = os.path.realpath(path) + "-wal"
+        self._database = path
+        self._engine = engine
+        self._held: _Held | None = None
+        self.is_lost = False
         self.reserve = Reserve(os.path.realpath(path) + "-reserve")
         self.next_look = -math.inf
         self.is_short = False
@@ -55,10 +61,39 @@ class Log:
         """Pages after which the log is written back, and bytes to which it is cut."""
         return TIGHT_BOUNDS if self.is_tight else USUAL_BOUNDS
 
-    def look(self) -> None:
-        """For whoever has committed, and keeps nobody waiting: what is found is for the next one who writes."""
-        with suppress(OSError):
-            self.is_short = os.stat(self._path).st_size % STEP > 0
+    def hold(self, number: int) -> None:
+        """Our connections have this file open as the log; None of them has from `let_go` on."""
+        if self._held is None:
+            self._held = _Held(number)
+
+    def let_go(self) -> None:
+        """To be called before the connections are closed, which deletes the log."""
+        self._held = None
+        self.is_lost = False  # Whoever opens the database again is told by `connect`.
+
+    def check(self) -> None:
+        """Raises if the log was deleted or replaced while we have it open: what was just read or committed is not in
+        the file that others, and we after a crash, would read. Also notes for the next writer whether it is short.
+
+        No lock is held: if the connections were closed meanwhile, that is why it is gone.
+        """
+        held = self._held
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            found = None
+        if held is None:
+            return
+        if found is not None and found.st_ino == held.number:
+            self.is_short = found.st_size % STEP > 0
+        elif held is self._held:
+            self.is_lost = True
+            self.refuse_if_lost()
+
+    def refuse_if_lost(self) -> None:
+        """Raises if `check` has raised before: there is no way back for this process."""
+        if self.is_lost:
+            raise lost_log(self._database, self._engine)
 
     def look_at_disk(self) -> bool:
         """Notes whether the disk is nearly full and creates a missing reserve. Returns whether `bounds` changed."""
@@ -82,6 +117,15 @@ class Log:
         On a disk that is nearly full it stays: the next client may need it just to open the database."""
         if not os.path.exists(self._path) and self.reserve.room() >= TIGHT:
             self.reserve.release()
+
+
+class _Held:
+    """Which file the log is, for one opening of the database."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
 
 
 class Reserve:
