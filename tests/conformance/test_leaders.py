@@ -54,6 +54,25 @@ def test_however_often_it_asks_within_its_term(leaders: Leaders, clock: FakeCloc
         assert leads(leaders, "anna")
 
 
+def test_a_lease_that_a_wrong_clock_gave_binds_nobody(leaders: Leaders, clock: FakeClock) -> None:
+    """Its holder may be gone, and nobody would lead until the clock is there again."""
+    clock.advance("2h")
+    assert leads(leaders, "anna")
+    clock.advance(-7200)
+    assert leads(leaders, "ben")
+    assert not leads(leaders, "anna")
+
+
+def test_who_leads_by_a_wrong_clock_renews_by_the_corrected_one(leaders: Leaders, clock: FakeClock) -> None:
+    clock.advance("2h")
+    assert leads(leaders, "anna")
+    clock.advance(-7200)
+    assert leads(leaders, "anna")
+    assert not leads(leaders, "ben")
+    clock.advance(30)
+    assert leads(leaders, "ben")
+
+
 def test_a_lapsed_lease_that_nobody_took_is_taken_up_again(leaders: Leaders, clock: FakeClock) -> None:
     assert leads(leaders, "anna")
     clock.advance(100)

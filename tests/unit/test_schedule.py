@@ -17,6 +17,7 @@ from holdfast.core.schedule import (
     Plan,
     ScheduleSpec,
     fires,
+    first_after,
     last_slot,
     plan,
     schedule_spec,
@@ -104,11 +105,33 @@ def test_a_period_is_counted_from_the_creation_and_does_not_drift() -> None:
     anchor = at("2026-01-01T00:00:00") + 123_456
     every = plan(spec(every="7s"), anchor)
     assert every.after(anchor) == anchor + 7 * SECOND
-    assert every.after(anchor - DAY) == anchor + 7 * SECOND, "nothing fires before the first period is over"
+    assert every.after(anchor - SECOND) == anchor + 7 * SECOND, "nothing fires before the first period is over"
     assert every.after(anchor + 7 * SECOND - 1) == anchor + 7 * SECOND
     late = anchor + 1_000_003 * SECOND + 5
     assert (every.after(late) - anchor) % (7 * SECOND) == 0
     assert late < every.after(late) <= late + 7 * SECOND
+
+
+def test_a_period_that_a_wrong_clock_has_begun_goes_on_by_the_corrected_one() -> None:
+    anchor = at("2026-01-01T00:00:00") + 123_456
+    every = plan(spec(every="7s"), anchor)
+    now = anchor - DAY
+    assert now < every.after(now) <= now + 7 * SECOND
+    assert (anchor - every.after(now)) % (7 * SECOND) == 0
+    assert every.after(every.after(now)) == every.after(now) + 7 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [(None, 10), (-50, 10), (0, 10), (10, 20), (60, 70), (61, 10), (70, 10), (7200, 10)],
+    ids=str,
+)
+def test_slots_that_a_wrong_clock_has_sent_are_sent_again_unless_it_was_only_adjusted(
+    last: int | None, expected: int
+) -> None:
+    now = at("2026-01-01T00:00:00")
+    every = plan(spec(every=10), now - DAY)
+    assert first_after(every, now, None if last is None else now + last * SECOND) == now + expected * SECOND
 
 
 def test_a_line_may_be_a_period() -> None:

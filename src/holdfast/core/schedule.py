@@ -40,7 +40,8 @@ ALIASES = {
 }
 
 GRACE = 60_000_000
-"""Microseconds; with `missed="skip"` a slot that is older was missed."""
+"""Microseconds; with `missed="skip"` a slot that is older was missed. A clock that is set back by no more than this has
+only been adjusted: slots that were sent are not sent again."""
 
 MOST_COUNTED = 1000
 """Missed slots are counted up to here."""
@@ -168,6 +169,17 @@ def plan(spec: ScheduleSpec, anchor: int) -> Plan:
     return Every(anchor, round(spec.every * 1_000_000))
 
 
+def first_after(plan: Plan, now: int, last_slot: int | None) -> int | None:
+    """The slot to wait for from `now` on, given the last one that was sent.
+
+    If that is in the future, the clock was set back. By less than `GRACE`, it does not count again. By more, the slots
+    that are still to come were sent by a clock that was wrong, and are sent again when it is time for them: otherwise
+    the schedule would be silent for as long as the clock was wrong by.
+    """
+    is_sent = last_slot is not None and now < last_slot <= now + GRACE
+    return plan.after(last_slot if is_sent and last_slot is not None else now)
+
+
 def fires(plan: Plan, missed: str, slot: int, now: int, limit: int) -> tuple[list[Fire], int | None]:
     """What to send now that `slot` is due, `limit` at most, and the slot to wait for next: always a later one.
 
@@ -220,7 +232,10 @@ def _one_by_one(plan: Plan, slot: int, now: int, limit: int) -> tuple[list[Fire]
 
 
 class Every:
-    """A slot once per period, counted from the schedule's creation: it never drifts."""
+    """A slot once per period, counted from the schedule's creation: it never drifts.
+
+    A creation in the future was noted by a clock that was set back since. The same slots are then counted backwards.
+    """
 
     def __init__(self, anchor: int, period: int) -> None:
         self._anchor = anchor
@@ -228,7 +243,9 @@ class Every:
 
     def after(self, moment: int) -> int:
         """The first slot is one period after the creation."""
-        passed = max((moment - self._anchor) // self._period, 0)
+        passed = (moment - self._anchor) // self._period
+        if moment >= self._anchor - GRACE:
+            passed = max(passed, 0)
         return self._anchor + (passed + 1) * self._period
 
 

@@ -16,7 +16,7 @@ from holdfast.core.notice import Notice, OwnerSpec
 from holdfast.core.queue import QueueSpec
 from holdfast.core.replies import REPLIES
 from holdfast.core.scaling import Load
-from holdfast.core.schedule import Schedule, ScheduleSpec
+from holdfast.core.schedule import GRACE, Schedule, ScheduleSpec
 from holdfast.core.search import Wanted
 from holdfast.core.settlement import Settlement
 from holdfast.core.stats import Stats
@@ -348,6 +348,9 @@ class SchedulesRole:
         self._database.write(lambda tx: scheduling.pause(tx, tenant, name, paused))
 
     def fire(self, tenant: str, limit: int) -> int:
+        ahead = self._database.glance(lambda tx: tx.all("schedules.ahead", tenant=tenant, grace=GRACE, limit=limit))
+        for (name,) in ahead:
+            self._resume(tenant, name)
         due = self._database.glance(lambda tx: tx.all("schedules.due", tenant=tenant, limit=limit))
         return sum(self._fire_one(tenant, row) for row in due)
 
@@ -358,6 +361,16 @@ class SchedulesRole:
         """Seconds until a schedule is due; 0 or less if one is."""
         found = self._database.glance(lambda tx: tx.one("schedules.next_due", tenant=tenant))
         return None if found is None or found[0] is None else found[0] / 1_000_000
+
+    def _resume(self, tenant: str, name: str) -> None:
+        """As below: one schedule that this machine cannot read does not keep the others from going on."""
+        try:
+            self._database.write(lambda tx: scheduling.resume(tx, tenant, name))
+        except StoreError:
+            raise
+        except HoldfastError as problem:
+            refusal = str(problem)
+            self._database.write(lambda tx: tx.run("schedules.note", tenant=tenant, name=name, error=refusal))
 
     def _fire_one(self, tenant: str, due: Row) -> int:
         """Whatever refuses one schedule's messages does not keep the others from firing."""

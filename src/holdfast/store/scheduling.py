@@ -2,7 +2,8 @@
 
 Firing is one transaction per schedule. It takes the schedule if its slot is due, inserts the messages and moves
 `next_at` on to a later slot: all of it happens, or nothing. A slot is fired only while `next_at` names it, and
-`next_at` never goes back, so a slot is fired once, however many processes fire and wherever one of them is killed.
+`next_at` goes back only if the clock was set back by more than a minute, so a slot is fired once, however many
+processes fire and wherever one of them is killed.
 A change rings for the crew: who sleeps until the next slot has to know which one that is.
 """
 
@@ -14,7 +15,7 @@ import msgspec
 
 from holdfast.core.given import Settle
 from holdfast.core.message import MessageId
-from holdfast.core.schedule import Fire, Schedule, ScheduleSpec, fires, plan, slot_text
+from holdfast.core.schedule import GRACE, Fire, Schedule, ScheduleSpec, fires, first_after, plan, slot_text
 from holdfast.errors import NotFound
 from holdfast.store import arriving
 from holdfast.store.crew import CREW
@@ -38,13 +39,13 @@ def declare(tx: Transaction, tenant: str, name: str, settle: Settle[ScheduleSpec
         if tx.one("schedules.add", tenant=tenant, name=name, spec=_encode(spec), created_at=now, next_at=first):
             tx.rings.add(CREW)
             return  # Otherwise someone else was the first to add it.
-    before, anchor, next_at, due_at, last_slot, paused = found
+    before, anchor, next_at, due_at, last_slot, paused, set_at = found
     spec = settle(_spec.decode(before))
     raw = _encode(spec)
     if before == raw:
         return
-    if _spec.decode(before).timing != spec.timing:
-        next_at = plan(spec, anchor).after(max(now, last_slot or 0))
+    if _spec.decode(before).timing != spec.timing or set_at > now + GRACE:
+        next_at = first_after(plan(spec, anchor), now, last_slot)
         due_at = None if paused else next_at
     tx.run("schedules.change", tenant=tenant, name=name, spec=raw, next_at=next_at, due_at=due_at)
     tx.rings.add(CREW)
@@ -71,11 +72,11 @@ def pause(tx: Transaction, tenant: str, name: str, paused: bool) -> None:
     found = tx.one("schedules.lock", tenant=tenant, name=name)
     if found is None:
         raise _unknown(name)
-    raw, anchor, next_at, _, last_slot, was_paused = found
+    raw, anchor, next_at, _, last_slot, was_paused, _ = found
     if paused == bool(was_paused):
         return
     if not paused:
-        next_at = plan(_spec.decode(raw), anchor).after(max(tx.clock(), last_slot or 0))
+        next_at = first_after(plan(_spec.decode(raw), anchor), tx.clock(), last_slot)
     due_at = None if paused else next_at
     tx.run("schedules.pause", tenant=tenant, name=name, paused=paused, next_at=next_at, due_at=due_at)
     tx.rings.add(CREW)
@@ -108,6 +109,20 @@ def fire(tx: Transaction, insert: Insert, tenant: str, firing: Firing) -> int:
     last = due[-1].slot if due else None
     tx.run("schedules.fired", tenant=tenant, name=name, next_at=firing.following, last_slot=last)
     return len(due)
+
+
+def resume(tx: Transaction, tenant: str, name: str) -> None:
+    """After the clock was set back: the schedule waits for the next slot of the corrected clock."""
+    found, now = tx.one("schedules.lock", tenant=tenant, name=name), tx.clock()
+    if found is None:
+        return
+    raw, anchor, next_at, due_at, last_slot, _, set_at = found
+    if due_at is None or set_at <= now + GRACE:
+        return  # Someone else has done it, or has paused it.
+    if next_at is not None and next_at > now:
+        next_at = first_after(plan(_spec.decode(raw), anchor), now, last_slot)
+    tx.run("schedules.resume", tenant=tenant, name=name, next_at=next_at)
+    tx.rings.add(CREW)
 
 
 def postpone(tx: Transaction, tenant: str, name: str, error: str) -> None:

@@ -99,7 +99,7 @@ CREATE TABLE holdfast_budget (
 );
 
 -- Messages that are sent by the clock. `next_at` is the slot to fire next; `due_at` is when to look, which is later while its queue
--- is full, and never while it is paused.
+-- is full, and never while it is paused. `set_at` is when they were worked out: if that is in the future, the clock was set back.
 CREATE TABLE holdfast_schedule (
     tenant     text    NOT NULL,
     name       text    NOT NULL,
@@ -107,6 +107,7 @@ CREATE TABLE holdfast_schedule (
     created_at bigint  NOT NULL,
     next_at    bigint,
     due_at     bigint,
+    set_at     bigint  NOT NULL,
     paused     boolean NOT NULL DEFAULT false,
     last_slot  bigint,
     last_at    bigint,
@@ -115,3 +116,4 @@ CREATE TABLE holdfast_schedule (
 );
 
 CREATE INDEX holdfast_schedule_due ON holdfast_schedule (tenant, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX holdfast_schedule_set ON holdfast_schedule (tenant, set_at) WHERE due_at IS NOT NULL;

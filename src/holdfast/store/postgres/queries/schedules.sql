@@ -1,11 +1,11 @@
 -- name: add
-INSERT INTO holdfast_schedule (tenant, name, spec, created_at, next_at, due_at)
-VALUES (:tenant, :name, :spec, :created_at, :next_at::bigint, :next_at::bigint)
+INSERT INTO holdfast_schedule (tenant, name, spec, created_at, next_at, due_at, set_at)
+VALUES (:tenant, :name, :spec, :created_at, :next_at::bigint, :next_at::bigint, (SELECT holdfast_now(:now::bigint)))
 ON CONFLICT (tenant, name) DO NOTHING
 RETURNING 1
 
 -- name: lock
-SELECT spec, created_at, next_at, due_at, last_slot, paused FROM holdfast_schedule
+SELECT spec, created_at, next_at, due_at, last_slot, paused, set_at FROM holdfast_schedule
 WHERE tenant = :tenant AND name = :name
 FOR UPDATE
 
@@ -13,11 +13,12 @@ FOR UPDATE
 SELECT spec FROM holdfast_schedule WHERE tenant = :tenant AND name = :name
 
 -- name: change
-UPDATE holdfast_schedule SET spec = :spec, next_at = :next_at::bigint, due_at = :due_at::bigint, error = NULL
+UPDATE holdfast_schedule SET spec = :spec, next_at = :next_at::bigint, due_at = :due_at::bigint, set_at = (SELECT holdfast_now(:now::bigint)), error = NULL
 WHERE tenant = :tenant AND name = :name
 
 -- name: pause
-UPDATE holdfast_schedule SET paused = :paused, next_at = :next_at::bigint, due_at = :due_at::bigint, error = NULL
+UPDATE holdfast_schedule
+SET paused = :paused, next_at = :next_at::bigint, due_at = :due_at::bigint, set_at = (SELECT holdfast_now(:now::bigint)), error = NULL
 WHERE tenant = :tenant AND name = :name
 
 -- name: remove
@@ -34,6 +35,20 @@ WHERE tenant = :tenant AND due_at <= (SELECT holdfast_now(:now::bigint))
 ORDER BY due_at, name
 LIMIT :limit
 
+-- name: ahead
+-- What a clock has worked out that was set back since.
+SELECT name FROM holdfast_schedule
+WHERE tenant = :tenant AND due_at IS NOT NULL AND set_at > (SELECT holdfast_now(:now::bigint)) + :grace::bigint
+ORDER BY set_at, name
+LIMIT :limit
+
+-- name: resume
+UPDATE holdfast_schedule SET next_at = :next_at::bigint, due_at = :next_at::bigint, set_at = (SELECT holdfast_now(:now::bigint))
+WHERE tenant = :tenant AND name = :name
+
+-- name: note
+UPDATE holdfast_schedule SET error = :error WHERE tenant = :tenant AND name = :name
+
 -- name: take
 SELECT spec, created_at, next_at FROM holdfast_schedule
 WHERE tenant = :tenant AND name = :name AND due_at <= (SELECT holdfast_now(:now::bigint))
@@ -42,13 +57,13 @@ FOR UPDATE SKIP LOCKED
 -- name: fired
 -- Without a slot, those that were due were skipped.
 UPDATE holdfast_schedule
-SET next_at = :next_at::bigint, due_at = :next_at::bigint, error = NULL,
+SET next_at = :next_at::bigint, due_at = :next_at::bigint, set_at = (SELECT holdfast_now(:now::bigint)), error = NULL,
     last_slot = COALESCE(:last_slot::bigint, last_slot),
     last_at = CASE WHEN :last_slot::bigint IS NULL THEN last_at ELSE (SELECT holdfast_now(:now::bigint)) END
 WHERE tenant = :tenant AND name = :name
 
 -- name: postpone
-UPDATE holdfast_schedule SET due_at = (SELECT holdfast_now(:now::bigint)) + 1000000, error = :error
+UPDATE holdfast_schedule SET due_at = (SELECT holdfast_now(:now::bigint)) + 1000000, set_at = (SELECT holdfast_now(:now::bigint)), error = :error
 WHERE tenant = :tenant AND name = :name AND due_at <= (SELECT holdfast_now(:now::bigint))
 
 -- name: next_due

@@ -99,7 +99,7 @@ CREATE TABLE holdfast_budget (
 );
 
 -- Messages that are sent by the clock. `next_at` is the slot to fire next; `due_at` is when to look, which is later while its queue
--- is full, and never while it is paused.
+-- is full, and never while it is paused. `set_at` is when they were worked out: if that is in the future, the clock was set back.
 CREATE TABLE holdfast_schedule (
     tenant     TEXT    NOT NULL,
     name       TEXT    NOT NULL,
@@ -107,6 +107,7 @@ CREATE TABLE holdfast_schedule (
     created_at INTEGER NOT NULL,
     next_at    INTEGER,
     due_at     INTEGER,
+    set_at     INTEGER NOT NULL,
     paused     INTEGER NOT NULL DEFAULT 0,
     last_slot  INTEGER,
     last_at    INTEGER,
@@ -115,3 +116,4 @@ CREATE TABLE holdfast_schedule (
 ) WITHOUT ROWID;
 
 CREATE INDEX holdfast_schedule_due ON holdfast_schedule (tenant, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX holdfast_schedule_set ON holdfast_schedule (tenant, set_at) WHERE due_at IS NOT NULL;

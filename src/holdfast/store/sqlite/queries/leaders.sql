@@ -8,6 +8,7 @@ INSERT INTO holdfast_leader (tenant, duty, worker, until)
 VALUES (:tenant, :duty, :worker, :now + :term)
 ON CONFLICT (tenant, duty) DO UPDATE SET worker = excluded.worker, until = excluded.until
 WHERE holdfast_leader.worker = excluded.worker OR holdfast_leader.until <= :now
+    OR holdfast_leader.until > :now + 2 * :term
 RETURNING 1
 
 -- name: step_down

@@ -1,22 +1,23 @@
 -- name: add
-INSERT INTO holdfast_schedule (tenant, name, spec, created_at, next_at, due_at)
-VALUES (:tenant, :name, :spec, :created_at, :next_at, :next_at)
+INSERT INTO holdfast_schedule (tenant, name, spec, created_at, next_at, due_at, set_at)
+VALUES (:tenant, :name, :spec, :created_at, :next_at, :next_at, :now)
 ON CONFLICT (tenant, name) DO NOTHING
 RETURNING 1
 
 -- name: lock
-SELECT spec, created_at, next_at, due_at, last_slot, paused FROM holdfast_schedule
+SELECT spec, created_at, next_at, due_at, last_slot, paused, set_at FROM holdfast_schedule
 WHERE tenant = :tenant AND name = :name
 
 -- name: find
 SELECT spec FROM holdfast_schedule WHERE tenant = :tenant AND name = :name
 
 -- name: change
-UPDATE holdfast_schedule SET spec = :spec, next_at = :next_at, due_at = :due_at, error = NULL
+UPDATE holdfast_schedule SET spec = :spec, next_at = :next_at, due_at = :due_at, set_at = :now, error = NULL
 WHERE tenant = :tenant AND name = :name
 
 -- name: pause
-UPDATE holdfast_schedule SET paused = :paused, next_at = :next_at, due_at = :due_at, error = NULL
+UPDATE holdfast_schedule
+SET paused = :paused, next_at = :next_at, due_at = :due_at, set_at = :now, error = NULL
 WHERE tenant = :tenant AND name = :name
 
 -- name: remove
@@ -33,6 +34,20 @@ WHERE tenant = :tenant AND due_at <= :now
 ORDER BY due_at, name
 LIMIT :limit
 
+-- name: ahead
+-- What a clock has worked out that was set back since.
+SELECT name FROM holdfast_schedule
+WHERE tenant = :tenant AND due_at IS NOT NULL AND set_at > :now + :grace
+ORDER BY set_at, name
+LIMIT :limit
+
+-- name: resume
+UPDATE holdfast_schedule SET next_at = :next_at, due_at = :next_at, set_at = :now
+WHERE tenant = :tenant AND name = :name
+
+-- name: note
+UPDATE holdfast_schedule SET error = :error WHERE tenant = :tenant AND name = :name
+
 -- name: take
 SELECT spec, created_at, next_at FROM holdfast_schedule
 WHERE tenant = :tenant AND name = :name AND due_at <= :now
@@ -40,13 +55,13 @@ WHERE tenant = :tenant AND name = :name AND due_at <= :now
 -- name: fired
 -- Without a slot, those that were due were skipped.
 UPDATE holdfast_schedule
-SET next_at = :next_at, due_at = :next_at, error = NULL,
+SET next_at = :next_at, due_at = :next_at, set_at = :now, error = NULL,
     last_slot = COALESCE(:last_slot, last_slot),
     last_at = CASE WHEN :last_slot IS NULL THEN last_at ELSE :now END
 WHERE tenant = :tenant AND name = :name
 
 -- name: postpone
-UPDATE holdfast_schedule SET due_at = :now + 1000000, error = :error
+UPDATE holdfast_schedule SET due_at = :now + 1000000, set_at = :now, error = :error
 WHERE tenant = :tenant AND name = :name AND due_at <= :now
 
 -- name: next_due
