@@ -31,7 +31,7 @@ ENOUGH = 5_000
 """More points than the script can have."""
 
 # What two runs of the script cannot have in common: ids, and when the file was made.
-RANDOM_COLUMNS = {"id", "message_id", "dead_id", "replayed_as", "replay_of", "applied_at"}
+RANDOM_COLUMNS = {"id", "message_id", "dead_id", "replayed_as", "replay_of", "applied_at", "copy_id"}
 UUID = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
