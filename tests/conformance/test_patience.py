@@ -159,11 +159,20 @@ def test_what_was_given_up_does_not_happen_later(client: OpenClient, url: str) -
 
 @pytest.mark.parametrize("url", ["postgres", "postgres-pooled"], indirect=True)
 def test_a_transaction_of_the_caller_s_is_exempt(url: str) -> None:
-    with Holdfast(url, patience=0.2) as hf, psycopg.connect(url.partition("?")[0]) as conn:
+    """It waits for a lock for longer than the client would."""
+    direct = url.partition("?")[0]
+    with (
+        Holdfast(url, patience=2) as hf,
+        psycopg.connect(direct) as conn,
+        psycopg.connect(direct, prepare_threshold=None) as rival,
+    ):
         hf.queue("q")
-        conn.execute("SELECT pg_sleep(0.5)")
+        rival.execute("LOCK TABLE holdfast_message IN SHARE MODE")
+        released = threading.Timer(3, rival.rollback)
+        released.start()
         hf.enqueue("q", 1, conn=conn)
         conn.commit()
+        released.join()
         assert hf.stats("q").pending == 1
 
 

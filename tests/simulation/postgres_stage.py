@@ -73,9 +73,15 @@ class PostgresStage(Stage):
 
     def open_store(self) -> PostgresStore:
         store = PostgresStore(self.url, clock=self.clock, patience=PATIENCE)
-        store.database.connect = self._connect  # type: ignore[method-assign]
-        store.database.wakeup.ring = lambda channels, were_told=False: None  # type: ignore[method-assign]
-        store.database.wakeup.is_quiet = lambda: False  # type: ignore[method-assign]
+        database = store.database
+
+        def take(_: float) -> Connection:
+            """In no thread beside the actors, and however long it really takes."""
+            return database._idle.pop() if database._idle else self._connect()
+
+        database._take = take  # type: ignore[method-assign]
+        database.wakeup.ring = lambda channels, were_told=False: None  # type: ignore[method-assign]
+        database.wakeup.is_quiet = lambda: False  # type: ignore[method-assign]
         return store
 
     def is_waiting(self, actor: Actor) -> bool:
@@ -114,7 +120,7 @@ class Watched(Connection):
         faults = self.faults
         actor = None if faults is None else faults.scheduler.current
         if self.stage is None or faults is None or actor is None:
-            return super().wait(gen, interval, timeout)
+            return psycopg.Connection.wait(self, gen, interval)  # Patience is counted by the actors' clock.
         descriptor = self.fileno()
         try:
             state = next(gen)
@@ -140,7 +146,7 @@ class Watched(Connection):
             super().close()
             return
         if self.pgconn.transaction_status != TransactionStatus.IDLE:
-            super().wait(self._rollback_gen())
+            psycopg.Connection.wait(self, self._rollback_gen())
         self.stage.idle.append(self)
 
     def discard(self) -> None:

@@ -364,7 +364,8 @@ class Database(forks.Guarded):
             self._writer = self._open(
                 QUERIES["arrivals.view"], QUERIES["arrivals.trigger_of_one"], QUERIES["arrivals.trigger"]
             )
-        if time.monotonic() > self._log.next_look and self._log.look_at_disk():
+        now = time.monotonic()
+        if now > self._log.next_look and self._log.look_at_disk(now):
             self._set_up(self._writer, self._of_the_log())
         return self._writer
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from contextlib import suppress
 
 from holdfast.store.sqlite.engines import lost_log
@@ -95,9 +94,9 @@ class Log:
         if self.is_lost:
             raise lost_log(self._database, self._engine)
 
-    def look_at_disk(self) -> bool:
+    def look_at_disk(self, now: float) -> bool:
         """Notes whether the disk is nearly full and creates a missing reserve. Returns whether `bounds` changed."""
-        self.next_look = time.monotonic() + LOOK_EVERY
+        self.next_look = now + LOOK_EVERY
         before, self.is_tight = self.is_tight, self.reserve.room() < TIGHT
         self.reserve.hold()
         return before is not self.is_tight
