@@ -14,7 +14,7 @@ from holdfast.claims import Claim
 from holdfast.core.deadletter import Trouble, trouble_of
 from holdfast.core.duration import Duration, micros, seconds
 from holdfast.core.lifecycle import Event, after_failure
-from holdfast.core.message import Failure, Lease, encode_json
+from holdfast.core.message import NOT_RENEWED, Failure, Lease, encode_json
 from holdfast.core.settlement import Settlement
 from holdfast.errors import LeaseLost
 from holdfast.store import forks
@@ -197,11 +197,18 @@ def note_runs(runs: Sequence[Sequence[Claim]], lost: Sequence[Sequence[int]]) ->
 
 
 def renew(claims: Sequence[Claim], ends: Sequence[int | None]) -> list[Claim]:
-    """Notes the new ends of leases; those that were lost."""
+    """Notes the new ends of leases; those that were lost. Raises `LeaseLost` for steps that are to stop."""
     for claim, until in zip(claims, ends, strict=True):
-        if until is not None:
+        if until:
             claim.lease.until_us = until
-    return [claim for claim, until in zip(claims, ends, strict=True) if until is None]
+    lost = [claim for claim, until in zip(claims, ends, strict=True) if until is None]
+    unwanted = [claim.message.id for claim, until in zip(claims, ends, strict=True) if until == NOT_RENEWED]
+    if unwanted and not lost:
+        raise LeaseLost(
+            f"the lease of {', '.join(unwanted[:3])} is not renewed: its saga does not need this step any more. Stop, "
+            "and ack what was done, or nack, before the lease ends; after that the step is undone in any case"
+        )
+    return lost
 
 
 def refuse(lost: Sequence[Claim]) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, NotFound, Step, Wait
+from holdfast import Holdfast, LeaseLost, NotFound, Step, Wait
 from tests.clock import FakeClock
 from tests.conformance.saga_steps import die, do, lines, shown, states, take, trip, undo, waiting
 from tests.conformance.steps import OpenClient
@@ -53,36 +53,34 @@ def test_whoever_waits_for_a_claim_looks_after_them_too(
     assert len(hf.claim("flight.book", wait=30)) == 1
 
 
-def test_a_late_success_is_undone_before_the_saga_ends(hf: Holdfast, clock: Any) -> None:
+def test_a_late_success_is_undone_first(hf: Holdfast, clock: Any) -> None:
     hf.saga("trip", steps=[*trip("flight"), Step("card", "card.book", undo="card.cancel", timeout=20)])
     hf.start_saga("trip", id="t1")
     do(hf, "flight")
     slow = take(hf, "card.book")
     clock.advance(21)
     hf.advance_sagas()
-    undo(hf, "flight")
-    assert shown(hf, "t1").status == "compensating"  # Someone still works on the card.
+    assert (shown(hf, "t1").status, waiting(hf)) == ("compensating", [])  # Someone still works on the card.
     slow.ack("paid")
-    assert states(hf, "t1") == ["compensated", "compensating"]
-    undo(hf, "card")
+    assert states(hf, "t1") == ["completed", "compensating"]
+    undo(hf, "card", "flight")
     assert (shown(hf, "t1").status, states(hf, "t1")) == ("compensated", ["compensated", "compensated"])
     assert "completed_late card" in lines(hf, "t1")
 
 
 def test_what_is_done_again_after_its_undo_is_undone_again(hf: Holdfast, clock: Any) -> None:
-    hf.queue("card.book", lease=100)
-    hf.saga("trip", steps=[Step("card", "card.book", undo="card.cancel", timeout=20, retry=1), *trip("car")])
+    hf.saga("trip", steps=[Step("card", "card.book", undo="card.cancel", retry=1), *trip("car")])
     hf.start_saga("trip", id="t1")
-    first = take(hf, "card.book")
-    clock.advance(21)
-    hf.advance_sagas()
+    hf.queue("card.book", max_attempts=1)
+    take(hf, "card.book").nack("declined")
     do(hf, "card")
     die(hf, "car.book")
     undone = take(hf, "card.cancel")
     keys = [undone.message.headers["holdfast-step-key"]]
     undone.ack()
-    assert shown(hf, "t1").status == "compensating"  # Someone still works on the first one.
-    first.ack()
+    assert shown(hf, "t1").status == "compensated"
+    hf.replay(hf.dead_letters("card.book")[0].id)
+    do(hf, "card")
     undone = take(hf, "card.cancel")
     keys.append(undone.message.headers["holdfast-step-key"])
     undone.ack()
@@ -90,21 +88,44 @@ def test_what_is_done_again_after_its_undo_is_undone_again(hf: Holdfast, clock: 
     assert keys == ["t1/1/card/undo", "t1/1/card/undo/2"]
 
 
-@pytest.mark.parametrize("how", ["nack before", "nack", "silence"])
-def test_what_someone_has_begun_goes_on_to_its_end(hf: Holdfast, clock: Any, how: str) -> None:
+@pytest.mark.parametrize("how", ["nack before", "silence before", "nack", "silence", "release", "snooze"])
+def test_a_step_that_was_claimed_is_not_done_again_once_the_saga_turns_round(
+    hf: Holdfast, clock: Any, how: str
+) -> None:
+    """An attempt that ended in silence may have paid, so the card is undone."""
+    hf.queue("card.book", lease=10)
     hf.saga("trip", steps=[Step("card", "card.book", undo="card.cancel", timeout=20)])
     hf.start_saga("trip", id="t1")
     slow = take(hf, "card.book")
     if how == "nack before":
         slow.nack("not yet", delay=0)
-    clock.advance(21)
+    elif how == "silence before":
+        clock.advance(11)
+        assert hf.store.messages.sweep(slow.channel, 10)
+    else:
+        slow.extend(30)
+    clock.advance(21 if how != "silence before" else 10)
     hf.advance_sagas()
-    if how == "nack":
-        slow.nack("too late", delay=0)
-    clock.advance(30)  # If it was silent, nobody knows whether it has paid.
-    assert shown(hf, "t1").status == "compensating"
-    take(hf, "card.book").ack()
-    undo(hf, "card")
+    if how in ("nack", "release"):
+        getattr(slow, how)(*["too late"] * (how == "nack"))
+    elif how == "snooze":
+        hf.snooze(slow, 5)
+    clock.advance(30)
+    hf.advance_sagas()
+    assert hf.claim("card.book") == []
+    if how.startswith("silence"):
+        undo(hf, "card")
+    assert shown(hf, "t1").status == ("compensated" if how.startswith("silence") else "failed")
+
+
+def test_a_canceled_message_may_have_been_done(hf: Holdfast) -> None:
+    hf.saga("trip", steps=trip("flight"))
+    hf.start_saga("trip", id="t1")
+    claim = take(hf, "flight.book")
+    assert hf.cancel(claim.message.id)
+    with pytest.raises(LeaseLost):
+        claim.ack()
+    undo(hf, "flight")
     assert shown(hf, "t1").status == "compensated"
 
 

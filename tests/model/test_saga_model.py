@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast import Claim, Holdfast, SagaStatus, Step, Wait
+from holdfast import Claim, Holdfast, LeaseLost, SagaStatus, Step, Wait
 from holdfast.core.saga_events import Cancel, MarkDone, Retry, Signal, Skip
 from holdfast.core.saga_steps import next_due
 from tests.clock import FakeClock
@@ -20,6 +20,7 @@ from tests.unit.sagas import Letter, World
 from tests.unit.test_saga import definitions
 
 EXAMPLES = {"sqlite-apsw": 100, "sqlite-stdlib": 30, "postgres": 20}
+LEASE = 10**6
 DOINGS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 20)), max_size=30)
 
 
@@ -35,7 +36,7 @@ class Pair:
         self.claims: dict[str, Claim] = {}
         self.open()
         for queue in self.queues:
-            self.hf.queue(queue, lease=10**6, max_attempts=1, backoff=None)
+            self.hf.queue(queue, lease=LEASE, max_attempts=1, backoff=None)
         self.hf.saga("s", steps=self.steps, on_failure=on_failure)
         self.hf.start_saga("s", id="x")
         self.world.start()
@@ -65,7 +66,7 @@ class Pair:
             self.world.fail(letter, attempt=1)
         elif letter and choice == 6:
             assert self.hf.cancel(self.id_of(letter))
-            self.world.fail(letter, "its message was canceled", final=True)
+            self.world.cancel(letter)
         elif letter and choice == 7:
             self.hold(letter)
         elif choice == 8:
@@ -92,8 +93,22 @@ class Pair:
         assert self.hf.advance_sagas() == 0
         if due is not None:
             self.clock.now = max(self.clock.now, due)
+            self.renew()
             self.world.tick()
             assert self.hf.advance_sagas() == 1
+
+    def renew(self) -> None:
+        """Every holder lives and renews its lease, which works unless the saga has withdrawn the step."""
+        for letter in self.world.letters.values():
+            if letter.held:
+                claim = self.claims[self.id_of(letter)]
+                [sent] = [one for one in self.world.saga.steps[letter.step].out if one.id == letter.id]
+                if sent.unwanted:
+                    with pytest.raises(LeaseLost):
+                        claim.extend(LEASE)
+                else:
+                    claim.extend(LEASE)
+                    letter.until = self.clock.now + LEASE * 1_000_000
 
     def crash(self) -> None:
         """Whoever held something still knows its token."""
@@ -112,7 +127,7 @@ class Pair:
             self.claims[claim.message.id] = claim
             for other in self.world.letters.values():
                 if self.id_of(other) == claim.message.id:
-                    other.held = True
+                    other.held, other.until = True, self.clock.now + LEASE * 1_000_000
         return self.claims[wanted]
 
     def id_of(self, letter: Letter) -> str:

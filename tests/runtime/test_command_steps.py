@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, Claim, Expression, Holdfast, InvalidInput, Message, Step, UnknownCommand
+from holdfast import AsyncHoldfast, Expression, Holdfast, InvalidInput, Message, Step, UnknownCommand
 from holdfast.core.command import command_queue
 from holdfast.errors import HoldfastError
 from tests.clock import FakeClock
@@ -97,8 +97,8 @@ def test_input_that_does_not_fit_fails_the_step_at_once(hf: Holdfast) -> None:
     assert "does not fit Card.Charge" in str(saga.error)
 
 
-def sent_twice(hf: Holdfast, clock: FakeClock, target: str) -> Claim:
-    """A saga whose first step was sent again, because a worker holds the first message past its time; what it holds."""
+def sent_twice(hf: Holdfast, clock: FakeClock, target: str) -> str:
+    """A saga whose first step was sent again, as a worker held the first message past its time; its dead letter."""
     card = Step("card", target, undo="Card.Refund", undo_input={"card": {"charged": 3}}, timeout=60, retry=1)
     hf.saga("order", steps=[card, Step("gone", "gone")])
     assert card.queue is not None
@@ -107,26 +107,28 @@ def sent_twice(hf: Holdfast, clock: FakeClock, target: str) -> Claim:
     [held] = hf.claim(card.queue)
     clock.advance(61)
     assert hf.advance_sagas() == 1
-    return held
+    held.dead_letter("it hung")
+    [dead] = hf.dead_letters(card.queue)
+    return dead.id
 
 
-def is_done(hf: Holdfast, claim: Claim) -> None:
-    until(lambda: (found := hf.status(claim.message.id)) and found.state.value == "succeeded")
+def replay(hf: Holdfast, dead_id: str) -> None:
+    message_id = hf.replay(dead_id).id
+    until(lambda: (found := hf.status(message_id)) and found.state.value == "succeeded")
 
 
 @pytest.mark.parametrize("is_undone", [False, True])
 def test_a_command_that_is_sent_again_happens_once(connect: Connect, is_undone: bool) -> None:
-    """The first message comes back when the second was run, or undone as well: there is a receipt."""
+    """The first message is replayed when the second was run, or undone as well: there is a receipt."""
     hf = connect(clock=(clock := FakeClock()))
     calls = declare_shop(hf)
-    held = sent_twice(hf, clock, "Card.Charge")
+    first = sent_twice(hf, clock, "Card.Charge")
     with hf.running():
         [last] = hf.claim("gone", wait=PATIENCE)
         if is_undone:
             last.dead_letter("gone")
             until(lambda: "refunded 3" in ledger_of(hf))
-        held.nack("it hung", delay=0)
-        is_done(hf, held)
+        replay(hf, first)
         assert ended(hf, "o").status == "compensated" if is_undone else last.ack() is None
     assert ledger_of(hf) == (["charged 3", "refunded 3"] if is_undone else ["charged 3"])
     assert [call.split()[0] for call in calls] == (["charge", "refund"] if is_undone else ["charge"])
@@ -141,26 +143,29 @@ def test_what_is_done_again_after_its_undo_is_undone_again(connect: Connect) -> 
         hf.claim("charge", wait=PATIENCE)[0].ack({"charged": 3})
         hf.claim("gone", wait=PATIENCE)[0].dead_letter("gone")
         until(lambda: calls == ["refund 3 o/1/card/undo"])
-        first.ack({"charged": 3})
+        hf.replay(first)
+        hf.claim("charge", wait=PATIENCE)[0].ack({"charged": 3})
+        until(lambda: len(calls) == 2)
         assert ended(hf, "o").status == "compensated"
     assert calls == ["refund 3 o/1/card/undo", "refund 3 o/1/card/undo/2"]
     assert ledger_of(hf) == ["refunded 3", "refunded 3"]
 
 
 def test_an_effect_that_two_tries_vouch_for_is_undone_once(connect: Connect, tmp_path: Path) -> None:
-    """The first try has charged, and its promise takes long to check. The second one finds the receipt and is faster:
-    the step is completed, undone, and then the first one is through as well."""
+    """One try has charged, and its promise takes long to check. The other one finds the receipt and is faster: the step
+    is completed, and undone when the first one is through as well."""
     hf = connect(clock=(clock := FakeClock()))
     calls = declare_shop(hf)
     go_on = tmp_path / "go on"
-    patient = f"test $HOLDFAST_ATTEMPT = 2 || until test -e '{go_on}'; do sleep 0.02; done"
-    held = sent_twice(hf, clock, "Card.Charge")
+    patient = f"mkdir '{tmp_path / 'first'}' || exit 0; until test -e '{go_on}'; do sleep 0.02; done"
+    first = sent_twice(hf, clock, "Card.Charge")
     hf.queue(command_queue("Card.Charge"), lease="1d", commitments=[{"name": "charged", "check": patient}])
     with hf.running():
         until(lambda: calls == ["charge 3"])
-        held.nack("it hung", delay=0)  # Its second attempt finds what the second message has done.
+        until((tmp_path / "first").exists)
+        replay(hf, first)
         hf.claim("gone", wait=PATIENCE)[0].dead_letter("gone")
-        until(lambda: "refunded 3" in ledger_of(hf))
+        assert ledger_of(hf) == ["charged 3"]
         go_on.touch()
         assert ended(hf, "o").status == "compensated"
     assert ledger_of(hf) == ["charged 3", "refunded 3"]

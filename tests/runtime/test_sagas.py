@@ -1,9 +1,16 @@
 """Sagas where consumers run: handlers are the steps, and maintenance looks after their time."""
 
+import threading
+import time
 from typing import Any
 
+import pytest
+
 from holdfast import Cancel, Holdfast, SagaStatus, Step, Wait
+from holdfast.events import HandlerStopped
+from holdfast.runtime import renewal
 from tests.acceptance.children import eventually
+from tests.runtime import cells
 
 
 def ended(hf: Holdfast, saga_id: str) -> SagaStatus:
@@ -82,3 +89,83 @@ def test_a_message_of_no_saga_has_no_step_key(hf: Holdfast) -> None:
         hf.enqueue("q", 1)
         eventually(lambda: bool(seen), "it was seen")
     assert seen == [None]
+
+
+@pytest.mark.parametrize("how", ["returns", "raises", "is interrupted"])
+def test_the_handler_of_a_step_is_told_to_stop_and_nothing_is_undone_before_it_has(
+    hf: Holdfast, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = threading.Semaphore(0)
+    look = renewal.Watch.round
+
+    def counted(watch: renewal.Watch, now: float) -> float | None:
+        shortest = look(watch, now)
+        rounds.release()
+        return shortest
+
+    monkeypatch.setattr(renewal, "STUBBORN", 0.0)  # Nevertheless it has until the end of its lease.
+    monkeypatch.setattr(renewal.Watch, "round", counted)
+    hf.queue("b", lease=9)
+    hf.saga("s", steps=[Step("a", "a", undo="un"), Step("b", "b", undo="un")])
+    begun, may_end, told = threading.Event(), threading.Event(), threading.Event()
+    undone: list[str | None] = []
+    reasons: list[str] = []
+
+    @hf.consumer("a", name="a")
+    def a(message: Any) -> None:
+        pass
+
+    @hf.consumer("b", name="b")
+    def b(message: Any, context: Any) -> str:
+        begun.set()
+        try:
+            while True:
+                time.sleep(0.01)
+        except BaseException:
+            if how == "is interrupted":
+                raise
+        assert context.cancelled
+        told.set()
+        assert may_end.wait(60)
+        if how == "raises":
+            raise RuntimeError("rolled back")
+        return "done"
+
+    @hf.consumer("un", name="un")
+    def un(message: Any, context: Any) -> None:
+        undone.append(context.step_key)
+
+    hf.on(HandlerStopped, lambda event: reasons.append(event.reason))
+    with hf.running():
+        hf.start_saga("s", id="s")
+        assert begun.wait(60)
+        hf.cancel_saga("s")
+        if how != "is interrupted":
+            assert told.wait(60)
+            while rounds.acquire(blocking=False):
+                pass
+            assert all(rounds.acquire(timeout=60) for _ in range(3))
+            assert undone == []
+            may_end.set()
+        saga = ended(hf, "s")
+    b_is_undone = [] if how == "raises" else ["s/1/b/undo"]
+    assert (saga.status, undone) == ("canceled", [*b_is_undone, "s/1/a/undo"])
+    assert any("does not need this step any more" in reason for reason in reasons)
+    assert saga.steps[1].status == ("failed" if how == "raises" else "compensated")
+
+
+def test_a_step_whose_process_crashed_may_have_been_done(hf: Holdfast) -> None:
+    hf.queue("b", max_attempts=1)
+    hf.saga("s", steps=[Step("b", "b", undo="un", input="exit")])
+    undone: list[str | None] = []
+    hf.consumer("b", name="b", isolation="process")(cells.poison)
+
+    @hf.consumer("un", name="un")
+    def un(message: Any, context: Any) -> None:
+        undone.append(context.step_key)
+
+    with hf.running():
+        hf.start_saga("s", id="s")
+        saga = ended(hf, "s")
+    assert (saga.status, undone) == ("compensated", ["s/1/b/undo"])
+    assert "outcome_unknown" in [line.what for line in saga.timeline]

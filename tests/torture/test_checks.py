@@ -401,8 +401,9 @@ def test_a_saga_that_was_undone() -> None:
 
 def test_a_step_that_succeeds_when_its_saga_has_turned_round() -> None:
     ends = ["compensated", "compensated", "failed"]
-    for back in (["a", "b"], ["b", "a"]):
-        late = [("completed", "a"), ("completed_late", "b"), *(("compensated", step) for step in back)]
-        assert saga("compensated", ends, late) == {}
+    for what in ("completed_late", "outcome_unknown"):
+        for back, faults in ((["b", "a"], {}), (["a", "b"], {"saga": 1})):
+            late = [("completed", "a"), (what, "b"), *(("compensated", step) for step in back)]
+            assert saga("compensated", ends, late) == faults
     after = [("completed", "a"), ("compensated", "a"), ("completed_late", "b"), ("compensated", "b")]
-    assert saga("compensated", ends, after) == {}
+    assert saga("compensated", ends, after) == {"saga": 1}

@@ -22,7 +22,7 @@ from holdfast.core.saga_events import (
     sent_note,
 )
 from holdfast.core.saga_rules import move
-from holdfast.core.saga_steps import next_due, sent
+from holdfast.core.saga_steps import look_again, next_due, sent, withdrawn
 
 
 class Letter(msgspec.Struct):
@@ -34,6 +34,8 @@ class Letter(msgspec.Struct):
     held: bool = False
     undo_round: int = 1
     delay: int = 0
+    until: int | None = None
+    """When the lease ends if it is not renewed; None for one that outlasts everything."""
 
 
 class World:
@@ -46,6 +48,7 @@ class World:
         self.ledger: list[tuple[str, int]] = []
         self.standing: set[int] = set()
         """What is done and not undone. Who does a step twice under one key has done it once, and so with an undo."""
+        self.maybe_done: set[int] = set()
         self._undone: set[tuple[int, int]] = set()
         self.told: list[str] = []
         self.open_notice = False
@@ -65,7 +68,6 @@ class World:
             first = first or came_of
             self.notes += [note.what for note in came_of.notes]
             for effect in came_of.effects:
-                assert came_of is first or not isinstance(effect, Send), "keys are held once, for all that is sent"
                 events += self._do(effect)
         self._check()
         assert first is not None
@@ -106,6 +108,7 @@ class World:
             self._undone.add((letter.step, letter.undo_round))
             self.standing.discard(letter.step)
         times = sum(step == letter.step for step, _ in self._undone)
+        times -= letter.step in self.maybe_done
         assert times <= self.ledger.count(("do", letter.step)) or "marked_done" in self.notes, "undone once each"
 
     def fail(self, letter: Letter, error: str = "no", final: bool = False, attempt: int | None = None) -> None:
@@ -114,12 +117,47 @@ class World:
         ended = MessageEnded(letter.step, letter.undo, letter.id, False, error=error, final=final, attempt=attempt)
         self.apply(ended)
 
+    def cancel(self, letter: Letter) -> None:
+        """Somebody cancels its message. If it was claimed, nobody knows whether it was done."""
+        del self.letters[letter.id]
+        if letter.held and not letter.undo:
+            self.maybe_done.add(letter.step)
+        error = "its message was canceled"
+        self.apply(
+            MessageEnded(letter.step, letter.undo, letter.id, False, error=error, final=True, unknown=letter.held)
+        )
+
+    def lapse(self, letter: Letter, done: bool = False) -> None:
+        """Its lease ends without an answer, and nobody but its handler knows whether it was `done`."""
+        del self.letters[letter.id]
+        if done:
+            self.standing.add(letter.step)
+            self.ledger.append(("do", letter.step))
+        self.maybe_done.add(letter.step)
+        ended = MessageEnded(letter.step, letter.undo, letter.id, False, error="silence", attempt=1, unknown=True)
+        self.apply(ended)
+
+    def replay(self, step: int, has_receipt: bool = False) -> None:
+        """Somebody replays a dead letter of a step, of which the saga has not heard, and it succeeds."""
+        repeated = has_receipt and ("do", step) in self.ledger
+        if not repeated:
+            self.standing.add(step)
+            self.ledger.append(("do", step))
+        self.apply(MessageEnded(step, False, "a replay", True, repeated=repeated))
+
     def tick(self) -> None:
         """Goes to the next moment that matters."""
         due = next_due(self.saga)
         if due is not None:
             self.now = max(self.now, due)
+            for letter in sorted(self.letters.values(), key=lambda one: (one.step, one.undo)):
+                if self._is_silent(letter):
+                    self.lapse(letter)
             self.apply(Tick())
+
+    def _is_silent(self, letter: Letter) -> bool:
+        looks = [one.look for one in self.saga.steps[letter.step].out if one.id == letter.id]
+        return looks != [None] and letter.until is not None and letter.until <= self.now
 
     def only(self) -> Letter:
         [letter] = self.letters.values()
@@ -144,20 +182,25 @@ class World:
         return self.saga.status
 
     def _withdraw(self, effect: Withdraw) -> list[Event]:
-        letter = self.letters[effect.id]
+        letter = self.letters.get(effect.id)
+        if letter is None:
+            return []
         if letter.held:
+            look_again(self.saga, effect, None if letter.until is None else max(letter.until, self.now))
             return []
         del self.letters[letter.id]
-        return [MessageEnded(letter.step, letter.undo, letter.id, False, error="withdrawn", final=True)]
+        return [withdrawn(effect)]
 
     def _check_send(self, send: Send) -> None:
         steps = self.saga.steps
         if send.undo:
+            assert not any(not one.undo for one in self.letters.values()), "nothing is undone while a step is claimed"
             later = [one for one in steps if one.state is StepState.COMPLETED and one.undoable]
             if send.number == 1:  # While it is tried again, something late may have come.
                 assert all(steps[send.step].order > one.order for one in later), "undone in reverse order"
             assert self.saga.status is Status.COMPENSATING
-            assert ("do", send.step) in self.ledger or "marked_done" in self.notes, "only what was done is undone"
+            was_done = ("do", send.step) in self.ledger or send.step in self.maybe_done
+            assert was_done or "marked_done" in self.notes, "only what was done is undone"
         else:
             stage = self.spec.steps[send.step].stage
             before = [steps[n] for n, one in enumerate(self.spec.steps) if one.stage < stage]

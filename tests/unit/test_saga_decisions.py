@@ -107,8 +107,9 @@ def test_what_was_completed_late_waits_for_its_turn_and_comes_before_what_is_stu
     world.succeed(world.only())
     late = begun(world, 1)
     world.fail(next(letter for letter in world.letters.values() if letter.step == 2))
-    world.fail(next(letter for letter in world.letters.values() if letter.undo))
-    world.succeed(late)
+    world.fail(late)
+    world.fail(world.only())
+    world.replay(1)
     assert (world.status, world.states()[1]) == (Status.COMPENSATION_FAILED, "completed")
     world.apply(Retry(0))
     assert world.only().step == 1
@@ -122,9 +123,10 @@ def test_what_was_done_again_is_done_until_its_next_turn() -> None:
     first = begun(world, 1)
     world.tick()
     world.succeed(next(letter for letter in world.letters.values() if letter is not first))
-    world.fail(next(letter for letter in world.letters.values() if letter is not first))
-    world.succeed(next(letter for letter in world.letters.values() if letter.undo))
-    world.succeed(first)
+    world.fail(first)
+    world.fail(world.only())
+    world.succeed(world.only())
+    world.replay(1)
     step = world.saga.steps[1]
     assert (step.state.value, step.undoing, world.only().step) == ("completed", False, 0)
     world.run()
@@ -220,3 +222,49 @@ def test_a_condition_that_cannot_be_worked_out_is_a_failure() -> None:
     world.succeed(world.only())
     assert (world.states()[1], world.only().undo) == ("failed", True)
     assert str(world.saga.error).startswith("b: when: ")
+
+
+# --- claims that have not ended when a saga turns round ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_a_lease_that_ends_without_an_answer_is_undone_first(done: bool) -> None:
+    world = World([A, B]).start()
+    world.succeed(world.only())
+    held = begun(world, 1)
+    world.apply(Cancel())
+    assert world.only() is held
+    world.lapse(held, done)
+    assert (world.only().step, world.only().undo) == (1, True)
+    assert "outcome_unknown" in world.notes
+    world.run()
+    assert (world.status, world.ledger[-2:], world.standing) == (Status.CANCELED, [("undo", 1), ("undo", 0)], set())
+
+
+def test_a_step_that_died_in_silence_is_undone_too() -> None:
+    world = World([A, B]).start()
+    world.succeed(world.only())
+    world.lapse(begun(world, 1), done=True)
+    world.run()
+    assert (world.status, world.standing) == (Status.COMPENSATED, set())
+
+
+def test_what_is_unknown_and_has_no_undo_stays_failed() -> None:
+    world = World([A, MAIL]).start()
+    world.succeed(world.only())
+    held = begun(world, 1)
+    world.apply(Cancel())
+    world.lapse(held)
+    assert (world.only().step, "not_undoable" in world.notes) == (0, True)
+
+
+def test_a_handler_that_gave_up_has_failed_and_the_rest_goes_with_the_one_that_failed_first() -> None:
+    world = World([[MAIL, B]]).start()
+    held = begun(world, 0)
+    world.fail(next(letter for letter in world.letters.values() if letter is not held))
+    world.fail(held, "told to stop", attempt=1)
+    assert (world.states(), world.status) == (["failed", "failed"], Status.FAILED)
+    assert not world.apply(Retry(0)).accepted
+    assert not world.apply(Skip(0, "why")).accepted
+    assert world.apply(Retry(1)).accepted
+    assert world.states() == ["running", "running"]

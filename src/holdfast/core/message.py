@@ -196,6 +196,10 @@ class Message(Timed, msgspec.Struct, eq=False, gc=False):
         return f"Message(id={self.id!r}, priority={self.priority}, key={self.key!r}, {len(self.raw_body)} bytes)"
 
 
+NOT_RENEWED = 0
+"""In place of the new end of a lease: it is still held, but only as long as it lasts (see `store/saga_work.py`)."""
+
+
 class Lease(Timed, msgspec.Struct, gc=False):
     """The time-limited right to work on a run of messages (or on one row): its token fences every settlement.
 

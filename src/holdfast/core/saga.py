@@ -95,12 +95,15 @@ class SagaSpec(msgspec.Struct, frozen=True):
 
 
 class Sent(msgspec.Struct):
-    """A message of a step that has not ended. One that is unwanted was begun by someone when it was to be withdrawn."""
+    """A message of a step that has not ended. One that is `unwanted` was claimed when it was to be withdrawn: its lease
+    is not renewed, and `look` is when it ends, or when to try again.
+    """
 
     id: str
     group: int
     undo: bool
     unwanted: bool = False
+    look: int | None = None
 
 
 class StepRecord(msgspec.Struct):
@@ -108,6 +111,7 @@ class StepRecord(msgspec.Struct):
 
     `undoing` says that its state is that of its undo; `late` that it was done once more while it was undone. Whatever
     was done again after its undo had begun needs another: `undo_round` counts them. It `stays` if someone skipped one.
+    The outcome is `unknown` if an attempt ended without an answer and none has succeeded: then it is undone as well.
     """
 
     state: StepState = StepState.PENDING
@@ -121,6 +125,7 @@ class StepRecord(msgspec.Struct):
     undoing: bool = False
     late: bool = False
     stays: bool = False
+    unknown: bool = False
     undoable: bool = True
     withdrawn: bool = False
     out: list[Sent] = []

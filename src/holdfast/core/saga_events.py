@@ -17,7 +17,8 @@ class Begin(msgspec.Struct, frozen=True):
 class MessageEnded(msgspec.Struct, frozen=True):
     """A message of a step has ended. With `final`, sending it again would not help.
 
-    `repeated` says that what it stands for had been done before, under the same key, and was not done again.
+    `repeated` says that what it stands for had been done before, under the same key, and was not done again; `unknown`
+    that it ended without an answer, so that it may have been done.
     """
 
     step: int
@@ -31,10 +32,11 @@ class MessageEnded(msgspec.Struct, frozen=True):
     attempt: int | None = None
     repeated: bool = False
     traceback: str | None = None
+    unknown: bool = False
 
 
 class AttemptFailed(msgspec.Struct, frozen=True):
-    """An attempt at a message of a step has failed; there will be another."""
+    """An attempt at a message of a step has failed, or ended without an answer (`unknown`); there may be another."""
 
     step: int
     undo: bool
@@ -42,6 +44,13 @@ class AttemptFailed(msgspec.Struct, frozen=True):
     who: str | None = None
     attempt: int | None = None
     traceback: str | None = None
+    unknown: bool = False
+
+
+class Returned(msgspec.Struct, frozen=True):
+    """A message that was to be withdrawn is not claimed any more, and no attempt was made."""
+
+    step: int
 
 
 class Tick(msgspec.Struct, frozen=True):
@@ -86,7 +95,7 @@ class MarkDone(msgspec.Struct, frozen=True):
     who: str | None = None
 
 
-Event = Begin | MessageEnded | AttemptFailed | Tick | Signal | Cancel | Retry | Skip | MarkDone
+Event = Begin | MessageEnded | AttemptFailed | Returned | Tick | Signal | Cancel | Retry | Skip | MarkDone
 
 
 class Send(msgspec.Struct, frozen=True):
@@ -99,8 +108,10 @@ class Send(msgspec.Struct, frozen=True):
 
 
 class Withdraw(msgspec.Struct, frozen=True):
-    """A message is to end, unless someone has begun it: then only its end says what came of it."""
+    """A message is to end. If it is claimed, its holder is told to stop; the end of the claim says what came of it."""
 
+    step: int
+    undo: bool
     group: int
     id: str
 

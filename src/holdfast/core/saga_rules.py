@@ -6,8 +6,8 @@ is when it comes:
 
 - forwards, stage by stage: the next one begins when every step of this one is completed or skipped;
 - a step that has failed for good turns the saga round (or stops it, `on_failure="stop"`). Then completed steps are
-  undone one at a time, the last completed first. What nobody has begun is withdrawn; what someone has goes on to its
-  end (nobody else knows what it did), is undone as well if it succeeds, and until then the saga has not ended;
+  undone one at a time, the last completed first. Steps that nobody has claimed are withdrawn. The holder of a claimed
+  one is told to stop, its lease is not renewed, and nothing is undone before that claim has ended;
 - an undo that has failed for good stops everything (`compensation_failed`) until an operator decides.
 """
 
@@ -26,6 +26,7 @@ from holdfast.core.saga_events import (
     Move,
     Relieve,
     Retry,
+    Returned,
     Send,
     Signal,
     Skip,
@@ -46,6 +47,8 @@ def move(spec: SagaSpec, saga: Instance, event: Event, now: int) -> Move:
             mover.message_ended(event)
         case AttemptFailed():
             mover.attempt_failed(event)
+        case Returned():
+            mover.returned(event)
         case Tick():
             mover.tick()
         case Signal():
@@ -77,6 +80,7 @@ class _Mover(Undoing):
     def message_ended(self, event: MessageEnded) -> None:
         step = self.saga.steps[event.step]
         step.out = [one for one in step.out if one.id != event.id]
+        step.unknown = step.unknown or (event.unknown and not event.undo)
         if event.undo:
             if event.succeeded:
                 self._undone(event)
@@ -86,11 +90,22 @@ class _Mover(Undoing):
             self._succeeded(event)
         else:
             self._failed(event)
+            if self.saga.status is Status.COMPENSATING:
+                self._count_unknown(event.step)
         self._undo_next()
 
     def attempt_failed(self, event: AttemptFailed) -> None:
+        step = self.saga.steps[event.step]
         what = "undo_attempt_failed" if event.undo else "attempt_failed"
         self._note(what, event.step, event.who, event.attempt, event.error, traceback=event.traceback)
+        if not event.undo:
+            step.unknown = step.unknown or event.unknown
+            if not event.unknown:
+                self._failed_withdrawn(event.step, event.error, event.traceback)
+        self._withdraw_again(event.step)
+
+    def returned(self, event: Returned) -> None:
+        self._withdraw_again(event.step)
 
     def tick(self) -> None:
         saga = self.saga
@@ -99,6 +114,8 @@ class _Mover(Undoing):
         for number, step in enumerate(saga.steps):
             if step.state is StepState.RUNNING and step.due is not None and step.due <= self.now:
                 self._time_is_over(number, step)
+            if any(one.look is not None and one.look <= self.now for one in step.out):
+                self._withdraw_again(number)
         self._undo_next()
 
     def signal(self, event: Signal) -> None:
@@ -133,7 +150,8 @@ class _Mover(Undoing):
 
     def retry(self, event: Retry) -> None:
         step = self.saga.steps[event.step]
-        if step.state is not StepState.FAILED or not (step.undoing or self.saga.can_resume):
+        may_go_on = self.saga.can_resume and not step.withdrawn
+        if step.state is not StepState.FAILED or not (step.undoing or may_go_on):
             self._refuse()
             return
         self._note("retried", event.step, who=event.who)
@@ -238,7 +256,7 @@ class _Mover(Undoing):
         spec, step = self.spec.steps[number], self.saga.steps[number]
         delay = micros(spec.backoff.base(step.tries)) if step.tries else 0
         step.tries += 1
-        step.state, step.ended_at = StepState.RUNNING, None
+        step.state, step.ended_at, step.order = StepState.RUNNING, None, 0
         step.started_at = self.now if step.started_at is None else step.started_at
         step.due = None if spec.timeout is None else self.now + delay + micros(spec.timeout)
         self.came_of.effects.append(Send(number, False, step.tries, delay))
@@ -263,7 +281,7 @@ class _Mover(Undoing):
         False if it was not: several messages of a step have one effect, as long as nobody has begun to undo it.
         """
         was_undone = step.undo_tries > 0
-        if step.order and (event.repeated or not was_undone):
+        if step.order and (event.repeated if was_undone else not step.unknown):
             return False
         if was_undone and step.state in (StepState.COMPLETED, StepState.COMPENSATING, StepState.FAILED):
             step.late = True
@@ -284,6 +302,15 @@ class _Mover(Undoing):
             self._note("attempt_failed", event.step, event.who, event.attempt, event.error, traceback=traceback)
         if counts:
             self._try_again_or_fail(event.step, event.error, event.final, event.traceback)
+        elif event.attempt is not None and not event.unknown:
+            self._failed_withdrawn(event.step, event.error, event.traceback)
+
+    def _failed_withdrawn(self, number: int, error: str, traceback: str | None) -> None:
+        """The handler of a step that was withdrawn gave up: so the step has failed, and is not tried again."""
+        step = self.saga.steps[number]
+        if step.withdrawn and step.state is StepState.SKIPPED:
+            self._note("failed", number, error=error, traceback=traceback)
+            self._end(step, StepState.FAILED, error)
 
     def _time_is_over(self, number: int, step: StepRecord) -> None:
         spec = self.spec.steps[number]
@@ -318,7 +345,7 @@ class _Mover(Undoing):
 
     def _resume(self) -> None:
         """Goes on, unless another step has failed."""
-        if any(step.state is StepState.FAILED for step in self.saga.steps):
+        if any(step.state is StepState.FAILED and not step.withdrawn for step in self.saga.steps):
             return
         self.saga.status, self.saga.canceled, self.saga.error = Status.IN_PROGRESS, False, None
         for step in self.saga.steps:
@@ -335,7 +362,7 @@ class _Mover(Undoing):
         if step.undoing:
             return step.state in (StepState.COMPENSATING, StepState.FAILED)
         if step.state is StepState.FAILED:
-            return self.saga.can_resume
+            return self.saga.can_resume and not step.withdrawn
         return step.state is StepState.RUNNING and self.saga.status in (Status.IN_PROGRESS, Status.FAILED)
 
     def _go_on(self, step: StepRecord) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.core.saga import Instance, SagaSpec, Sent, Status, StepRecord, StepState
-from holdfast.core.saga_events import Move, Note, Send, Withdraw
+from holdfast.core.saga_events import MessageEnded, Move, Note, Send, Withdraw
 from holdfast.errors import InvalidInput
 
 LATEST = 2**62
@@ -23,9 +23,22 @@ def sent(saga: Instance, send: Send, message_id: str, group: int) -> None:
     saga.steps[send.step].out.append(Sent(message_id, group, send.undo))
 
 
+def withdrawn(withdraw: Withdraw) -> MessageEnded:
+    """A message ends because it was withdrawn: nobody had claimed it."""
+    return MessageEnded(withdraw.step, withdraw.undo, withdraw.id, False, error="withdrawn", final=True)
+
+
+def look_again(saga: Instance, withdraw: Withdraw, at: int | None) -> None:
+    """A message could not be withdrawn: when to try again."""
+    for one in saga.steps[withdraw.step].out:
+        if one.id == withdraw.id:
+            one.look = at
+
+
 def next_due(saga: Instance) -> int | None:
     """When time has something to do with the saga."""
     times = [step.due for step in saga.steps if step.due is not None and step.state is StepState.RUNNING]
+    times += [one.look for step in saga.steps for one in step.out if one.look is not None]
     if saga.due is not None and saga.status is Status.PENDING:
         times.append(saga.due)
     return min(times, default=None)
@@ -67,6 +80,7 @@ class Moving:
         saga, step = self.saga, self.saga.steps[number]
         saga.completed += 1
         step.order, step.undoing, step.undoable, step.withdrawn = saga.completed, False, True, False
+        step.unknown = False
         self._end(step, StepState.COMPLETED)
         saga.data[self.spec.steps[number].name] = output
         self._note(what, number, who, attempt, output=output)
@@ -78,7 +92,14 @@ class Moving:
         for one in self.saga.steps[number].out:
             if not one.unwanted and (undo is None or one.undo == undo):
                 one.unwanted = True
-                effects.append(Withdraw(one.group, one.id))
+                effects.append(Withdraw(number, one.undo, one.group, one.id))
+
+    def _withdraw_again(self, number: int) -> None:
+        """What could not be withdrawn before may be free by now."""
+        for one in self.saga.steps[number].out:
+            if one.unwanted:
+                one.look = None
+                self.came_of.effects.append(Withdraw(number, one.undo, one.group, one.id))
 
     def _end(self, step: StepRecord, state: StepState, error: str | None = None, traceback: str | None = None) -> None:
         step.state, step.error, step.due, step.ended_at = state, error, None, self.now

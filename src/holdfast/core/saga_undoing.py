@@ -1,4 +1,9 @@
-"""The way back of a saga: what was completed is undone, the last completed first."""
+"""The way back of a saga: what was completed is undone, the last completed first.
+
+Nothing is undone while a step is still claimed: what its handler did would then be undone after the steps before it. So
+the first undo is sent by whatever ends the last claim: an ack (the step is undone first), a failure (nothing is left to
+undo), or the end of a lease (nobody knows, so it is undone first).
+"""
 
 from __future__ import annotations
 
@@ -14,20 +19,32 @@ class Undoing(Moving):
         self.saga.status = Status.COMPENSATING
         self._note("compensating", error=self.saga.error)
         for number, step in enumerate(self.saga.steps):
+            self._withdraw(number)
             if step.state is StepState.RUNNING:
-                self._withdraw(number)
                 self._end(step, StepState.SKIPPED, "withdrawn")
                 step.withdrawn = True
+            self._count_unknown(number)
         self._undo_next()
 
+    def _count_unknown(self, number: int) -> None:
+        """A step that nobody works on any more may have been done: it is undone as if it had just been completed."""
+        step = self.saga.steps[number]
+        is_over = step.state in (StepState.FAILED, StepState.SKIPPED) and not step.undoing
+        if step.unknown and is_over and not step.order and not any(not one.undo for one in step.out):
+            self.saga.completed += 1
+            step.order, step.undoable = self.saga.completed, True
+            self._note("outcome_unknown", number, error=step.error)
+
     def _undo_next(self) -> None:
-        """Undoes what was completed last, if nothing is being undone; after the first step, the saga has ended."""
+        """Undoes what was completed last, unless something is being done or undone; after the first, it has ended."""
         saga = self.saga
         if saga.status is not Status.COMPENSATING:
             return
         if any(step.state is StepState.COMPENSATING for step in saga.steps):
             return
-        done = [n for n, step in enumerate(saga.steps) if step.state is StepState.COMPLETED and step.undoable]
+        if any(not one.undo for step in saga.steps for one in step.out):
+            return
+        done = [n for n, step in enumerate(saga.steps) if step.undoable and _is_done(step)]
         for number in sorted(done, key=lambda n: saga.steps[n].order, reverse=True):
             if self.spec.steps[number].undo is not None:
                 saga.steps[number].undo_tries = 0
@@ -36,10 +53,9 @@ class Undoing(Moving):
             saga.steps[number].undoable = False
             if self.spec.steps[number].queue is not None:
                 self._note("not_undoable", number)
-        if not any(not one.undo for step in saga.steps for one in step.out):
-            self._finish(self._end_of_compensation())
-            if saga.can_resume:  # Whatever has failed, there may be no dead letter that tells of it.
-                self.came_of.effects.append(Escalate(saga.error or "it has failed"))
+        self._finish(self._end_of_compensation())
+        if saga.can_resume:  # Whatever has failed, there may be no dead letter that tells of it.
+            self.came_of.effects.append(Escalate(saga.error or "it has failed"))
 
     def _end_of_compensation(self) -> Status:
         if any(step.stays for step in self.saga.steps):
@@ -62,6 +78,7 @@ class Undoing(Moving):
         if not step.undoing or step.state not in (StepState.COMPENSATING, StepState.FAILED):
             return
         self._withdraw(event.step, undo=True)
+        step.unknown = False
         self._note("compensated", event.step, event.who, event.attempt, output=event.output)
         self._end(step, StepState.COMPENSATED)
         self._undo_goes_on(step)
@@ -93,3 +110,11 @@ class Undoing(Moving):
             step.state, step.undo_round = StepState.COMPLETED, step.undo_round + 1
         self.saga.status = Status.COMPENSATING
         self._undo_next()
+
+
+def _is_done(step: StepRecord) -> bool:
+    """Whether there is something to undo, or may be."""
+    if step.state is StepState.COMPLETED:
+        return True
+    is_over = step.state in (StepState.FAILED, StepState.SKIPPED) and not step.undoing
+    return is_over and step.unknown and step.order > 0

@@ -16,7 +16,8 @@ class Settlement(msgspec.Struct, gc=False):
 
     `alone` says that the message's next attempt, if it has one, must not share a claim. `followed_by` are messages that
     arrive in the same transaction, if the claim still holds, and `receipt` is what a command's run is known by;
-    `repeated` says that there was one, so that nothing was done.
+    `repeated` says that there was one, so that nothing was done. `unknown` says that the handler was interrupted, and
+    did not say itself how far it came.
     """
 
     lease: Lease
@@ -31,6 +32,7 @@ class Settlement(msgspec.Struct, gc=False):
     followed_by: Sequence[NewMessage] = ()
     receipt: CommandReceipt | None = None
     repeated: bool = False
+    unknown: bool = False
 
 
 _UNNAMED = MessageId(16)

@@ -135,7 +135,7 @@ class DeliveredMessages(forks.Guarded):
 
     def extend(self, settlements: Sequence[Settlement], micros: int) -> list[int | None]:
         ends = self._base.extend(settlements, micros)
-        renewed = [one for one, end in zip(settlements, ends, strict=True) if end is not None]
+        renewed = [one for one, end in zip(settlements, ends, strict=True) if end]
         self.pointers.hide_longer(renewed, micros)
         lost = [one for one, end in zip(settlements, ends, strict=True) if end is None]
         if lost:

@@ -118,7 +118,7 @@ class Context(msgspec.Struct, eq=False, gc=False):
 
     @property
     def cancelled(self) -> bool:
-        """Whether to stop: the lease was lost, the timeout is over, or the process has to end."""
+        """Whether to stop: the lease was lost, the timeout is over, a saga withdrew the step, or the process ends."""
         return self.stop is not None
 
     def on_cancel(self, callback: Callable[[], object]) -> None:

@@ -9,12 +9,18 @@ from holdfast.runtime import finding
 
 
 class HandlerFailed(Exception):
-    """What a handler raised in its process, or how that ended. Known are the text, and the names of the classes."""
+    """What a handler raised in its process, or how that ended. Known are the text, and the names of the classes.
 
-    def __init__(self, text: str, kinds: Sequence[str] = (), traceback: str | None = None) -> None:
+    If the process `crashed`, nobody knows how far the handler came.
+    """
+
+    def __init__(
+        self, text: str, kinds: Sequence[str] = (), traceback: str | None = None, *, crashed: bool = False
+    ) -> None:
         super().__init__(text)
         self.trouble = Trouble(text, traceback)
         self.kinds = kinds
+        self.crashed = crashed
 
     def is_one_of(self, kinds: Sequence[type[BaseException]]) -> bool:
         """Whether the handler's error was one of these."""

@@ -133,9 +133,9 @@ class Process:
         self._border.pipe.close()
         code = self._process.returncode
         if code is None:
-            return HandlerFailed("the process of the handler neither answers nor ends")
+            return HandlerFailed("the process of the handler neither answers nor ends", crashed=True)
         how = f"exit code {code}" if code >= 0 else f"killed by signal {-code}"
-        return HandlerFailed(f"the process of the handler ended: {how}")
+        return HandlerFailed(f"the process of the handler ended: {how}", crashed=True)
 
     def close(self) -> None:
         """Lets it end by itself, and ends it if it does not."""

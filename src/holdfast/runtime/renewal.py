@@ -146,11 +146,11 @@ class Renewal(Rounds):
             log.warning("%d lease(s) could not be renewed: %s", len(leases), problem)
             return
         for (held, context), until in zip(chosen, ends, strict=True):
-            if until is not None:
+            if until:
                 held.renewed = started
                 held.lease.until_us = until
             elif not context.settled:
-                context.halt(Stop.LOST)
+                context.halt(Stop.LOST if until is None else Stop.UNWANTED)
 
 
 class Watch(Rounds):
@@ -177,5 +177,8 @@ class Watch(Rounds):
         return min(terms, default=None)
 
     def _give_up(self, worker: Worker, context: Context, now: float) -> None:
+        """A step that its saga has withdrawn keeps its lease to the end: what undoes it must not meet its handler."""
+        if context.stop is Stop.UNWANTED and context.now() < context.claim.lease.until_us:
+            return
         if context.stop is not None and now >= context.stopped_at + STUBBORN + worker.consumer.stop_grace:
             worker.give_up(context)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast import endings
 from holdfast.core.settlement import Settlement
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, ProgramFailed
 from holdfast.outcomes import Cancel, DeadLetter, Retry, Snooze
 from holdfast.runtime.elsewhere import HandlerFailed
 from holdfast.runtime.stops import Stop
@@ -31,7 +31,7 @@ def failed(consumer: Consumer, context: Context, problem: BaseException) -> Sett
     """It raised. An outcome is a decision; anything else is a failure, for good if the consumer says so."""
     claim = context.claim
     if context.stop is not None and not isinstance(problem, Snooze | Cancel | DeadLetter):
-        return stopped(consumer, context)
+        return stopped(consumer, context, problem)
     match problem:
         case Snooze():
             return endings.snoozed([claim], problem.delay(context.now()))[0]
@@ -42,7 +42,10 @@ def failed(consumer: Consumer, context: Context, problem: BaseException) -> Sett
         case Retry():
             return endings.nacked([claim], str(problem), problem.after, permanent=False)[0]
         case HandlerFailed():
-            return endings.nacked([claim], problem.trouble, None, permanent=problem.is_one_of(consumer.permanent))[0]
+            permanent = problem.is_one_of(consumer.permanent)
+            (settlement,) = endings.nacked([claim], problem.trouble, None, permanent=permanent)
+            settlement.unknown = problem.crashed
+            return settlement
     return endings.nacked([claim], problem, None, permanent=isinstance(problem, consumer.permanent))[0]
 
 
@@ -51,10 +54,22 @@ def failed_with(context: Context, problem: BaseException) -> Settlement:
     return endings.nacked([context.claim], problem, None, permanent=False)[0]
 
 
-def stopped(consumer: Consumer, context: Context) -> Settlement:
-    """It had to stop. An attempt that has begun is spent, whoever's fault it was."""
+def stopped(consumer: Consumer, context: Context, problem: BaseException) -> Settlement:
+    """It had to stop. An attempt that has begun is spent, whoever's fault it was.
+
+    A handler that raised an error of its own has given up. One that was interrupted may have been done before.
+    """
     reason = str(context.stop)
     if context.stop is Stop.TIMEOUT:
         reason = f"{Stop.TIMEOUT} after {consumer.timeout:g} s"
     delay = 0 if context.stop is Stop.SHUTDOWN else None
-    return endings.nacked([context.claim], reason, delay, permanent=context.stop is Stop.TIME)[0]
+    (settlement,) = endings.nacked([context.claim], reason, delay, permanent=context.stop is Stop.TIME)
+    settlement.unknown = not _gave_up(problem)
+    return settlement
+
+
+def _gave_up(problem: BaseException) -> bool:
+    """Whether a handler that was told to stop ended by an error of its own. A program or a process was killed."""
+    if isinstance(problem, HandlerFailed):
+        return not problem.crashed and not problem.is_one_of([ProgramFailed])
+    return isinstance(problem, Exception) and not isinstance(problem, ProgramFailed)

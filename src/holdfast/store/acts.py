@@ -35,7 +35,7 @@ def cancel(tx: Transaction, tenant: str, message_id: MessageId) -> bool:
             return True  # By an earlier try, whose answer got lost.
         if row[2] in UNCLAIMED and ageing.is_over(tx, row[0], row[5], row[9]):
             return False
-        is_canceled = rows.end(tx, row[0], message_id, State.CANCELED, row[8])
+        is_canceled = rows.end(tx, row[0], message_id, State.CANCELED, row[8], unknown=row[2] == State.PROCESSING)
     else:
         is_canceled = _cancel_in_lane(tx, found[0], found[1], message_id)
     tally.add(tx, found[0], ended=int(is_canceled))

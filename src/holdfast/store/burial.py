@@ -27,10 +27,12 @@ def bury(
     failure: Failure,
     errors: bytes | None,
     row: HeldRow | None = None,
+    *,
+    unknown: bool = False,
 ) -> None:
     """Keeps a full copy with its history, and sends the envelope, in the transaction that ends the message.
 
-    `row` is what it was kept in, unless it was in a lane.
+    `row` is what it was kept in, unless it was in a lane. The outcome of its last attempt may be `unknown`.
     """
     replay_of, order_key, saga = (row.replay_of, row.order_key, row.saga) if row else (None, "", None)
     failed_at = tx.clock()
@@ -75,7 +77,7 @@ def bury(
         tx.run("blocked.add", group=group, order_key=order_key, dead_id=dead_id)
     replies.tell_of_death(tx, insert, tenant, content, failure.error)
     final = attempts < spec.max_attempts
-    step_endings.failed(tx, saga, content.id, failure, final=final, attempt=attempts)
+    step_endings.failed(tx, saga, content.id, failure, final=final, attempt=attempts, unknown=unknown)
 
 
 def _post_copy(tx: Transaction, insert: Insert, tenant: str, queue: str, dead_letter: str, body: bytes) -> MessageId:

@@ -11,9 +11,9 @@ import msgspec
 from holdfast.core import run
 from holdfast.core.deadletter import add_to_history
 from holdfast.core.lifecycle import Event, after_lapse
-from holdfast.core.message import Failure
+from holdfast.core.message import Failure, MessageId
 from holdfast.core.queue import QueueSpec
-from holdfast.store import ageing, delivering, depth, history, rows, sagas, step_endings, tally
+from holdfast.store import ageing, channels, delivering, depth, history, rows, sagas, step_endings, tally
 from holdfast.store.api import Channel
 from holdfast.store.burial import bury
 from holdfast.store.posting import Insert
@@ -120,19 +120,33 @@ def _bring_back(tx: Transaction, insert: Insert, channel: Channel, members: list
 
 def _take_back_rows(tx: Transaction, insert: Insert, channel: Channel, limit: int) -> int:
     lapsed = [HeldRow.of(row) for row in tx.all("rows.lapsed", group=channel.group, limit=limit)]
-    if not lapsed:
-        return 0
+    return _take_back(tx, insert, channel, lapsed) if lapsed else 0
+
+
+def take_back_step(tx: Transaction, group: int, message_id: MessageId) -> bool:
+    """Takes back the lease of one message of a step, if it has ended: its saga waits for that."""
+    found = tx.one("rows.lapsed_step", group=group, id=message_id)
+    owner = tx.one("channels.owner", group=group)
+    channel = channels.find(tx, owner[1], owner[2]) if owner else None
+    if found is None or channel is None:
+        return False
+    _take_back(tx, rows.insert, channel, [HeldRow.of(found)])
+    tx.rings.add(channel.id)
+    return True
+
+
+def _take_back(tx: Transaction, insert: Insert, channel: Channel, lapsed: list[HeldRow]) -> int:
     sagas.hold(tx, [row.saga for row in lapsed if row.saga])
     now, back, ended = tx.clock(), [], []
     for row in lapsed:
         failure = _silence(row.attempts, row.worker)
         if after_lapse(channel.spec, row.attempts).event is Event.DIED:
-            bury(tx, insert, channel.group, row.content, row.attempts, failure, row.errors, row)
+            bury(tx, insert, channel.group, row.content, row.attempts, failure, row.errors, row, unknown=True)
             tx.each("rows.remove", [{"group": channel.group, "id": row.content.id}])
             ended.append((channel.group, row.order_key))
         else:
             back.append(_back(channel, row, failure, now))
-            step_endings.attempt_failed(tx, row.saga, failure, row.attempts)
+            step_endings.attempt_failed(tx, row.saga, failure, row.attempts, unknown=True)
     tx.each("rows.again", back)
     depth.grow(tx, channel.group, len(back))
     tally.add(tx, channel.group, lapsed=len(lapsed), ended=len(ended))

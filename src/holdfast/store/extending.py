@@ -10,7 +10,10 @@ from holdfast.store.transaction import Row, Transaction
 
 
 def extend(tx: Transaction, claims: Sequence[Settlement], micros: int) -> list[int | None]:
-    """The new end of each claim's lease, or None where it is lost. A run has one lease for all of its members."""
+    """The new end of each claim's lease; None where it is lost, `NOT_RENEWED` where it is left to run out.
+
+    A run has one lease for all of its members.
+    """
     runs = _extend_runs(tx, [claim for claim in claims if claim.member is not None], micros)
     singles = sorted(
         {(claim.lease.group, claim.message_id, claim.lease.token) for claim in claims if claim.member is None}

@@ -59,6 +59,7 @@ class HeldRow(msgspec.Struct):
     alone: bool
     attempts: int
     saga: str | None
+    unwanted: bool
 
     @classmethod
     def of(cls, row: Row) -> HeldRow:
@@ -105,19 +106,44 @@ def end(
     replay_of: MessageId | None,
     attempts: int | None = None,
     errors: bytes | None = None,
+    *,
+    unknown: bool = False,
 ) -> bool:
-    """Ends a row, canceled or expired, unless it has ended before. Behind the head of a key, the next one follows."""
+    """Ends a row, canceled or expired, unless it has ended before. Behind the head of a key, the next one follows.
+
+    If its outcome is `unknown`, someone was working on it.
+    """
+    ended, saga = _end(tx, group, message_id, state, replay_of, attempts, errors)
+    if ended:
+        final = state is State.CANCELED
+        step_endings.failed(tx, saga, message_id, f"its message was {state}", final=final, unknown=unknown)
+    return ended
+
+
+def withdraw(tx: Transaction, group: int, message_id: MessageId, replay_of: MessageId | None) -> None:
+    """Ends the row of a step whose saga has withdrawn it, and need not be told."""
+    _end(tx, group, message_id, State.CANCELED, replay_of, None, None)
+
+
+def _end(
+    tx: Transaction,
+    group: int,
+    message_id: MessageId,
+    state: State,
+    replay_of: MessageId | None,
+    attempts: int | None,
+    errors: bytes | None,
+) -> tuple[bool, str | None]:
     ended = tx.one("rows.end", group=group, id=message_id, state=state.value, attempts=attempts, errors=errors)
     if ended is None:
-        return False
+        return False, None
     was_head, order_key, saga = ended
     if was_head:
         tx.ended_keys.add((group, order_key))
     tally.add(tx, group, kept=1)
     if replay_of:
         tx.one("dead.end_replay", id=replay_of, state=state.value)
-    step_endings.failed(tx, saga, message_id, f"its message was {state}", final=state is State.CANCELED)
-    return True
+    return True, saga
 
 
 def hold_keys(tx: Transaction, keys: Iterable[tuple[int, str]]) -> None:

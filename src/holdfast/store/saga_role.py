@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.core.saga import UNDER_WAY, Instance, SagaEvent, SagaSpec, SagaStatus, StepStatus
 from holdfast.errors import HoldfastError, NotFound
-from holdfast.store import letters, sagas
+from holdfast.store import expiry, letters, sagas
 from holdfast.store.ids import new_id
 from holdfast.store.roles import Database
 from holdfast.store.saga_api import NewSaga
@@ -89,7 +89,15 @@ class SagasRole:
         return self._database.write(lambda tx: sagas.forget(tx, tenant, limit)) if is_over else 0
 
     def _tick(self, number: int) -> bool:
-        return self._database.write(lambda tx: sagas.tick(tx, number))
+        return self._database.write(lambda tx: tick(tx, number))
+
+
+def tick(tx: Transaction, number: int) -> bool:
+    """What time does to a saga. First it hears of steps that it has withdrawn and whose leases have ended."""
+    taken_back = [expiry.take_back_step(tx, group, message_id) for group, message_id in sagas.leases(tx, number)]
+    if any(taken_back):
+        sagas.move_on(tx)
+    return sagas.tick(tx, number) or any(taken_back)
 
 
 def find(

@@ -10,14 +10,13 @@ import msgspec
 
 from holdfast.core.deadletter import Trouble
 from holdfast.core.given import unless_there
-from holdfast.core.lifecycle import State
-from holdfast.core.message import id_bytes, id_text
+from holdfast.core.message import MessageId, id_bytes, id_text
 from holdfast.core.queue import QueueSpec
 from holdfast.core.saga import Instance, Reference, SagaSpec
 from holdfast.core.saga_events import Effect, Escalate, MessageEnded, Note, Relieve, Send, Withdraw, sent_note
 from holdfast.core.saga_messages import body_of, headers_of, step_key
 from holdfast.core.saga_rules import move
-from holdfast.core.saga_steps import is_over, next_due, sent
+from holdfast.core.saga_steps import is_over, look_again, next_due, sent, withdrawn
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.store import channels, depth, escalation, rows, tally
 from holdfast.store.api import Channel
@@ -31,6 +30,10 @@ _instance = msgspec.json.Decoder(Instance)
 
 read_spec = lru_cache(maxsize=256)(msgspec.json.Decoder(SagaSpec).decode)
 """A definition as it is stored; most sagas of a batch have the same."""
+
+
+LOOK_AGAIN = 1_000_000
+"""Microseconds until a message is looked at again that could not be withdrawn because someone had it locked."""
 
 
 class Held(msgspec.Struct):
@@ -59,7 +62,7 @@ class Work:
         self._now = tx.clock()
         self._targets: dict[tuple[str, str], Channel] = {}
         self._rows: list[NewRow] = []
-        self._withdrawn: list[Withdraw] = []
+        self._withdrawn: dict[tuple[int, MessageId], MessageId | None] = {}
         self._moves: list[dict[str, object]] = []
         self._lines: list[dict[str, object]] = []
 
@@ -71,6 +74,7 @@ class Work:
             came_of = move(held.spec, held.saga, event, self._now)
             accepted = accepted and (came_of.accepted or event is not events[0])
             held.notes += came_of.notes
+            self._hold_keys([effect for effect in came_of.effects if isinstance(effect, Withdraw)])
             for effect in came_of.effects:
                 refusal = self._do(held, effect)
                 if refusal is not None:
@@ -80,14 +84,13 @@ class Work:
         return accepted
 
     def write(self) -> None:
-        """Stores all of it. Every key is held before the first is used, so that nobody does it the other way round."""
+        """Stores all of it. Every key is held before it is used; keys of withdrawn messages are held already."""
         tx, gone = self._tx, self._withdrawn
-        looks = [{"group": one.group, "id": id_bytes(one.id)} for one in gone]
-        waiting = [(one.group, found[0]) for one, found in zip(gone, tx.each("rows.key", looks), strict=True) if found]
-        rows.hold_keys(tx, [*tx.ended_keys, *((row.group, row.order_key) for row in self._rows), *waiting])
+        rows.hold_keys(tx, [*tx.ended_keys, *((row.group, row.order_key) for row in self._rows)])
         self._send_all()
-        for one in gone:
-            _withdraw(tx, one)
+        for (group, message_id), replay_of in gone.items():
+            rows.withdraw(tx, group, message_id, replay_of)
+            tally.add(tx, group, ended=1)
         rows.promote(tx, tx.ended_keys)
         tx.ended_keys.clear()
         if not all(self._tx.each("sagas.move", self._moves)):
@@ -105,7 +108,7 @@ class Work:
                 except HoldfastError as problem:
                     return MessageEnded(effect.step, effect.undo, "", False, error=str(problem), final=True)
             case Withdraw():
-                self._withdrawn.append(effect)
+                return self._withdraw(held, effect)
             case Relieve():
                 escalation.answer_about(self._tx, held.tenant, "saga", held.id, effect.who)
             case Escalate():
@@ -130,6 +133,31 @@ class Work:
         self._tx.rings.add(target.id)
         sent(held.saga, send, id_text(message_id), target.group)
         held.notes.append(sent_note(send))
+
+    def _hold_keys(self, withdraws: list[Withdraw]) -> None:
+        """Whoever promotes the next message of a key has its row locked until the commit, and holds the key as well."""
+        looks = [{"group": one.group, "id": id_bytes(one.id)} for one in withdraws]
+        found = zip(withdraws, self._tx.each("rows.key", looks), strict=True)
+        rows.hold_keys(self._tx, [(one.group, row[0]) for one, row in found if row])
+
+    def _withdraw(self, held: Held, withdraw: Withdraw) -> MessageEnded | None:
+        """A message that nobody has claimed ends here. The holder of any other is told to stop by whoever renews its
+        lease, and the saga hears how the claim has ended."""
+        tx, group, message_id = self._tx, withdraw.group, id_bytes(withdraw.id)
+        if (group, message_id) in self._withdrawn:
+            return None
+        kept = [row for row in self._rows if row.content.id != message_id]
+        if len(kept) < len(self._rows):  # An earlier event of this transaction sent it.
+            self._rows = kept
+            return withdrawn(withdraw)
+        if found := tx.one("rows.unclaimed", group=group, id=message_id):
+            self._withdrawn[group, message_id] = found[0]
+            return withdrawn(withdraw)
+        if leased := tx.one("rows.unwant", group=group, id=message_id):
+            look_again(held.saga, withdraw, max(leased[0], self._now))
+        elif tx.one("rows.is_unfinished", group=group, id=message_id):  # Someone is about to claim, or to settle it.
+            look_again(held.saga, withdraw, self._now + LOOK_AGAIN)
+        return None
 
     def _target(self, tenant: str, queue: str) -> Channel:
         """A queue that was never declared comes to life, if its name is free: asked before anything is written."""
@@ -174,13 +202,3 @@ class Work:
                 "keep": None if held.spec.keep is None or saga.is_awaited else round(held.spec.keep * 1_000_000),
             }
         )
-
-
-def _withdraw(tx: Transaction, withdraw: Withdraw) -> None:
-    """A message that nobody has begun ends here; any other goes on to its end, which the saga hears of."""
-    group, message_id = withdraw.group, id_bytes(withdraw.id)
-    found = tx.one("rows.unbegun", group=group, id=message_id)
-    if found is None:
-        return
-    rows.end(tx, group, message_id, State.CANCELED, replay_of=found[0])
-    tally.add(tx, group, ended=1)

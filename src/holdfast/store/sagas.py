@@ -5,7 +5,7 @@ no moment in which the step is done and the saga does not know. `move_on` is cal
 transaction; without a message of a step, it looks at an empty list.
 
 Who settles a message locks its row, then its saga, then the keys of ordered queues. So whoever holds a saga waits for
-no row: a message that someone else has locked is one that someone has begun, and is not withdrawn.
+no row: a message that someone else has locked is left as it is, and looked at again a second later.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core.deadletter import shortened
-from holdfast.core.message import MessageId, id_text
+from holdfast.core.message import MessageId, id_bytes, id_text
 from holdfast.core.saga import Reference, SagaSpec, new_instance
 from holdfast.core.saga_events import (
     AttemptFailed,
@@ -31,6 +31,7 @@ from holdfast.core.saga_events import (
     MarkDone,
     MessageEnded,
     Retry,
+    Returned,
     Signal,
     Skip,
     Tick,
@@ -40,7 +41,7 @@ from holdfast.store import rows
 from holdfast.store.crew import CREW
 from holdfast.store.saga_api import NewSaga
 from holdfast.store.saga_work import Held, Work, read_spec
-from holdfast.store.step_endings import FailedAttempt, Happening
+from holdfast.store.step_endings import FailedAttempt, Happening, StepReturned
 from holdfast.store.transaction import Row, Transaction
 
 _encode = msgspec.json.Encoder().encode
@@ -170,6 +171,13 @@ def tick(tx: Transaction, number: int) -> bool:
     return True
 
 
+def leases(tx: Transaction, number: int) -> list[tuple[int, MessageId]]:
+    """The messages whose holders were told to stop, by their groups and ids; looked at without a lock."""
+    found = tx.one("sagas.state", id=number)
+    steps = Held.of(found).saga.steps if found else []
+    return sorted((one.group, id_bytes(one.id)) for step in steps for one in step.out if one.look is not None)
+
+
 def forget(tx: Transaction, tenant: str, limit: int) -> int:
     """Removes sagas that ended long enough ago; how many. (`limit`, if it stopped before: there are more.)"""
     over = tx.all("sagas.over", tenant=tenant, limit=limit)
@@ -235,7 +243,11 @@ def _event(reference: Reference, ended: Happening) -> Event:
     if isinstance(ended, FailedAttempt):
         failure, error = ended.failure, shortened(ended.failure.error, ERROR_KEPT)
         traceback = failure.traceback and failure.traceback[-ERROR_KEPT:]
-        return AttemptFailed(reference.step, reference.undo, error, failure.worker, ended.attempt, traceback)
+        return AttemptFailed(
+            reference.step, reference.undo, error, failure.worker, ended.attempt, traceback, ended.unknown
+        )
+    if isinstance(ended, StepReturned):
+        return Returned(reference.step)
     return MessageEnded(
         reference.step,
         reference.undo,
@@ -248,6 +260,7 @@ def _event(reference: Reference, ended: Happening) -> Event:
         ended.attempt,
         ended.repeated,
         ended.traceback and ended.traceback[-ERROR_KEPT:],
+        ended.unknown,
     )
 
 

@@ -238,7 +238,8 @@ def _die(tx: Transaction, insert: Insert, chosen: list[tuple[Settlement, HeldRow
     for settlement, row in chosen:
         assert settlement.failure is not None, "a death has a reason"
         group, content = settlement.lease.group, row.content
-        bury(tx, insert, group, content, settlement.attempt, settlement.failure, row.errors, row)
+        unknown = settlement.unknown
+        bury(tx, insert, group, content, settlement.attempt, settlement.failure, row.errors, row, unknown=unknown)
         tx.each("rows.remove", [{"group": group, "id": content.id}])
 
 
@@ -253,7 +254,9 @@ def _again(tx: Transaction, chosen: list[tuple[Settlement, HeldRow]]) -> None:
     now = tx.clock()
     for settlement, row in chosen:
         if failure := settlement.failure:
-            step_endings.attempt_failed(tx, row.saga, failure, settlement.attempt)
+            step_endings.attempt_failed(tx, row.saga, failure, settlement.attempt, unknown=settlement.unknown)
+        elif row.unwanted:
+            step_endings.returned(tx, row.saga)
     tx.each(
         "rows.again",
         [

@@ -22,27 +22,43 @@ class StepEnding(msgspec.Struct, frozen=True):
     who: str | None = None
     attempt: int | None = None
     repeated: bool = False
+    unknown: bool = False
 
 
 class FailedAttempt(msgspec.Struct, frozen=True):
-    """A message of a step goes on after an attempt that failed."""
+    """A message of a step goes on after an attempt that failed, or ended without an answer (`unknown`)."""
 
     saga: str
     failure: Failure
     attempt: int
+    unknown: bool = False
 
 
-Happening = StepEnding | FailedAttempt
+class StepReturned(msgspec.Struct, frozen=True):
+    """A message of a step that was to be withdrawn is not claimed any more, and no attempt was made."""
+
+    saga: str
+
+
+Happening = StepEnding | FailedAttempt | StepReturned
 
 
 class _Transaction(Protocol):
     endings: list[Happening]
 
 
-def attempt_failed(tx: _Transaction, saga: str | None, failure: Failure, attempt: int) -> None:
-    """It is tried again."""
+def attempt_failed(
+    tx: _Transaction, saga: str | None, failure: Failure, attempt: int, *, unknown: bool = False
+) -> None:
+    """It is tried again, unless its saga does not want it any more."""
     if saga is not None:
-        tx.endings.append(FailedAttempt(saga, failure, attempt))
+        tx.endings.append(FailedAttempt(saga, failure, attempt, unknown))
+
+
+def returned(tx: _Transaction, saga: str | None) -> None:
+    """It was released or snoozed."""
+    if saga is not None:
+        tx.endings.append(StepReturned(saga))
 
 
 def succeeded(
@@ -68,12 +84,17 @@ def failed(
     *,
     final: bool = False,
     attempt: int | None = None,
+    unknown: bool = False,
 ) -> None:
-    """Nobody will do it any more: an attempt was the last, or nobody has to (`why` is text)."""
+    """Nobody will do it any more: an attempt was the last, or nobody has to (`why` is text).
+
+    If its outcome is `unknown`, somebody may have done it.
+    """
     if saga is None:
         return
     if isinstance(why, str):
-        tx.endings.append(StepEnding(saga, message_id, False, error=why, final=final, attempt=attempt))
-        return
-    error, traceback, who = why.error, why.traceback, why.worker
-    tx.endings.append(StepEnding(saga, message_id, False, None, error, traceback, final, who, attempt))
+        ending = StepEnding(saga, message_id, False, error=why, final=final, attempt=attempt, unknown=unknown)
+    else:
+        error, traceback, who = why.error, why.traceback, why.worker
+        ending = StepEnding(saga, message_id, False, None, error, traceback, final, who, attempt, unknown=unknown)
+    tx.endings.append(ending)

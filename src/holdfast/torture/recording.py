@@ -151,7 +151,7 @@ class RecordedMessages:
         renewed = [
             Item(item.id, item.channel, token=item.token, until=until)
             for item, until in zip(items, ends, strict=True)
-            if until is not None
+            if until
         ]
         refused = [item for item, until in zip(items, ends, strict=True) if until is None]
         self._note_both(EXTEND, call, renewed, refused)

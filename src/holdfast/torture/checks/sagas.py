@@ -12,8 +12,8 @@ ENDED = frozenset({"completed", "compensated", "failed", "canceled", "compensati
 """One whose undo failed waits for a person; that is an end too, as long as nobody calls it compensated."""
 
 
-LATE = "completed_late"
-COMPLETED = frozenset({"completed", LATE})
+DONE = frozenset({"completed", "completed_late", "outcome_unknown"})
+"""Lines of a timeline that say that a step was done, or may have been."""
 
 
 def broken_sagas(found: Account) -> Iterator[str]:
@@ -40,23 +40,24 @@ def _wrong_steps(saga: SagaEnd) -> Iterator[str]:
 
 
 def _wrong_way_back(saga: SagaEnd) -> Iterator[str]:
-    """What was completed and can be undone is undone once, the last first. What succeeds after the saga has turned
-    round is undone as well, as soon as the undo that is under way is through."""
+    """What was completed and can be undone is undone once, the last first. So is what may have been done, because its
+    lease ended without an answer. Nothing is completed any more once the first undo is through."""
     undoable = {name for name, _, undo in saga.steps if undo}
-    done: list[tuple[str, bool]] = []
+    done: list[str] = []
     undone: list[str] = []
     for what, step in saga.timeline:
         if step not in undoable:
             continue
-        if what in COMPLETED:
-            if step in undone or step in (name for name, _ in done):
+        if what in DONE:
+            if step in undone or step in done:
                 yield f"saga {saga.id} completed {step} twice: {saga.timeline}"
-            done.append((step, what == LATE))
+            elif undone:
+                yield f"saga {saga.id} completed {step} after it had begun to undo: {saga.timeline}"
+            done.append(step)
         elif what == "compensated":
             undone.append(step)
-            above = [name for name, late in done if not late] or [name for name, _ in done]
-            if step not in (name for name, late in done if late) and (not above or above[-1] != step):
+            if not done or done[-1] != step:
                 yield f"saga {saga.id} undid {step} out of its turn: {saga.timeline}"
-            done = [one for one in done if one[0] != step]
+            done = [one for one in done if one != step]
     if saga.status == "completed" and undone:
         yield f"saga {saga.id} is completed, but undid {undone}"

@@ -186,6 +186,7 @@ CREATE TABLE holdfast_row (
     expires_at     bigint,
     enqueued_at    bigint  NOT NULL,
     saga           text,
+    unwanted       boolean NOT NULL DEFAULT false,
     generation     bigint  NOT NULL DEFAULT 0,
     handed_at      bigint,
     CHECK ((state = 'processing') = (token IS NOT NULL)),

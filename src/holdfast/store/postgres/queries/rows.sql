@@ -45,7 +45,7 @@ SELECT pg_advisory_xact_lock(hashtextextended(:order_key::text, :group::bigint))
 -- name: lock
 -- The row behind a claim, if the token still holds.
 SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, errors, order_key, replay_of, worker,
-       alone, attempts, saga
+       alone, attempts, saga, unwanted
 FROM holdfast_row
 WHERE group_id = :group AND id = :id::uuid AND token = :token
 FOR UPDATE
@@ -53,7 +53,7 @@ FOR UPDATE
 -- name: lock_together
 SELECT r.group_id AS of_group, r.id AS of_id, r.token AS of_token,
        r.id, r.lane, r.body, r.headers, r.key, r.correlation_id, r.reply_to, r.topic, r.expires_at, r.enqueued_at, r.errors, r.order_key,
-       r.replay_of, r.worker, r.alone, r.attempts, r.saga
+       r.replay_of, r.worker, r.alone, r.attempts, r.saga, r.unwanted
 FROM unnest(:group::bigint[], :id::uuid[], :token::bigint[]) WITH ORDINALITY AS m (group_id, id, token, place)
 JOIN holdfast_row r ON r.id = m.id AND r.group_id = m.group_id AND r.token = m.token
 ORDER BY m.place
@@ -111,13 +111,14 @@ WHERE seq = (SELECT min(seq) FROM holdfast_row
 RETURNING 1
 
 -- name: extend
-UPDATE holdfast_row SET until = (SELECT holdfast_now(:now::bigint)) + :micros
+-- The lease of a step that its saga does not want any more is left to run out; 0 says so.
+UPDATE holdfast_row SET until = CASE WHEN unwanted THEN until ELSE (SELECT holdfast_now(:now::bigint)) + :micros END
 WHERE group_id = :group AND id = :id::uuid AND token = :token
-RETURNING until
+RETURNING CASE WHEN unwanted THEN 0 ELSE until END
 
 -- name: lapsed
 SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, errors, order_key, replay_of, worker,
-       alone, attempts, saga
+       alone, attempts, saga, unwanted
 FROM holdfast_row
 WHERE group_id = :group AND state = 'processing' AND until <= (SELECT holdfast_now(:now::bigint))
 ORDER BY until, seq
@@ -307,11 +308,30 @@ FOR UPDATE OF r SKIP LOCKED
 -- It never changes, so nobody need hold the row.
 SELECT order_key FROM holdfast_row WHERE group_id = :group AND id = :id::uuid
 
--- name: unbegun
--- A message that nobody has ever claimed. Whoever claims it at this moment has begun; and who settles one locks it, and then the saga
--- that is locked here: nobody may wait.
+-- name: unclaimed
+-- A message that nobody works on. Whoever claims it at this moment has begun; and whoever settles one locks it, and then the saga that is
+-- locked here: nobody may wait.
 SELECT replay_of FROM holdfast_row
-WHERE group_id = :group AND id = :id::uuid AND token IS NULL AND finished_at IS NULL AND attempts = 0
+WHERE group_id = :group AND id = :id::uuid AND token IS NULL AND finished_at IS NULL
+FOR UPDATE SKIP LOCKED
+
+-- name: unwant
+-- Whoever works on this message is to stop: its lease is not renewed any more.
+UPDATE holdfast_row SET unwanted = true
+WHERE seq = (SELECT seq FROM holdfast_row
+             WHERE group_id = :group AND id = :id::uuid AND token IS NOT NULL
+             FOR UPDATE SKIP LOCKED)
+RETURNING until
+
+-- name: is_unfinished
+SELECT 1 FROM holdfast_row WHERE group_id = :group AND id = :id::uuid AND finished_at IS NULL
+
+-- name: lapsed_step
+-- One message of a step whose lease has ended.
+SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, errors, order_key, replay_of, worker,
+       alone, attempts, saga, unwanted
+FROM holdfast_row
+WHERE group_id = :group AND id = :id::uuid AND state = 'processing' AND until <= (SELECT holdfast_now(:now::bigint))
 FOR UPDATE SKIP LOCKED
 
 -- name: is_older

@@ -55,6 +55,12 @@ JOIN holdfast_saga_definition d ON d.id = s.definition_id
 ORDER BY m.place
 FOR UPDATE OF s
 
+-- name: state
+SELECT s.id, s.tenant, s.saga_id, s.version, s.state, d.spec
+FROM holdfast_saga s
+JOIN holdfast_saga_definition d ON d.id = s.definition_id
+WHERE s.id = :id
+
 -- name: lock_named
 SELECT s.id, s.tenant, s.saga_id, s.version, s.state, d.spec
 FROM holdfast_saga s

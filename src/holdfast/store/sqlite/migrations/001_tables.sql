@@ -177,6 +177,7 @@ CREATE TABLE holdfast_row (
     expires_at     INTEGER,
     enqueued_at    INTEGER NOT NULL,
     saga           TEXT,
+    unwanted       INTEGER NOT NULL DEFAULT 0,
     generation     INTEGER NOT NULL DEFAULT 0,
     handed_at      INTEGER,
     CHECK ((state = 'processing') = (token IS NOT NULL)),

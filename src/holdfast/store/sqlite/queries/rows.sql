@@ -42,7 +42,7 @@ WHERE seq = :seq
 -- name: lock
 -- The row behind a claim, if the token still holds.
 SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, errors, order_key, replay_of, worker,
-       alone, attempts, saga
+       alone, attempts, saga, unwanted
 FROM holdfast_row
 WHERE group_id = :group AND id = :id AND token = :token
 
@@ -78,13 +78,14 @@ WHERE seq = (SELECT min(seq) FROM holdfast_row
 RETURNING 1
 
 -- name: extend
-UPDATE holdfast_row SET until = :now + :micros
+-- The lease of a step that its saga does not want any more is left to run out; 0 says so.
+UPDATE holdfast_row SET until = CASE WHEN unwanted = 1 THEN until ELSE :now + :micros END
 WHERE group_id = :group AND id = :id AND token = :token
-RETURNING until
+RETURNING CASE WHEN unwanted = 1 THEN 0 ELSE until END
 
 -- name: lapsed
 SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, errors, order_key, replay_of, worker,
-       alone, attempts, saga
+       alone, attempts, saga, unwanted
 FROM holdfast_row
 WHERE group_id = :group AND state = 'processing' AND until <= :now
 ORDER BY until, seq
@@ -267,10 +268,26 @@ LIMIT :limit
 -- It never changes, so nobody need hold the row.
 SELECT order_key FROM holdfast_row WHERE group_id = :group AND id = :id
 
--- name: unbegun
--- A message that nobody has ever claimed.
+-- name: unclaimed
+-- A message that nobody works on.
 SELECT replay_of FROM holdfast_row
-WHERE group_id = :group AND id = :id AND token IS NULL AND finished_at IS NULL AND attempts = 0
+WHERE group_id = :group AND id = :id AND token IS NULL AND finished_at IS NULL
+
+-- name: unwant
+-- Whoever works on this message is to stop: its lease is not renewed any more.
+UPDATE holdfast_row SET unwanted = 1
+WHERE group_id = :group AND id = :id AND token IS NOT NULL
+RETURNING until
+
+-- name: is_unfinished
+SELECT 1 FROM holdfast_row WHERE group_id = :group AND id = :id AND finished_at IS NULL
+
+-- name: lapsed_step
+-- One message of a step whose lease has ended.
+SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, errors, order_key, replay_of, worker,
+       alone, attempts, saga, unwanted
+FROM holdfast_row
+WHERE group_id = :group AND id = :id AND state = 'processing' AND until <= :now
 
 -- name: is_older
 SELECT 1 FROM holdfast_row WHERE group_id = :group AND finished_at <= :now - :age LIMIT 1
