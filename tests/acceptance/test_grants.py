@@ -94,7 +94,7 @@ def put_everything(hf: Watched, url: str) -> None:
     hf.owner("dora", notify="digest", digest_every=0)
     hf.queue("q", max_attempts=2, backoff=None, owner="mia", dead_letter="graves", dead_retention="1h")
     hf.queue("ordered", ordering="per_key", on_dead="block", owner="dora")
-    hf.queue("small", max_depth=2, max_age=1e-6, history=0)
+    hf.queue("small", max_depth=2, history=0)
     hf.enqueue("q", "urgent", priority="urgent", headers={"a": 1}, correlation_id="c", reply_to="r")
     hf.enqueue_many("q", range(20))
     hf.enqueue("q", "later", delay=0.001, ttl=3600)
@@ -104,6 +104,9 @@ def put_everything(hf: Watched, url: str) -> None:
     hf.enqueue_many("small", [1, 2])
     with pytest.raises(QueueFull):
         hf.enqueue("small", 3)
+    hf.queue("small", max_depth=2, max_age=1e-6, history=0)
+    hf.enqueue("small", 3)
+    assert hf.queue_settings("small")
     assert hf.claim("small") == []
     assert drain(hf, "small") == []
     tell_everyone(hf)
