@@ -128,7 +128,7 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
           `dead_retention` is how long a dead letter is kept (None: as long as the `max_age` of the `dead_letter` queue
           says, or for ever).
         - Memory: `history` is how long finished messages can be looked up, `history_limit` how many,
-          `idempotency_window` how long an idempotency key is remembered.
+          `idempotency_window` how long an idempotency key is remembered after its message has ended.
 
         With `message_type` (a dataclass, TypedDict, msgspec or plain type) every client and the server refuse bodies
         that do not fit, and claims of this client have bodies of that type. Waiting messages that do not fit become

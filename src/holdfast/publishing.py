@@ -60,7 +60,8 @@ class Publishing(Sending, Escalating):
         - `no_subscribers="refuse"` makes a publish fail while no live group wants its name; otherwise messages are kept
           for the groups to come.
         - `max_depth` is how many messages it may hold, after which a publish raises `QueueFull`.
-        - `max_size` is how many bytes of JSON a message may have, `idempotency_window` how long a key is remembered.
+        - `max_size` is how many bytes of JSON a message may have, `idempotency_window` how long a key is remembered
+          after its message was removed.
 
         With `mode="queue"` it is a work queue, with the settings of `queue`: each message goes to one consumer.
 

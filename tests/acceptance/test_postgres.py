@@ -14,6 +14,7 @@ from tests.acceptance.children import Family, eventually
 from tests.acceptance.crowds import assert_each_gets_its_own
 from tests.acceptance.history import faults
 from tests.acceptance.working import is_drained
+from tests.clock import FakeClock
 from tests.servers import PostgresServer
 
 Connect = Callable[..., Holdfast]
@@ -175,6 +176,21 @@ def test_a_lease_begins_when_it_is_granted(postgres_url: str, connect: Connect) 
     claiming.join()
 
     assert granted[0].lease.until_us >= released + 1_000_000
+
+
+def test_a_key_that_is_taken_again_is_not_swept_away(postgres_url: str, connect: Connect) -> None:
+    """While a transaction takes a key whose time is over, a sweep passes by it."""
+    clock = FakeClock()
+    hf = connect(postgres_url, clock=clock)
+    hf.queue("q", idempotency_window=60)
+    hf.cancel(hf.enqueue("q", "work", idempotency_key="k").id)
+    clock.advance(60)
+    with psycopg.connect(postgres_url) as conn:
+        again = hf.enqueue("q", "work", idempotency_key="k", conn=conn)
+        hf.sweep("q")
+        conn.commit()
+    assert not again.duplicate
+    assert hf.enqueue("q", "work", idempotency_key="k").id == again.id
 
 
 def is_waiting(url: str) -> bool:

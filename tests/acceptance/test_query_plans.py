@@ -323,6 +323,17 @@ def test_leaving_out_expired_messages_costs_the_same_however_many_live(
     assert many < 1.5 * few + 200, (few, many)
 
 
+def test_an_ack_costs_the_same_with_idempotency_keys(empty_url: str) -> None:
+    """It neither looks for the keys of its messages nor writes to them."""
+    efforts = []
+    with Holdfast(empty_url) as hf:
+        hf.queue("q", lease=600)
+        for key in (None, None, str):  # The first ack of a client also prepares its statements.
+            hf.enqueue_many("q", range(200), idempotency_key=key)
+            efforts.append(effort(empty_url, hf, partial(hf.ack, hf.claim("q", n=200))))
+    assert efforts[2] <= efforts[1] + 50, efforts
+
+
 def test_an_ordered_enqueue_costs_the_same_whatever_is_there(empty_url: str) -> None:
     """L16: the unfinished messages of a key are looked up, also by a session that planned it when there were none."""
     with Holdfast(empty_url) as hf:

@@ -1,5 +1,6 @@
 """Enqueueing once: the same key leads to the same message, whoever is first."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -52,22 +53,176 @@ def test_the_key_is_remembered_after_the_end(hf: Holdfast, clock: FakeClock, end
     assert hf.enqueue("q", "work", idempotency_key="k").duplicate
 
 
-def test_after_the_window_the_key_is_free_again(hf: Holdfast, clock: FakeClock) -> None:
-    hf.queue("q", idempotency_window="1h")
+WINDOW = 3600
+
+
+def ack(hf: Holdfast, clock: FakeClock, message_id: str) -> None:
+    claim_one(hf).ack()
+
+
+def ack_later(hf: Holdfast, clock: FakeClock, message_id: str) -> None:
+    claim_one(hf).nack("not now", delay=WINDOW / 8)
+    clock.advance(WINDOW / 8)
+    claim_one(hf).ack()
+
+
+def ack_one_of_a_run(hf: Holdfast, clock: FakeClock, message_id: str) -> None:
+    hf.enqueue("q", "another")
+    claims = hf.claim("q", n=2)
+    next(claim for claim in claims if claim.message.id == message_id).ack()
+
+
+def bury(hf: Holdfast, clock: FakeClock, message_id: str) -> None:
+    claim_one(hf).dead_letter("no")
+
+
+def cancel(hf: Holdfast, clock: FakeClock, message_id: str) -> None:
+    assert hf.cancel(message_id)
+
+
+def expire(hf: Holdfast, clock: FakeClock, message_id: str) -> None:
+    clock.advance(WINDOW)
+    hf.sweep("q")
+    assert hf.peek("q") == []
+
+
+def purge(hf: Holdfast, clock: FakeClock, message_id: str) -> None:
+    assert hf.purge("q") == 1
+
+
+def replay(hf: Holdfast, clock: FakeClock, message_id: str) -> None:
+    """The end of the last replay counts."""
+    for _ in range(2):
+        claim_one(hf).dead_letter("no")
+        [dead] = [one for one in hf.dead_letters("q") if one.replayed_as is None]
+        hf.replay(dead.id)
+        pass_windows(hf, clock, 2)
+    claim_one(hf).ack()
+
+
+ENDS = pytest.mark.parametrize("end", [ack, ack_later, ack_one_of_a_run, bury, cancel, expire, purge, replay])
+
+
+def pass_windows(hf: Holdfast, clock: FakeClock, windows: float) -> None:
+    """As time goes by where someone maintains the queue."""
+    for _ in range(round(windows * 16)):
+        clock.advance(WINDOW / 16)
+        hf.sweep("q")
+
+
+@ENDS
+@KINDS
+@pytest.mark.parametrize("history", [0, 60, WINDOW * 50], ids=["forgotten", "history", "long history"])
+def test_the_window_starts_at_the_end_of_the_message(
+    hf: Holdfast, clock: FakeClock, options: dict[str, object], end: Callable[..., None], history: float
+) -> None:
+    """However long it had waited: never early, and at most a quarter of the wait or of the window late."""
+    settings: dict[str, object] = {"max_age": WINDOW * 4} if end is expire else {}
+    hf.queue("q", idempotency_window=WINDOW, history=history, lease=WINDOW * 50, **settings)
+    first = hf.enqueue("q", "work", idempotency_key="k", **options)
+    pass_windows(hf, clock, 3)
+    assert hf.enqueue("q", "work", idempotency_key="k", **options).id == first.id, "it is still waiting"
+    end(hf, clock, first.id)
+    clock.advance(WINDOW / 2)
+    hf.sweep("q")
+    clock.advance(WINDOW / 2 - 0.001)
+    assert hf.enqueue("q", "work", idempotency_key="k", **options).duplicate
+    pass_windows(hf, clock, 1.75 if end is replay else 1)
+    again = hf.enqueue("q", "other work", idempotency_key="k", **options)
+    assert not again.duplicate
+    assert hf.enqueue("q", "other work", idempotency_key="k", **options).id == again.id
+
+
+def test_the_key_of_a_message_that_waits_for_longer_than_the_window(hf: Holdfast, clock: FakeClock) -> None:
+    first = hf.enqueue("q", "work", delay="48h", idempotency_key="k")
+    for _ in range(48):
+        assert hf.enqueue("q", "work", delay="48h", idempotency_key="k").id == first.id
+        clock.advance(3600)
+        hf.sweep("q")
+    assert drain(hf) == ["work"]
+
+
+def test_the_key_of_a_message_that_is_worked_on_for_longer_than_the_window(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", idempotency_window=WINDOW, lease=WINDOW * 9)
     first = hf.enqueue("q", "work", idempotency_key="k")
-    clock.advance(3600)
-    second = hf.enqueue("q", "other work", idempotency_key="k")
-    assert not second.duplicate
-    assert second.id != first.id
-    assert hf.enqueue("q", "other work", idempotency_key="k").id == second.id
+    hf.enqueue("q", "neighbour")
+    claims = hf.claim("q", n=2)
+    claims[1].ack()
+    pass_windows(hf, clock, 8)
+    assert hf.enqueue("q", "work", idempotency_key="k").id == first.id
+
+
+def test_without_a_sweep_the_next_enqueue_looks(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", idempotency_window=WINDOW)
+    first = hf.enqueue("q", "work", idempotency_key="k")
+    hf.cancel(first.id)
+    clock.advance(WINDOW - 0.001)
+    assert hf.enqueue("q", "work", idempotency_key="k").duplicate
+    clock.advance(0.001)
+    assert not hf.enqueue("q", "work", idempotency_key="k").duplicate
+
+
+def test_a_topic_remembers_a_key_as_long_as_it_keeps_the_message(client: OpenClient, clock: FakeClock) -> None:
+    hf = client(delivery="database")
+    hf.topic("t", idempotency_window=60, retention="1h", min_retention=0)
+    hf.subscribe("t", group="slow")
+    first = hf.publish("t", "news", idempotency_key="k")
+    for _ in range(10):
+        clock.advance(60)
+        hf.maintain()
+        assert hf.publish("t", "news", idempotency_key="k").id == first.id
+    hf.ack(hf.claim("t", group="slow"))
+    hf.maintain()
+    clock.advance(59.999)
+    assert hf.publish("t", "news", idempotency_key="k").id == first.id
+    for _ in range(16):
+        clock.advance(15)
+        hf.maintain()
+    assert not hf.publish("t", "news", idempotency_key="k").duplicate
+
+
+def test_a_topic_remembers_a_key_while_a_group_replays_the_message(client: OpenClient, clock: FakeClock) -> None:
+    hf = client(delivery="database")
+    hf.topic("t", idempotency_window=60, min_retention=0)
+    hf.subscribe("t", group="g")
+    first = hf.publish("t", "news", idempotency_key="k")
+    for _ in range(2):
+        hf.claim("t", group="g")[0].dead_letter("no")
+        [dead] = [one for one in hf.dead_letters("t/g") if one.replayed_as is None]
+        hf.replay(dead.id)
+        for _ in range(10):
+            clock.advance(60)
+            hf.maintain()
+        assert hf.publish("t", "news", idempotency_key="k").id == first.id
 
 
 def test_outdated_keys_are_swept(hf: Holdfast, clock: FakeClock) -> None:
-    hf.queue("q", idempotency_window=10, history=0)
+    """First a look that finds their messages gone, then, a window later, the keys go."""
+    hf.queue("q", idempotency_window=12, history=0)
     hf.enqueue_many("q", range(150), idempotency_key=str)
     hf.ack(hf.claim("q", n=200))
-    clock.advance(10)
+    clock.advance(2.9)
+    assert hf.sweep("q") == 0
+    clock.advance(0.1)
     assert [hf.sweep("q") for _ in range(3)] == [100, 50, 0]
+    clock.advance(11.9)
+    assert hf.sweep("q") == 0
+    clock.advance(0.1)
+    assert [hf.sweep("q") for _ in range(3)] == [100, 50, 0]
+
+
+def test_a_result_lasts_as_long_as_the_key(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", idempotency_window=WINDOW, history=0)
+    hf.enqueue("q", "work", delay=WINDOW * 5, idempotency_key="k")
+    pass_windows(hf, clock, 5)
+    claim_one(hf).ack(result="done")
+    for _ in range(40):
+        again = hf.enqueue("q", "work", delay=WINDOW * 5, idempotency_key="k")
+        if not again.duplicate:
+            return
+        assert again.result == "done"
+        pass_windows(hf, clock, 1 / 16)
+    raise AssertionError("the key is never forgotten")
 
 
 @KINDS
@@ -210,5 +365,18 @@ def test_a_key_can_be_looked_up_as_long_as_it_is_remembered(hf: Holdfast, clock:
     known = hf.store.reads.known(channel, "a")
     assert known is not None
     assert known.result == b'{"done":1}'
-    clock.advance(60)
+    clock.advance(15)
+    hf.sweep("q")
+    clock.advance(44.999)
+    assert hf.store.reads.known(channel, "a") is not None
+    clock.advance(15.001)
     assert hf.store.reads.known(channel, "a") is None
+
+
+def test_a_lookup_sees_the_end_of_a_message_before_a_sweep_does(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", idempotency_window=60)
+    hf.cancel(hf.enqueue("q", 1, idempotency_key="a").id)
+    clock.advance(59.999)
+    assert hf.store.reads.known(hf._book.channel("q"), "a") is not None
+    clock.advance(0.001)
+    assert hf.store.reads.known(hf._book.channel("q"), "a") is None

@@ -30,6 +30,7 @@ def test_one_call_does_every_duty_of_every_queue(hf: Holdfast, clock: FakeClock)
     hf.claim("done")[0].ack({"result": 1})
     kill(hf, queue="graves")
     first = hf.enqueue("keys", 1, idempotency_key="k")
+    hf.cancel(first.id)
     clock.advance(5)
     assert hf.maintain() > 0
     assert counts(hf, "leases").pending == 3

@@ -272,11 +272,15 @@ def test_nothing_is_removed_under_who_is_claiming(client: OpenClient, clock: Fak
 
 
 def test_keys_and_tallies_of_a_topic_go_too(hf: Holdfast, clock: FakeClock) -> None:
-    hf.topic("t", idempotency_window=60, retention="7d")
+    hf.topic("t", idempotency_window=60, retention=100)
     first = hf.publish("t", 1, idempotency_key="k")
     assert hf.publish("t", 1, idempotency_key="k").id == first.id
     clock.advance(200)
-    assert retain(hf) == 1
+    assert retain(hf) == 2, "a look at the key, and the message goes"
+    clock.advance(50)
+    assert retain(hf) == 1, "a look finds it gone"
+    clock.advance(60)
+    assert retain(hf) == 1, "the key goes"
     assert retain(hf) == 0
 
 

@@ -6,7 +6,8 @@ Three ideas carry it:
   first, by time and place; the lane follows in order of arrival.
 - A *lease* covers the members of a run together, or one row. A claim holds while its message's lease is its own.
 - A message is *forgotten* when its history is over or it is purged. A dead letter is when the `max_age` of the queue of
-  its copies is over, but not before its replay has ended.
+  its copies is over, but not before its replay has ended. An idempotency key is when its window has passed since the
+  end of its message, as far as anyone looked.
 
 Every rule that `holdfast.core` states is called from there: a store that agrees with the model agrees with core.
 """
@@ -39,6 +40,7 @@ from holdfast.core.priority import ALL as PRIORITIES
 from holdfast.core.priority import NORMAL
 from holdfast.core.queue import QueueSpec, blocked_order_key, queue_spec, user_key
 from holdfast.errors import AlreadyReplayed, IdempotencyConflict, InvalidInput, LeaseLost, NotFound, QueueFull
+from holdfast.store.idempotency import SOONEST_LOOK
 from tests.clock import FakeClock
 from tests.conformance.steps import Counts
 from tests.model.things import (
@@ -47,6 +49,7 @@ from tests.model.things import (
     Buried,
     Claim,
     Granted,
+    Key,
     Lease,
     Message,
     Seen,
@@ -65,7 +68,7 @@ class Model:
         self.messages: dict[str, Message] = {}
         self.dead: dict[str, Buried] = {}
         self.blocked_by: dict[tuple[str, str], tuple[int, str]] = {}
-        self.keys: dict[tuple[str, str], tuple[str, str, int]] = {}
+        self.keys: dict[tuple[str, str], Key] = {}
         self.claims: list[Claim] = []
         self._created = count(1)
         self._last_place = 0
@@ -111,18 +114,39 @@ class Model:
 
     def enqueue_once(self, queue: str, body: Any, key: str, fate: str) -> tuple[str | None, bool]:
         """The message's name and whether it was there before; no name if its transaction is rolled back."""
-        found = self.keys.get((queue, key))
-        if found is not None and found[2] > self.clock():
-            if found[1] != json_text(body):
+        found = self._looked_at(self.keys[queue, key]) if (queue, key) in self.keys else None
+        if found is not None and not found.is_over(self.clock()):
+            if found.body != json_text(body):
                 raise IdempotencyConflict
-            return found[0], True
+            if fate != "roll back":
+                self.keys[queue, key] = found
+            return found.name, True
         before = dict(self.messages)
         (name,) = self.enqueue(queue, [body], joined=fate != "alone")
         if fate == "roll back":
             self.messages, self._created = before, count(int(name[1:]))
             return None, False
-        self.keys[queue, key] = name, json_text(body), self.clock() + micros(self.specs[queue].idempotency_window)
+        lasts = micros(self.specs[queue].idempotency_window)
+        self.keys[queue, key] = Key(name, json_text(body), self.clock() + lasts // 4, lasts)
         return name, False
+
+    def _looked_at(self, key: Key) -> Key:
+        """What is known of a key when it is time to look whether its message has ended.
+
+        Of an ack in a lane, and of what is forgotten, nobody knows when it was: the window starts with the look.
+        """
+        now, message = self.clock(), self.messages.get(key.name)
+        if key.ended or key.expires_at > now:
+            return key
+        if message is not None and message.state not in FINAL:
+            wait = max(key.lasts // 4, (now - message.seen.enqueued_at) // 4, SOONEST_LOOK)
+            return key._replace(expires_at=now + wait)
+        ended_at = now
+        if message is not None and message.state is State.DEAD:
+            ended_at = self.dead[key.name].failed_at
+        elif message is not None and not (message.plain and message.state is State.SUCCEEDED):
+            ended_at = message.finished_at or now
+        return key._replace(ended=True, expires_at=ended_at + key.lasts)
 
     def _add(self, queue: str, seen: Seen, plain: bool, order_key: str, wait: int = 0) -> Message:
         new = Message(queue, seen, plain, self._next_place(), self.clock() + wait, order_key)
@@ -340,7 +364,9 @@ class Model:
             del self.blocked_by[dead.queue, order_key]
             life.first = True
         self._withdraw(f"envelope({name})")
-        self.keys = {k: (new_name if once[0] == name else once[0], *once[1:]) for k, once in self.keys.items()}
+        for place, key in self.keys.items():
+            if key.name == name:
+                self.keys[place] = Key(new_name, key.body, self.clock() + key.lasts // 4, key.lasts)
         return new_name
 
     def _withdraw(self, copy: str) -> None:
@@ -382,6 +408,10 @@ class Model:
                 if message.lease is lease:
                     self._move(message, after_lapse(spec, message.attempts).event, error=SILENCE)
         self._expire(queue)
+        for place in [place for place in self.keys if place[0] == queue]:
+            self.keys[place] = self._looked_at(self.keys[place])
+            if self.keys[place].is_over(now):
+                del self.keys[place]
         copies = spec.dead_letter and self.specs[spec.dead_letter].max_age
         for name, dead in list(self.dead.items()) if copies else ():
             if dead.queue == queue and dead.is_over(now - micros(copies)):

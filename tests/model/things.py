@@ -56,6 +56,19 @@ class Buried(NamedTuple):
 # --- what is behind it ------------------------------------------------------------------------------------------------
 
 
+class Key(NamedTuple):
+    """An idempotency key; once its message has `ended`, `expires_at` is its end, and before that, the next look."""
+
+    name: str
+    body: str
+    expires_at: int
+    lasts: int
+    ended: bool = False
+
+    def is_over(self, now: int) -> bool:
+        return self.ended and self.expires_at <= now
+
+
 @dataclass(eq=False)
 class Message:
     queue: str

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 
 from holdfast.core.message import encode_json
-from holdfast.store import channels, commitments, efforts, limiting, tally
+from holdfast.store import channels, commitments, efforts, idempotency, limiting, tally
 from holdfast.store.api import Channel
 from holdfast.store.settling import drop
 from holdfast.store.transaction import Row, Transaction
@@ -17,11 +17,12 @@ MOST_MESSAGES = 2_000
 
 def prune(tx: Transaction, channel: Channel, limit: int) -> int:
     """Removes what was kept long enough, up to `limit` of each kind; how much."""
-    gone = _outdated(tx, channel, limit) + _surplus(tx, channel, limit)
+    # Before the rows, which tell when messages ended, and before the results, which last as long as the keys.
+    gone = idempotency.prune(tx, channel.entry, limit)
+    gone += _outdated(tx, channel, limit) + _surplus(tx, channel, limit)
     gone += tx.run("results.outdated", group=channel.group, limit=limit)
     gone += efforts.prune(tx, channel, limit)
     gone += commitments.prune(tx, channel.group, limit)
-    gone += tx.run("idempotency.outdated", channel=channel.entry, limit=limit)
     if (retention := dead_retention(tx, channel)) is not None:
         dead = tx.run("dead.outdated", channel=channel.id, retention=retention, limit=limit)
         tx.run("notices.outdated", channel=channel.id, retention=retention, limit=limit)

@@ -1,4 +1,10 @@
-"""Enqueueing once: a key that is known leads to the message that was there first. Shared by both stores."""
+"""Enqueueing once: a key that is known leads to the message that was there first. Shared by both stores.
+
+A key is remembered until its window has passed since the end of its message. An ack does not write that end down, or
+every ack would pay for it. Instead, sweeps look at each key a quarter of its window after it was taken: if its message
+has ended, the key gets the moment at which it is forgotten, and if not, it is looked at again later. Where the moment
+of the end is not known, the window starts with the look. So a key may be forgotten late, but never early.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +12,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from holdfast.core import priority
+from holdfast.core import priority, run
 from holdfast.core.message import Duplicate, MessageId, NewMessage, Once
 from holdfast.errors import IdempotencyConflict
 from holdfast.store.transaction import Transaction
+
+SOONEST_LOOK = 1_000_000
+"""Microseconds until a key is looked at again, at least."""
 
 
 def known(tx: Transaction, new: Sequence[NewMessage]) -> dict[int, Duplicate]:
@@ -24,6 +33,8 @@ def known(tx: Transaction, new: Sequence[NewMessage]) -> dict[int, Duplicate]:
     for place, index in keyed:
         earliest.setdefault(place, new[index])
     taken = _take(tx, earliest)
+    if free := _freed(tx, [place for place, message in earliest.items() if message.id not in taken]):
+        taken |= _take(tx, {place: earliest[place] for place in free})
     found = {index: _first(tx, *place, new[index]) for place, index in keyed if new[index].id not in taken}
     return found | _known_by_alias(tx, new, [index for _, index in keyed if index not in found])
 
@@ -40,7 +51,11 @@ def _known_by_alias(tx: Transaction, new: Sequence[NewMessage], fresh: Sequence[
         channel, key = _place(message)
         once = _once(message)
         place = {"channel": channel, "key": alias}
-        if tx.one("idempotency.alias", **place, id=message.id, digest=once.digest, window=once.window) is None:
+        values = {**place, "id": message.id, "digest": once.digest, "window": once.window}
+        is_taken = tx.one("idempotency.alias", **values) is not None
+        if not is_taken and _freed(tx, [(channel, alias)]):
+            is_taken = tx.one("idempotency.alias", **values) is not None
+        if not is_taken:
             first = found[index] = _first(tx, channel, alias, message)
             tx.run("idempotency.redirect", channel=channel, key=key, id=first.id)
     return found
@@ -49,7 +64,106 @@ def _known_by_alias(tx: Transaction, new: Sequence[NewMessage], fresh: Sequence[
 def find(tx: Transaction, channel: int, key: str) -> Duplicate | None:
     """The message that was enqueued under this key, if the key is still remembered."""
     found = tx.one("idempotency.find", channel=channel, key=key)
-    return None if found is None else Duplicate(*found)
+    if found is None:
+        return None
+    message_id, result, lasts, ended, is_due = found
+    if is_due and not ended:
+        [look] = _look(tx, [Known(channel, key, message_id, lasts)])
+        is_over = look.ended and look.expires <= tx.clock()
+    else:
+        is_over = is_due
+    return None if is_over else Duplicate(message_id, result)
+
+
+def prune(tx: Transaction, channel: int, limit: int) -> int:
+    """Looks at the keys of a channel that are due, and forgets those whose time is over; how many it dealt with."""
+    looks = _review(tx, [Known(*row) for row in tx.all("idempotency.due", channel=channel, limit=limit)])
+    return len(looks) + tx.run("idempotency.outdated", channel=channel, limit=limit)
+
+
+class Known(msgspec.Struct, frozen=True):
+    """A key of which it is not known that its message has ended, and for how long it lasts from then on."""
+
+    channel: int
+    key: str
+    id: MessageId
+    lasts: int
+
+
+class Look(msgspec.Struct, frozen=True):
+    """What a look at a key found.
+
+    If the message has `ended`, the key is forgotten when it `expires`. If not, that is when to look again.
+    """
+
+    of: Known
+    ended: bool
+    expires: int
+
+
+class Fate(msgspec.Struct, frozen=True):
+    """What became of a message, as `idempotency.fate` finds it."""
+
+    is_live: bool
+    since: int | None
+    ended_at: int | None
+    run_size: int | None
+    settled: run.Bits | None
+    gone: run.Bits | None
+    before: int | None
+
+    @property
+    def has_ended(self) -> bool:
+        """Not if it waits, is a row that was not settled, or a member of an open run that was not."""
+        if self.is_live or self.run_size is None or self.before is None:
+            return not self.is_live
+        return run.is_settled(self.settled, run.places_left(self.gone, self.run_size)[self.before])
+
+
+def _freed(tx: Transaction, places: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Those of these keys, which are held, that are over, though no sweep has come by."""
+    if not places:
+        return []
+    found = tx.all("idempotency.due_among", keys=msgspec.json.encode(places).decode())
+    looks, now = _review(tx, [Known(*row) for row in found]), tx.clock()
+    return [(look.of.channel, look.of.key) for look in looks if look.ended and look.expires <= now]
+
+
+def _review(tx: Transaction, keys: Sequence[Known]) -> list[Look]:
+    """Looks at keys, and notes what was found. A result is kept as long as a key leads to it."""
+    if not keys:
+        return []
+    looks = _look(tx, keys)
+    tx.each(
+        "idempotency.looked",
+        [
+            {
+                "channel": one.of.channel,
+                "key": one.of.key,
+                "id": one.of.id,
+                "ended": one.ended,
+                "expires": one.expires,
+            }
+            for one in looks
+        ],
+    )
+    lasting = [{"id": one.of.id, "expires": one.expires + (0 if one.ended else one.of.lasts)} for one in looks]
+    tx.each("results.prolong", lasting)
+    return looks
+
+
+def _look(tx: Transaction, keys: Sequence[Known]) -> list[Look]:
+    found = tx.each("idempotency.fate", [{"channel": one.channel, "id": one.id} for one in keys])
+    now = tx.clock()  # After the look: a message that it found to have ended did so before.
+    return [_judge(one, Fate(*row), now) for one, row in zip(keys, found, strict=True) if row is not None]
+
+
+def _judge(of: Known, fate: Fate, now: int) -> Look:
+    """A message that waits for long is looked at ever less often."""
+    if fate.has_ended:
+        return Look(of, True, (now if fate.ended_at is None else fate.ended_at) + of.lasts)
+    waited = now - (now if fate.since is None else fate.since)
+    return Look(of, False, now + max(of.lasts // 4, waited // 4, SOONEST_LOOK))
 
 
 def _place(message: NewMessage) -> tuple[int, str]:

@@ -17,7 +17,7 @@ from holdfast.core import priority, routing
 from holdfast.core.deadletter import Trouble
 from holdfast.core.message import encode_json
 from holdfast.core.retention import Kept, Loss, Reader, Retained, removable
-from holdfast.store import escalation, skipping, tally
+from holdfast.store import escalation, idempotency, skipping, tally
 from holdfast.store.api import Topic
 from holdfast.store.posting import Insert
 from holdfast.store.transaction import Transaction
@@ -45,7 +45,7 @@ def retain(tx: Transaction, insert: Insert, topic: Topic, limit: int) -> Retaine
     """Removes what need not be kept any more, a bounded part of it. Nothing while someone else is at it."""
     if tx.one("retention.begin", topic=topic.id) is None:
         return Retained()
-    gone = tx.run("idempotency.outdated", channel=topic.id, limit=limit)
+    gone = idempotency.prune(tx, topic.id, limit)
     tally.fold(tx, topic.group)
     room = MOST_MESSAGES
     losses: list[Loss] = []

@@ -238,13 +238,17 @@ CREATE TABLE holdfast_return (
     PRIMARY KEY (channel_id, number)
 );
 
--- What was enqueued under a key, so that a second time finds the first. A message has one key of its own and may have aliases.
+-- What was enqueued under a key, so that a second time finds the first. A message has one key of its own and may have aliases. A key lasts for
+-- `lasts` microseconds from the end of its message, which an ack does not write down here: `expires_at` is when to look whether it has
+-- `ended`, and once it has, when the key is forgotten.
 CREATE TABLE holdfast_idempotency (
     channel_id bigint NOT NULL,
     key        text   NOT NULL,
     message_id uuid   NOT NULL,
     digest     bytea  NOT NULL,
     expires_at bigint NOT NULL,
+    lasts      bigint NOT NULL,
+    ended      boolean NOT NULL DEFAULT false,
     is_alias   boolean NOT NULL DEFAULT false,
     PRIMARY KEY (channel_id, key)
 );

@@ -383,8 +383,8 @@ END
 $$;
 
 -- Stores messages of one queue, each with an idempotency key of its own, as far as their keys are not known yet; those that were
--- there before come back, with what they led to. If a key stands for another body, or there is no room, nothing happens, and
--- someone has to look closer. Keys are taken in their order, so that rivals cannot wait for each other.
+-- there before come back, with what they led to. If a key stands for another body, or is one to look after, or there is no room, nothing
+-- happens, and someone has to look closer. Keys are taken in their order, so that rivals cannot wait for each other.
 CREATE FUNCTION holdfast_enqueue_once(
     reader bigint, lane bigint, lanes bigint[], ids uuid[], bodies bytea[], headers bytea[], keys text[], correlation_ids text[],
     reply_tos text[], topics text[], ttls bigint[], once_keys text[], digests bytea[], windows bigint[], limited boolean,
@@ -398,23 +398,24 @@ DECLARE
     known bigint;
 BEGIN
     WITH remembered AS (
-        INSERT INTO holdfast_idempotency AS i (channel_id, key, message_id, digest, expires_at)
-        SELECT target, n.key, n.id, n.digest, moment + n.duration
+        INSERT INTO holdfast_idempotency AS i (channel_id, key, message_id, digest, expires_at, lasts)
+        SELECT target, n.key, n.id, n.digest, moment + n.duration / 4, n.duration
         FROM unnest(once_keys, ids, digests, windows) AS n (key, id, digest, duration)
         ORDER BY n.key COLLATE "C"
         ON CONFLICT (channel_id, key) DO UPDATE
-        SET message_id = excluded.message_id, digest = excluded.digest, expires_at = excluded.expires_at, is_alias = excluded.is_alias
-        WHERE i.expires_at <= moment
+        SET message_id = excluded.message_id, digest = excluded.digest, expires_at = excluded.expires_at, lasts = excluded.lasts,
+            ended = false, is_alias = excluded.is_alias
+        WHERE i.ended AND i.expires_at <= moment
         RETURNING i.message_id
     )
     SELECT array_agg(r.message_id) INTO taken FROM remembered r;
     known := cardinality(ids) - coalesce(cardinality(taken), 0);
     IF known > 0 AND EXISTS (
-        SELECT FROM unnest(once_keys, digests) AS n (key, digest)
+        SELECT FROM unnest(once_keys, ids, digests) AS n (key, id, digest)
         JOIN holdfast_idempotency i ON i.channel_id = target AND i.key = n.key
-        WHERE i.digest <> n.digest
+        WHERE i.digest <> n.digest OR i.message_id <> n.id AND NOT i.ended AND i.expires_at <= moment
     ) THEN
-        RAISE EXCEPTION SQLSTATE 'HF001' USING MESSAGE = 'a key stands for another body';
+        RAISE EXCEPTION SQLSTATE 'HF001' USING MESSAGE = 'a key stands for another body, or its message may have ended';
     END IF;
     IF limited THEN
         UPDATE holdfast_depth d SET bound = d.bound + cardinality(ids) - known
@@ -441,6 +442,48 @@ BEGIN
             WHERE i.message_id <> n.id;
     END IF;
 END
+$$;
+
+-- What became of a message with an idempotency key: whether it certainly has not ended (it waits in its lane, or is a row, or a replay of it is;
+-- what a topic keeps may still be read), when it came, when it ended if that is known, and the open run that it is in. Of a topic's
+-- message nobody notes when the last group was done.
+CREATE FUNCTION holdfast_fate(
+    key_channel bigint, message uuid, OUT is_live boolean, OUT since bigint, OUT ended_at bigint, OUT size bigint, OUT settled bytea,
+    OUT gone bytea, OUT before bigint
+) RETURNS SETOF record LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE lives (id) AS (
+        SELECT message
+        UNION
+        SELECT d.replayed_as FROM lives JOIN holdfast_dead d ON d.message_id = lives.id WHERE d.replayed_as IS NOT NULL
+    ), lane AS MATERIALIZED (
+        SELECT m.lane, m.xid, m.seq, m.enqueued_at, c.kind, g.id AS group_id, holdfast_is_pending(last.c, m.xid, m.seq) AS is_pending
+        FROM holdfast_message m
+        JOIN holdfast_channel c ON c.id = key_channel
+        LEFT JOIN holdfast_group g ON g.channel_id = c.id AND g.name = ''
+        LEFT JOIN LATERAL (SELECT k AS c FROM holdfast_cursor k WHERE k.group_id = g.id AND k.lane = m.lane
+                           ORDER BY k.number DESC LIMIT 1) AS last ON true
+        WHERE m.id = message
+    )
+    SELECT EXISTS (SELECT FROM lane WHERE kind = 'topic' OR coalesce(is_pending, true))
+           OR EXISTS (SELECT FROM lives JOIN holdfast_row r ON r.id = lives.id WHERE r.finished_at IS NULL),
+           coalesce((SELECT enqueued_at FROM lane), (SELECT min(r.enqueued_at) FROM lives JOIN holdfast_row r ON r.id = lives.id)),
+           CASE WHEN (SELECT c.kind FROM holdfast_channel c WHERE c.id = key_channel) = 'queue' THEN
+               coalesce((SELECT max(r.finished_at) FROM holdfast_row r WHERE r.id = message),
+                        (SELECT max(d.failed_at) FROM holdfast_dead d WHERE d.message_id = message AND d.replayed_as IS NULL))
+           END,
+           held.size, held.settled, held.gone, held.before
+    FROM (SELECT 1) AS one
+    LEFT JOIN LATERAL (
+        SELECT u.size, u.settled, u.gone,
+               (SELECT count(*) FROM holdfast_message n
+                WHERE n.lane = u.lane AND (n.xid, n.seq) > (u.after_xid, u.after_seq) AND (n.xid, n.seq) < (lane.xid, lane.seq)
+                  AND pg_visible_in_snapshot(n.xid, u.hi) AND NOT pg_visible_in_snapshot(n.xid, u.lo)) AS before
+        FROM lane
+        JOIN holdfast_run u ON u.group_id = lane.group_id AND u.finished_at IS NULL AND u.lane = lane.lane
+         AND (u.after_xid, u.after_seq) < (lane.xid, lane.seq) AND (u.last_xid, u.last_seq) >= (lane.xid, lane.seq)
+         AND pg_visible_in_snapshot(lane.xid, u.hi) AND NOT pg_visible_in_snapshot(lane.xid, u.lo)
+        LIMIT 1
+    ) AS held ON true
 $$;
 
 -- Removes a run and its messages; not those of a topic. Inside its range there may be strangers from other windows: only what its own

@@ -1,31 +1,35 @@
 -- name: remember
--- Keys are taken, unless they are known already and their time is not over: :keys is a list of [channel, key, window], :ids
--- and :digests are as long for each. Rivals wait here for each other's commit.
-INSERT INTO holdfast_idempotency (channel_id, key, message_id, digest, expires_at)
+-- Keys are taken, unless they are known already: :keys is a list of [channel, key, window], :ids and :digests are as long for each. A key is
+-- free again when its message has ended and its window is over; a quarter of the window from now, someone looks for the first time. Rivals
+-- wait here for each other's commit.
+INSERT INTO holdfast_idempotency (channel_id, key, message_id, digest, expires_at, lasts)
 SELECT (n.value ->> 0)::bigint, n.value ->> 1, encode(substr(:ids::bytea, (16 * n.place - 15)::integer, 16), 'hex')::uuid,
-       substr(:digests::bytea, (16 * n.place - 15)::integer, 16), (SELECT holdfast_now(:now::bigint)) + (n.value ->> 2)::bigint
+       substr(:digests::bytea, (16 * n.place - 15)::integer, 16), (SELECT holdfast_now(:now::bigint)) + (n.value ->> 2)::bigint / 4, (n.value ->> 2)::bigint
 FROM json_array_elements(:keys::json) WITH ORDINALITY AS n (value, place)
 ORDER BY n.place
 ON CONFLICT (channel_id, key) DO UPDATE
-SET message_id = excluded.message_id, digest = excluded.digest, expires_at = excluded.expires_at, is_alias = excluded.is_alias
-WHERE holdfast_idempotency.expires_at <= (SELECT holdfast_now(:now::bigint))
+SET message_id = excluded.message_id, digest = excluded.digest, expires_at = excluded.expires_at, lasts = excluded.lasts, ended = false,
+    is_alias = excluded.is_alias
+WHERE holdfast_idempotency.ended AND holdfast_idempotency.expires_at <= (SELECT holdfast_now(:now::bigint))
 RETURNING message_id
 
 -- name: alias
--- A second key of a message, unless it is known already and its time is not over.
-INSERT INTO holdfast_idempotency (channel_id, key, message_id, digest, expires_at, is_alias)
-VALUES (:channel, :key, :id::uuid, :digest, (SELECT holdfast_now(:now::bigint)) + :window, true)
+-- A second key of a message, unless it is known already.
+INSERT INTO holdfast_idempotency (channel_id, key, message_id, digest, expires_at, lasts, is_alias)
+VALUES (:channel, :key, :id::uuid, :digest, (SELECT holdfast_now(:now::bigint)) + :window::bigint / 4, :window::bigint, true)
 ON CONFLICT (channel_id, key) DO UPDATE
-SET message_id = excluded.message_id, digest = excluded.digest, expires_at = excluded.expires_at, is_alias = excluded.is_alias
-WHERE holdfast_idempotency.expires_at <= (SELECT holdfast_now(:now::bigint))
+SET message_id = excluded.message_id, digest = excluded.digest, expires_at = excluded.expires_at, lasts = excluded.lasts, ended = false,
+    is_alias = excluded.is_alias
+WHERE holdfast_idempotency.ended AND holdfast_idempotency.expires_at <= (SELECT holdfast_now(:now::bigint))
 RETURNING 1
 
 -- name: redirect
 UPDATE holdfast_idempotency SET message_id = :id::uuid, is_alias = true WHERE channel_id = :channel AND key = :key
 
 -- name: follow
--- The keys of a dead message lead to its replay: whoever asks again is told how that ends.
-UPDATE holdfast_idempotency SET message_id = :new_id::uuid WHERE message_id = :id::uuid AND channel_id = :channel
+-- The keys of a dead message lead to its replay: whoever asks again is told how that ends, and they last from its end.
+UPDATE holdfast_idempotency SET message_id = :new_id::uuid, expires_at = (SELECT holdfast_now(:now::bigint)) + lasts / 4, ended = false
+WHERE message_id = :id::uuid AND channel_id = :channel
 
 -- name: recall
 SELECT i.message_id, i.digest, r.result
@@ -34,16 +38,54 @@ LEFT JOIN holdfast_result r ON r.message_id = i.message_id
 WHERE i.channel_id = :channel AND i.key = :key
 
 -- name: find
-SELECT i.message_id, r.result
+SELECT i.message_id, r.result, i.lasts, i.ended, i.expires_at <= (SELECT holdfast_now(:now::bigint))
 FROM holdfast_idempotency i
 LEFT JOIN holdfast_result r ON r.message_id = i.message_id
-WHERE i.channel_id = :channel AND i.key = :key AND i.expires_at > (SELECT holdfast_now(:now::bigint))
+WHERE i.channel_id = :channel AND i.key = :key
+
+-- name: due
+-- Keys of which it is time to look whether their messages have ended. Those that somebody else has in hand have their turn later: so nobody is waited
+-- for, in whatever order others take their keys.
+SELECT channel_id, key, message_id, lasts FROM holdfast_idempotency
+WHERE channel_id = :channel AND expires_at <= (SELECT holdfast_now(:now::bigint)) AND NOT ended
+ORDER BY expires_at
+LIMIT :limit
+FOR UPDATE SKIP LOCKED
+
+-- name: due_among
+-- The same, among these, which are held: :keys is a list of [channel, key].
+SELECT i.channel_id, i.key, i.message_id, i.lasts
+FROM json_array_elements(:keys::json) AS n (value)
+JOIN holdfast_idempotency i ON i.channel_id = (n.value ->> 0)::bigint AND i.key = n.value ->> 1
+WHERE i.expires_at <= (SELECT holdfast_now(:now::bigint)) AND NOT i.ended
+
+-- name: fate
+-- What became of a message with a key, in one look, so that it cannot move in between: see holdfast_fate.
+SELECT is_live, since, ended_at, size, settled, gone, before FROM holdfast_fate(:channel::bigint, :id::uuid)
+
+-- name: fate_together
+SELECT n.channel_id AS of_channel, n.id AS of_id, f.is_live, f.since, f.ended_at, f.size, f.settled, f.gone, f.before
+FROM unnest(:channel::bigint[], :id::uuid[]) AS n (channel_id, id), holdfast_fate(n.channel_id, n.id) AS f
+
+-- name: looked
+-- What came of a look at a key.
+UPDATE holdfast_idempotency SET ended = :ended::boolean, expires_at = :expires::bigint
+WHERE channel_id = :channel::bigint AND key = :key::text AND message_id = :id::uuid AND NOT ended
+RETURNING 1
+
+-- name: looked_together
+UPDATE holdfast_idempotency i SET ended = n.ended, expires_at = n.expires
+FROM unnest(:channel::bigint[], :key::text[], :id::uuid[], :ended::boolean[], :expires::bigint[]) AS n (channel_id, key, id, ended, expires)
+WHERE i.channel_id = n.channel_id AND i.key = n.key AND i.message_id = n.id AND NOT i.ended
+RETURNING n.channel_id AS of_channel, n.key AS of_key, 1
 
 -- name: outdated
+-- Who takes such a key at this moment gets it: it is locked, and left alone.
 DELETE FROM holdfast_idempotency
 WHERE channel_id = :channel AND key = ANY (ARRAY(
     SELECT key FROM holdfast_idempotency
-    WHERE channel_id = :channel AND expires_at <= (SELECT holdfast_now(:now::bigint))
+    WHERE channel_id = :channel AND expires_at <= (SELECT holdfast_now(:now::bigint)) AND ended
     ORDER BY expires_at
     LIMIT :limit
+    FOR UPDATE SKIP LOCKED
 ))

@@ -222,13 +222,17 @@ CREATE TABLE holdfast_depth (
     settled_at INTEGER NOT NULL
 );
 
--- What was enqueued under a key, so that a second time finds the first. A message has one key of its own and may have aliases.
+-- What was enqueued under a key, so that a second time finds the first. A message has one key of its own and may have aliases. A key lasts for
+-- `lasts` microseconds from the end of its message, which an ack does not write down here: `expires_at` is when to look whether it has
+-- `ended`, and once it has, when the key is forgotten.
 CREATE TABLE holdfast_idempotency (
     channel_id INTEGER NOT NULL REFERENCES holdfast_channel (id),
     key        TEXT    NOT NULL,
     message_id BLOB    NOT NULL,
     digest     BLOB    NOT NULL,
     expires_at INTEGER NOT NULL,
+    lasts      INTEGER NOT NULL,
+    ended      INTEGER NOT NULL DEFAULT 0,
     is_alias   INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (channel_id, key)
 ) WITHOUT ROWID;

@@ -19,13 +19,15 @@ END
 -- See idempotency.remember, lanes.reserve and lanes.append_bare. Without a :now of ours, the clock is read as in clock.now.
 CREATE TEMP TRIGGER holdfast_arrive INSTEAD OF INSERT ON holdfast_arrival WHEN NEW.places IS NOT NULL
 BEGIN
-    INSERT INTO holdfast_idempotency (channel_id, key, message_id, digest, expires_at)
-    SELECT NEW.channel, n.value ->> 0, substr(NEW.ids, 16 * n.key + 1, 16), substr(NEW.digests, 16 * n.key + 1, 16), NEW.now + (n.value ->> 1)
+    INSERT INTO holdfast_idempotency (channel_id, key, message_id, digest, expires_at, lasts)
+    SELECT NEW.channel, n.value ->> 0, substr(NEW.ids, 16 * n.key + 1, 16), substr(NEW.digests, 16 * n.key + 1, 16),
+           NEW.now + (n.value ->> 1) / 4, n.value ->> 1
     FROM json_each(NEW.keys) n
     WHERE true
     ON CONFLICT (channel_id, key) DO UPDATE
-    SET message_id = excluded.message_id, digest = excluded.digest, expires_at = excluded.expires_at, is_alias = excluded.is_alias
-    WHERE holdfast_idempotency.expires_at <= NEW.now;
+    SET message_id = excluded.message_id, digest = excluded.digest, expires_at = excluded.expires_at, lasts = excluded.lasts, ended = 0,
+        is_alias = excluded.is_alias
+    WHERE holdfast_idempotency.ended AND holdfast_idempotency.expires_at <= NEW.now;
 
     SELECT RAISE(ABORT, 'one of the keys is known') WHERE NEW.keys IS NOT NULL AND changes() <> NEW.count;
 
