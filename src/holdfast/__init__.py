@@ -140,6 +140,7 @@ _LATE = {
     "AsyncHoldfast": "holdfast.aio",
     "Consumer": "holdfast.runtime.consumer",
     "Context": "holdfast.runtime.context",
+    "exec_handler": "holdfast.runtime.agents",
 }
 
 
@@ -147,13 +148,4 @@ def __getattr__(name: str) -> Any:
     """Loads what not everyone uses when it is first asked for: others need not pay for it with every start."""
     if name in _LATE:
         return getattr(import_module(_LATE[name]), name)
-    """Loads what only some need when it is first asked for: others need not pay for it with every start."""
-    if name in ("AsyncClaim", "AsyncHoldfast"):
-        from holdfast import aio
-
-        return getattr(aio, name)
-    if name == "exec_handler":
-        from holdfast.runtime import agents
-
-        return agents.exec_handler
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
