@@ -44,7 +44,7 @@ def test_mistakes_are_shown_and_are_an_exit_code(spec: Path, tmp_path: Path) -> 
     answer = holdfast("check", "app.holdfast", folder=tmp_path)
     assert answer.returncode == 1
     assert answer.stderr == (
-        "app.holdfast:2:13: error: 'orderin' has no meaning here\n"
+        "app.holdfast:2:13: error: 'orderin' has no meaning here (in queues.q)\n"
         "    queue q { orderin: fifo }\n"
         "              ^^^^^^^\n"
         "  did you mean 'ordering'?\n"
@@ -80,7 +80,9 @@ def test_json_that_is_no_spec(tmp_path: Path) -> None:
     assert answer.returncode == 1
     assert answer.stderr.startswith("<stdin>: queues.q.delivery.max_attempts: error: max_attempts must be a whole")
     assert piped("{", "check", "-", folder=tmp_path).returncode == 1
-    assert piped(json.dumps({"app": 1}), "check", "-", folder=tmp_path).stderr.startswith("<stdin>: error: Expected")
+    assert piped(json.dumps({"app": 1}), "check", "-", folder=tmp_path).stderr.startswith(
+        "<stdin>: app: error: Expected"
+    )
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -122,3 +124,56 @@ def test_fmt_leaves_a_broken_file_alone(spec: Path, tmp_path: Path) -> None:
     assert answer.returncode == 1
     assert "expected ':' after 'ordering'" in answer.stderr
     assert spec.read_text() == "app A { queue q { ordering fifo } }"
+
+
+MISTAKES = """app A {
+  queue a { ordering: sideways, delivery { max_attempts: 0, dead_letter: nowhere } }
+  queue b { ordering fifo }
+  queue c { delivery { dead_letter: b, lease: 0 } }
+  queue d { limits { rate: 0/s }, owner 7 }
+  webhook w { queue: gone }
+  schedule s { queue: c, cron: "x" }
+}
+"""
+FOUND = ("sideways", "max_attempts must", "'nowhere'", "expected ':' after 'ordering'", "lease", "'gone'", "cron")
+
+
+def test_one_run_finds_all_mistakes_and_every_command_shows_them_alike(spec: Path, tmp_path: Path) -> None:
+    spec.write_text(MISTAKES)
+    checked = holdfast("check", "app.holdfast", folder=tmp_path)
+    for what in FOUND:
+        assert what in checked.stderr, what
+    assert "app.holdfast:3:" in checked.stderr
+    assert "(in queues.b)" in checked.stderr
+    assert "there is no queue 'b'" not in checked.stderr, "it is there, and was not understood"
+    for verb in ("plan", "apply"):
+        answer = holdfast(verb, "app.holdfast", "--db", "sqlite:///app.db", folder=tmp_path)
+        assert answer.returncode == 1
+        errors = [line for line in checked.stderr.splitlines() if ": error: " in line]
+        assert [line for line in answer.stderr.splitlines() if ": error: " in line] == errors
+        assert answer.stderr.splitlines()[-1].startswith("app.holdfast: ")
+
+
+def test_json_has_all_its_mistakes_with_their_paths(tmp_path: Path) -> None:
+    found = {
+        "queues": {
+            "a": {"ordering": "sideways", "delivery": {"max_attempts": "5", "visibility_timeout": 3}},
+            "b": {"delivery": {"lease": 0, "dead_letter_queue": "nowhere"}},
+        },
+        "webhooks": {"w": {"queue": "gone", "verify_hmac": {}}},
+        "sagas": {"s": {"steps": [{"queue": "b"}, {"name": "x", "queue": 7}]}},
+    }
+    answer = piped(json.dumps(found), "check", "-", folder=tmp_path)
+    for what in (
+        "<stdin>: error: app is missing",
+        "queues.a.ordering: error:",
+        "queues.a.delivery.max_attempts: error:",
+        "queues.a.delivery.visibility_timeout: error:",
+        "queues.b.delivery.lease: error:",
+        "'nowhere'",
+        "'gone'",
+        "webhooks.w.verify_hmac: error: header is missing",
+        "sagas.s.steps[0]: error: name is missing",
+        "sagas.s.steps[1].queue: error:",
+    ):
+        assert what in answer.stderr, what

@@ -11,8 +11,8 @@ import click
 from holdfast import Holdfast
 from holdfast.cli.files import specs_argument
 from holdfast.serving.loading import function_at, load_module, register
-from holdfast.spec.files import examine
-from holdfast.spec.model import Spec, to_json
+from holdfast.spec.files import Examined, counted, examine
+from holdfast.spec.model import to_json
 
 FAILED = 1
 
@@ -49,18 +49,15 @@ def _check(path: str, known: dict[str, Any], as_json: bool, strict: bool) -> boo
     if found.spec is not None and good and as_json:
         click.echo(to_json(found.spec).decode())
     elif not as_json:
-        click.echo(_summary(found.name, found.spec, errors, len(found.findings) - errors))
+        click.echo(_summary(found))
     return good
 
 
-def _summary(name: str, spec: Spec | None, errors: int, warnings: int) -> str:
-    if errors or spec is None:
-        return f"{name}: {_count(errors, 'error')}, {_count(warnings, 'warning')}"
+def _summary(found: Examined) -> str:
+    spec, warnings = found.spec, len(found.findings)
+    if found.errors or spec is None:
+        return found.count
     kinds = ("queue", "topic", "webhook", "consumer", "pool", "schedule", "saga", "owner")
-    parts = [_count(len(getattr(spec, kind + "s")), kind) for kind in kinds if getattr(spec, kind + "s")]
-    said = f", {_count(warnings, 'warning')}" if warnings else ""
-    return f"{name}: {spec.app} is sound: {', '.join(parts) or 'empty'}{said}"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+    parts = [counted(len(getattr(spec, kind + "s")), kind) for kind in kinds if getattr(spec, kind + "s")]
+    said = f", {counted(warnings, 'warning')}" if warnings else ""
+    return f"{found.name}: {spec.app} is sound: {', '.join(parts) or 'empty'}{said}"

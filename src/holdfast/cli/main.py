@@ -100,7 +100,9 @@ def main() -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except HoldfastError as problem:
-        click.echo(f"holdfast: {one_line(problem)}", err=True)
+        # What is wrong with a file is told line by line, with the lines that it is about.
+        is_report = getattr(problem, "is_report", False)
+        click.echo(str(problem) if is_report else f"holdfast: {one_line(problem)}", err=True)
         return FAILED
     except BrokenPipeError:
         # Whoever read our output has seen enough; Python would complain once more while it shuts down.

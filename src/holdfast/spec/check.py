@@ -14,9 +14,11 @@ from holdfast.core.expressions.source import Span
 from holdfast.core.topic import parts
 from holdfast.spec import settled
 from holdfast.spec.annotations import Command, Wanted, wanted_by
-from holdfast.spec.findings import Finding, Findings
+from holdfast.spec.document import Block
+from holdfast.spec.findings import Finding, Findings, path_text
 from holdfast.spec.formulas import Formulas
 from holdfast.spec.model import Consumer, Delivery, Queue, Saga, Spec, Step, Topic, VerifyHmac, Webhook
+from holdfast.spec.parser import MOST_PROBLEMS
 from holdfast.spec.reading import Path, Reading
 
 MOST = {
@@ -29,6 +31,10 @@ MOST = {
 }
 """So many of each a spec may have."""
 
+_QUOTED = re.compile(r"'([^']+)'")
+_BEGINS = re.compile(r"""\w [ \t]*["']?([^\s"'{}:,]{1,300})["']?[ \t]*\{""")
+"""The name of a block, where one begins."""
+_NAMED = tuple(f"there is no {kind} " for kind in ("queue", "topic", "group", "owner", "consumer", "command"))
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 
@@ -65,12 +71,80 @@ def check_reading(
     serving: bool = False,
 ) -> list[Finding]:
     """The same for a text, with what was wrong with the text itself."""
-    unread = [Finding("", one.message, one.span, one.hint, one.severity) for one in reading.problems]
-    if reading.spec is None or not reading.is_whole:
-        return unread  # What is missing because it was not understood would be complained of a second time.
+    unread = [
+        Finding(_block_at(reading, one.span), one.message, one.span, one.hint, one.severity) for one in reading.problems
+    ]
+    if reading.spec is None or len(unread) >= MOST_PROBLEMS:
+        return unread
     options = {"commands": commands, "consumers": consumers, "handlers": handlers, "environ": environ}
-    found = [*unread, *check(reading.spec, reading, serving=serving, **options)]  # type: ignore[arg-type]
+    checked = check(reading.spec, reading, serving=serving, **options)  # type: ignore[arg-type]
+    found = [*unread, *(checked if reading.is_whole else _not_lost(checked, reading))]
     return sorted(found, key=lambda finding: (finding.span or Span(0, 0)).start)
+
+
+def _not_lost(checked: list[Finding], reading: Reading) -> list[Finding]:
+    """Without what is only missing because it was not understood: that would be complained of a second time."""
+    damaged, begun = _damaged(reading), set(_BEGINS.findall(reading.source.text))
+    starts = [problem.span.start for problem in reading.problems]
+    return [
+        one
+        for one in checked
+        if not _may_be_lost(one, damaged, begun)
+        and not (one.span is not None and any(one.span.start <= start < one.span.end for start in starts))
+    ]
+
+
+def _may_be_lost(one: Finding, damaged: dict[str, str], begun: set[str]) -> bool:
+    """Whether it is about a block that was read in part, or a name whose block was not read at all."""
+    names = _QUOTED.findall(one.message)
+    if any(_is_in(one.path, path) for path in damaged):
+        is_field = one.message.startswith("there is no") and not one.message.startswith(_NAMED)
+        if one.severity == "warning" or "needs" in one.message or is_field:
+            return True
+    elif not set(names).isdisjoint(damaged.values()):
+        return True
+    return one.message.startswith("there is no") and not begun.isdisjoint(names)
+
+
+def _block_at(reading: Reading, span: Span) -> str:
+    """The queue, webhook or whatever stands at a place of the text; "" outside of all of them."""
+    for app in reading.document.apps:
+        for block in app.items:
+            if isinstance(block, Block) and block.name and block.span.start <= span.start < block.span.end:
+                return path_text((block.entry.field, block.name.text))
+    return ""
+
+
+def _is_in(path: str, outer: str) -> bool:
+    return path == outer or path.startswith((f"{outer}.", f"{outer}["))
+
+
+def _damaged(reading: Reading) -> dict[str, str]:
+    """Paths and names of the blocks in which something was not understood, or before whose end it begins."""
+    blocks = [one for one in reading.document.apps[0].items if isinstance(one, Block) and one.name is not None]
+    ends = [*(after.keyword.span.end for after in blocks[1:]), len(reading.source.text)]
+    starts = [problem.span.start for problem in reading.unparsed]
+    return {
+        path_text((block.entry.field, block.name.text)): block.name.text
+        for block, end in zip(blocks, ends, strict=False)
+        if block.name is not None and any(block.span.start <= start <= end for start in starts)
+    }
+
+
+def not_caused(checked: list[Finding], unread: list[Finding]) -> list[Finding]:
+    """The same for JSON, where a part of the model that was not understood is left out."""
+    lost = {one.path for one in unread}
+    parts = {".".join(path.split(".")[:2]) for path in lost}
+    return [
+        one
+        for one in checked
+        if one.path not in lost
+        and not (any(_is_in(one.path, part) for part in parts) and "needs" in one.message)
+        and not (
+            one.message.startswith("there is no")
+            and any(path_text((kind, name)) in lost for name in _QUOTED.findall(one.message) for kind in MOST)
+        )
+    ]
 
 
 class Checker:

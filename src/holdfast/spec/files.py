@@ -14,16 +14,19 @@ from holdfast.core.expressions.lexer import LONGEST_SPEC
 from holdfast.core.expressions.source import Source
 from holdfast.errors import InvalidInput
 from holdfast.spec.annotations import Command
-from holdfast.spec.check import check, check_reading
+from holdfast.spec.check import check, check_reading, not_caused
 from holdfast.spec.findings import Finding
-from holdfast.spec.model import Spec, from_json
+from holdfast.spec.model import Spec
+from holdfast.spec.plain import read_plain
 from holdfast.spec.reading import read_text
 
 STDIN = "-"
 
 
 class InvalidSpec(InvalidInput):
-    """A spec that cannot work. Its text is everything that is wrong, each with its line."""
+    """A spec that cannot work. Its text is everything that is wrong, as `holdfast check` shows it."""
+
+    is_report = True
 
 
 class Examined(msgspec.Struct, frozen=True):
@@ -39,10 +42,18 @@ class Examined(msgspec.Struct, frozen=True):
         """What keeps it from working."""
         return [finding for finding in self.findings if finding.severity == "error"]
 
+    @property
+    def count(self) -> str:
+        """How much was found."""
+        errors = len(self.errors)
+        return f"{self.name}: {counted(errors, 'error')}, {counted(len(self.findings) - errors, 'warning')}"
+
     def show(self, finding: Finding) -> str:
         """For a terminal: with the line that it is about, if the file is one with lines."""
         if self.source is not None:
-            return self.source.show(finding.problem())
+            problem = finding.problem()
+            about = f" (in {finding.path})" if finding.path else ""
+            return self.source.show(msgspec.structs.replace(problem, message=problem.message + about))
         where = f"{self.name}: {finding.path}" if finding.path else self.name
         return f"{where}: {finding.severity}: {finding.message}" + (f"\n  {finding.hint}" if finding.hint else "")
 
@@ -64,9 +75,10 @@ def examine(
         reading = read_text(text, name)
         return Examined(name, reading.spec, check_reading(reading, **options), reading.source)  # type: ignore[arg-type]
     try:
-        spec = from_json(text)
+        spec, unread = read_plain(msgspec.json.decode(text))
         twins = [Finding("", f"an object has two members {one!r}: which of them counts?") for one in _twins(text)]
-        return Examined(name, spec, [*twins, *check(spec, **options)])  # type: ignore[arg-type]
+        found = [] if spec is None else check(spec, **options)  # type: ignore[arg-type]
+        return Examined(name, spec, [*twins, *unread, *not_caused(found, unread)])
     except msgspec.DecodeError as problem:
         return Examined(name, None, [Finding("", str(problem))])
     except RecursionError:
@@ -85,10 +97,15 @@ def _twins(text: str) -> list[str]:
     return found
 
 
+def counted(number: int, word: str) -> str:
+    """`1 error`, `2 errors`."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
 def sound_spec(examined: Examined) -> Spec:
     """The spec, or `InvalidSpec`."""
     if examined.spec is None or examined.errors:
-        raise InvalidSpec("\n".join(map(examined.show, examined.errors)))
+        raise InvalidSpec("\n".join([*map(examined.show, examined.findings), examined.count]))
     return examined.spec
 
 

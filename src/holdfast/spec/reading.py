@@ -26,7 +26,7 @@ class Reading:
     """A spec that was read from a text: the model (None if there is no app), where everything stands, what was wrong.
 
     `nodes` are the expressions as trees, by path, so that they are not read twice. Unless it `is_whole`, something was
-    left out of the document.
+    left out of the document; `unparsed` says what.
     """
 
     def __init__(self, source: Source) -> None:
@@ -35,7 +35,8 @@ class Reading:
         self.document = Parser(cursor).document()
         self.comments = cursor.comments
         self.problems: list[Problem] = cursor.problems
-        self.is_whole = not cursor.problems
+        self.unparsed = list(cursor.problems)
+        self.is_whole = not self.unparsed
         self._seen: set[Path] = set()
         self.spans: dict[Path, Span] = {}
         self.nodes: dict[Path, Node] = {}
