@@ -35,6 +35,7 @@ from holdfast.gather import Gather
 from holdfast.joining import driver_connection
 from holdfast.limits import checked_count, checked_term
 from holdfast.message_types import MessageTypes
+from holdfast.notices import mention_inbox
 from holdfast.operating import Operating
 from holdfast.outgoing import Outgoing, put_through
 from holdfast.publishing import Publishing
@@ -139,6 +140,7 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         self._book.declare(name, queue_change(settings, self.settings.delivery))
         self._starts_changed()
         self._declare_type(name, settings)
+        mention_inbox(self.store, self.settings.tenant, f"queue {name!r}", settings.get("owner"))
 
     def queue_settings(self, name: str) -> dict[str, Any]:
         """Return all settings of a queue as stored, in the words of `queue`; durations are seconds.

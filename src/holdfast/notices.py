@@ -11,7 +11,7 @@ from collections.abc import Callable
 from holdfast.channels import ChannelBook
 from holdfast.core.duration import Duration
 from holdfast.core.message import id_bytes, id_text, plain_text
-from holdfast.core.notice import Notice, OwnerSpec, owner_spec, reported, reported_kind
+from holdfast.core.notice import Notice, OwnerSpec, default_inbox, owner_spec, reported, reported_kind
 from holdfast.core.queue import channel_name
 from holdfast.core.topic import reader_name
 from holdfast.errors import InvalidInput
@@ -130,8 +130,9 @@ class Escalating:
     def on_notice(self, callback: Callback, owner: str | None = None) -> None:
         """Has `callback` told of notices, of one `owner` or of all, whenever this client looks after them.
 
-        It gets a list: one notice, or all of a digest. Of several processes with a callback, one is told. If it
-        raises, it is told again after a minute.
+        It gets a list: one notice, or all of a digest. Of several processes with a callback, one is told, once per
+        level: also of a level that the notice has left before anyone looked. If it raises, it is told again after a
+        minute.
         """
         if not callable(callback):
             raise InvalidInput("on_notice() needs a function that takes a list of notices")
@@ -165,9 +166,23 @@ class Escalating:
             except Exception:
                 log.exception("a callback for notices failed; it is told again in a minute")
                 continue
-            self.store.notices.note_told([id_bytes(notice.id) for notice in group])
+            self.store.notices.note_told([(id_bytes(notice.id), notice.level) for notice in group])
             told += len(group)
         return told
+
+
+def mention_inbox(store: Store, tenant: str, of: str, owner: object) -> None:
+    """Logs where the notices of an owner go that was never declared: its name may be a mistake."""
+    if isinstance(owner, str) and owner not in store.owners.all(tenant):
+        inbox = default_inbox(owner)
+        log.warning(
+            "%s: the owner %r is not declared. Its notices go to the queue %r and climb to nobody; declare it with "
+            "hf.owner(%r)",
+            of,
+            owner,
+            inbox,
+            owner,
+        )
 
 
 def _grouped(notices: list[Notice], specs: dict[str, OwnerSpec]) -> list[list[Notice]]:

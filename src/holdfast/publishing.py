@@ -31,7 +31,7 @@ from holdfast.drafting import Key, Options, draft, listed
 from holdfast.gather import Gather
 from holdfast.joining import driver_connection
 from holdfast.message_types import MessageTypes
-from holdfast.notices import Escalating
+from holdfast.notices import Escalating, mention_inbox
 from holdfast.outgoing import Outgoing, Sending, put_through
 from holdfast.receipts import Receipt, one_for_each, receipts
 from holdfast.settings import Settings
@@ -159,6 +159,7 @@ class Publishing(Sending, Escalating):
         change = group_change(routing.topic_name(topic, "topic"), settings)
         name, begin = group_name(group), start_of(start)
         self._subscribe(self._book.topic(topic), name, change, begin)
+        mention_inbox(self.store, self.settings.tenant, f"group {address(topic, name)!r}", settings.get("owner"))
 
     def unsubscribe(self, topic: str, group: str) -> bool:
         """Ends a group for good: nothing is kept for it any more, and claims that it holds are lost.

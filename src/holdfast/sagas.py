@@ -17,7 +17,7 @@ from holdfast.errors import HoldfastError, InvalidInput, shown
 from holdfast.gather import Gather
 from holdfast.joining import driver_connection
 from holdfast.limits import checked_count
-from holdfast.notices import Escalating
+from holdfast.notices import Escalating, mention_inbox
 from holdfast.settings import Settings
 from holdfast.store.api import Store
 from holdfast.store.ids import new_id
@@ -66,7 +66,9 @@ class Orchestrating(Escalating):
         self._find_commands(steps)
         self._book.open()
         self._find_queues(spec)
-        return self.store.sagas.declare(self.settings.tenant, name, spec)
+        version = self.store.sagas.declare(self.settings.tenant, name, spec)
+        mention_inbox(self.store, self.settings.tenant, f"saga {name!r}", owner)
+        return version
 
     def start_saga(
         self,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, Holdfast, Notice
+from holdfast import AsyncHoldfast, Holdfast, Notice, Step
 from holdfast.errors import InvalidInput
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, drain, inbox, kill, one_notice
@@ -179,6 +179,79 @@ def test_a_callback_for_one_owner(owned: Holdfast, clock: FakeClock) -> None:
     clock.advance(600)
     owned.escalate()
     assert [(notice.owner, notice.level) for notice in told] == [("boss", 1)]
+
+
+@pytest.mark.parametrize("owner", [None, "mia"])
+def test_a_callback_is_told_of_a_level_that_was_left_before_anyone_looked(
+    owned: Holdfast, rival: Holdfast, clock: FakeClock, owner: str | None
+) -> None:
+    told: list[Notice] = []
+    kill(owned)
+    clock.advance(600)
+    assert rival.escalate() == 1  # It has no callback.
+    owned.on_notice(told.extend, owner=owner)
+    owned.escalate()
+    levels = [("mia", 0), ("boss", 1)] if owner is None else [("mia", 0)]
+    assert [(notice.owner, notice.level) for notice in told] == levels
+    clock.advance(61)
+    owned.escalate()
+    assert len(told) == len(levels)
+
+
+def test_a_notice_that_climbs_while_a_callback_runs_is_told_of_again(
+    owned: Holdfast, rival: Holdfast, clock: FakeClock
+) -> None:
+    told: list[tuple[str | None, int]] = []
+
+    def tell(notices: list[Notice]) -> None:
+        told.extend((notice.owner, notice.level) for notice in notices)
+        if len(told) == 1:
+            clock.advance(600)
+            rival.escalate()
+
+    kill(owned)
+    owned.on_notice(tell)
+    owned.escalate()
+    owned.escalate()
+    assert told == [("mia", 0), ("boss", 1)]
+
+
+@pytest.mark.parametrize("how", ["acknowledge", "replay", "delete"])
+def test_a_level_that_was_left_is_not_told_of_when_the_notice_is_answered(
+    owned: Holdfast, clock: FakeClock, how: str
+) -> None:
+    told: list[Notice] = []
+    dead_id = kill(owned)
+    clock.advance(600)
+    owned.escalate()
+    if how == "acknowledge":
+        owned.acknowledge(one_notice(owned).id)
+    elif how == "replay":
+        owned.replay(dead_id)
+    else:
+        owned.delete_dead_letter(dead_id)
+    owned.on_notice(told.extend)
+    owned.escalate()
+    assert told == []
+
+
+def test_declaring_an_unknown_owner_says_where_its_notices_go(
+    owned: Holdfast, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        owned.queue("q", owner="mia")
+    assert caplog.text == ""
+    owned.topic("t")
+    for declare in (
+        lambda: owned.queue("q", owner="mai"),
+        lambda: owned.subscribe("t", "g", owner="mai"),
+        lambda: owned.saga("s", steps=[Step("a", "a")], owner="mai"),
+    ):
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            declare()
+        assert "the owner 'mai' is not declared" in caplog.text
+        assert "'mai.inbox'" in caplog.text
 
 
 def test_a_callback_gets_a_digest_at_once(owned: Holdfast, clock: FakeClock) -> None:

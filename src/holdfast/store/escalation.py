@@ -139,17 +139,23 @@ def answer_about(tx: Transaction, tenant: str, kind: str, about: str, actor: str
 
 
 def take_untold(tx: Transaction, tenant: str, owner: str | None, limit: int) -> list[Notice]:
-    """Notices for a callback, which has a minute to be told of them before someone else is."""
-    if owner is None:
-        found = tx.all("notices.untold", tenant=tenant, limit=limit)
-    else:
-        found = tx.all("notices.untold_of", tenant=tenant, owner=owner, limit=limit)
-    return [_read(row)[2] for row in sorted(found, key=itemgetter(0))]
+    """Notices for a callback, which has a minute to be told of them before someone else is.
+
+    One that has climbed is told of once per level, each with its owner of that time.
+    """
+    chosen, of = ({}, "") if owner is None else ({"owner": owner}, "_of")
+    left = tx.all(f"notices.left_untold{of}", tenant=tenant, limit=limit, **chosen)
+    tx.each("notices.tell_left", [{"id": row[0], "level": row[3]} for row in left])
+    room = limit - len(left)
+    found = tx.all(f"notices.untold{of}", tenant=tenant, limit=room, **chosen) if room else []
+    return [_read(row)[2] for row in sorted([*left, *found], key=itemgetter(0, 3))]
 
 
-def note_told(tx: Transaction, ids: Sequence[MessageId]) -> None:
-    """The callback knows."""
-    tx.each("notices.told", [{"id": one} for one in ids])
+def note_told(tx: Transaction, told: Sequence[tuple[MessageId, int]]) -> None:
+    """The callback knows of these notices at these levels."""
+    these = [{"id": notice_id, "level": level} for notice_id, level in told]
+    tx.each("notices.told", these)
+    tx.each("notices.told_left", these)
 
 
 def _climb(tx: Transaction, insert: Insert, tenant: str, notice_id: MessageId, owner: str, notice: Notice) -> None:
@@ -158,6 +164,7 @@ def _climb(tx: Transaction, insert: Insert, tenant: str, notice_id: MessageId, o
     if not name or notice.level >= MOST_LEVELS:
         tx.run("notices.rest", id=notice_id)
         return
+    tx.run("notices.leave", id=notice_id)
     tx.run("notices.climb", id=notice_id, owner=name)
     higher = msgspec.structs.replace(notice, owner=name, level=notice.level + 1)
     _bring(tx, insert, tenant, notice_id, higher, spec, owner)

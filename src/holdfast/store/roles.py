@@ -212,8 +212,8 @@ class NoticesRole:
     def take_untold(self, tenant: str, owner: str | None, limit: int) -> list[Notice]:
         return self._database.write(lambda tx: escalation.take_untold(tx, tenant, owner, limit))
 
-    def note_told(self, ids: Sequence[MessageId]) -> None:
-        self._database.write(lambda tx: escalation.note_told(tx, ids))
+    def note_told(self, told: Sequence[tuple[MessageId, int]]) -> None:
+        self._database.write(lambda tx: escalation.note_told(tx, told))
 
 
 class CommitmentsRole:

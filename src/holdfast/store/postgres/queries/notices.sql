@@ -30,6 +30,11 @@ ORDER BY n.climb_at, n.id
 LIMIT :limit
 FOR UPDATE OF n SKIP LOCKED
 
+-- name: leave
+-- A callback is told of every level, also of one that the notice leaves before anyone looked.
+INSERT INTO holdfast_untold_level (notice_id, level, tenant, owner, telling_until)
+SELECT id, level, tenant, owner, telling_until FROM holdfast_notice WHERE id = :id::uuid AND told_at IS NULL
+
 -- name: climb
 -- The new owner's callback has not been told.
 UPDATE holdfast_notice
@@ -101,6 +106,33 @@ SET acknowledged_at = (SELECT holdfast_now(:now::bigint)), acknowledged_by = :ac
 WHERE dead_id = :dead_id::uuid AND acknowledged_at IS NULL
 RETURNING 1
 
+-- name: left_untold
+SELECT n.id, c.name, l.owner, l.level, n.dead_id, n.message_id, n.error, n.attempts, n.created_at,
+       NULL, n.acknowledged_at, n.acknowledged_by, n.remark, n.kind, n.about, n.repeats, n.traceback
+FROM holdfast_untold_level l
+JOIN holdfast_notice n ON n.id = l.notice_id
+LEFT JOIN holdfast_channel c ON c.id = n.channel_id
+WHERE l.tenant = :tenant AND (l.telling_until IS NULL OR l.telling_until <= (SELECT holdfast_now(:now::bigint)))
+ORDER BY l.notice_id, l.level
+LIMIT :limit
+FOR UPDATE OF l SKIP LOCKED
+
+-- name: left_untold_of
+SELECT n.id, c.name, l.owner, l.level, n.dead_id, n.message_id, n.error, n.attempts, n.created_at,
+       NULL, n.acknowledged_at, n.acknowledged_by, n.remark, n.kind, n.about, n.repeats, n.traceback
+FROM holdfast_untold_level l
+JOIN holdfast_notice n ON n.id = l.notice_id
+LEFT JOIN holdfast_channel c ON c.id = n.channel_id
+WHERE l.tenant = :tenant AND l.owner = :owner AND (l.telling_until IS NULL OR l.telling_until <= (SELECT holdfast_now(:now::bigint)))
+ORDER BY l.notice_id, l.level
+LIMIT :limit
+FOR UPDATE OF l SKIP LOCKED
+
+-- name: tell_left
+UPDATE holdfast_untold_level SET telling_until = (SELECT holdfast_now(:now::bigint)) + 60000000
+WHERE notice_id = :id::uuid AND level = :level
+RETURNING 1
+
 -- name: untold
 -- An array, because a join with a subquery that locks may run it again and again, each time with other rows.
 UPDATE holdfast_notice SET telling_until = (SELECT holdfast_now(:now::bigint)) + 60000000
@@ -129,7 +161,11 @@ RETURNING id, (SELECT c.name FROM holdfast_channel c WHERE c.id = channel_id), o
           attempts, created_at, climb_at, acknowledged_at, acknowledged_by, remark, kind, about, repeats, traceback
 
 -- name: told
-UPDATE holdfast_notice SET told_at = (SELECT holdfast_now(:now::bigint)) WHERE id = :id::uuid RETURNING 1
+-- Of this level: it may have climbed meanwhile.
+UPDATE holdfast_notice SET told_at = (SELECT holdfast_now(:now::bigint)) WHERE id = :id::uuid AND level = :level RETURNING 1
+
+-- name: told_left
+DELETE FROM holdfast_untold_level WHERE notice_id = :id::uuid AND level = :level RETURNING 1
 
 -- name: forget
 DELETE FROM holdfast_notice WHERE dead_id = :dead_id::uuid RETURNING 1

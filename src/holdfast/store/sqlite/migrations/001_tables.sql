@@ -358,6 +358,25 @@ CREATE INDEX holdfast_notice_about ON holdfast_notice (tenant, kind, about) WHER
 CREATE UNIQUE INDEX holdfast_notice_open ON holdfast_notice (tenant, kind, about) WHERE about IS NOT NULL AND acknowledged_at IS NULL;
 CREATE INDEX holdfast_notice_age ON holdfast_notice (channel_id, created_at);
 
+-- A level that a notice has left before any callback was told of it. Who answers, or removes the notice, removes these.
+CREATE TABLE holdfast_untold_level (
+    notice_id     BLOB    NOT NULL,
+    level         INTEGER NOT NULL,
+    tenant        TEXT    NOT NULL,
+    owner         TEXT    NOT NULL,
+    telling_until INTEGER,
+    PRIMARY KEY (notice_id, level)
+) WITHOUT ROWID;
+
+CREATE INDEX holdfast_untold_level_tenant ON holdfast_untold_level (tenant, notice_id, level);
+CREATE INDEX holdfast_untold_level_owner ON holdfast_untold_level (tenant, owner, notice_id, level);
+
+CREATE TRIGGER holdfast_notice_answered AFTER UPDATE OF acknowledged_at ON holdfast_notice
+BEGIN DELETE FROM holdfast_untold_level WHERE notice_id = old.id; END;
+
+CREATE TRIGGER holdfast_notice_gone AFTER DELETE ON holdfast_notice
+BEGIN DELETE FROM holdfast_untold_level WHERE notice_id = old.id; END;
+
 -- How many messages came, ended, died (less those whose dead letters were removed), were claimed, acked, failed and lost by silence, for
 -- how long the acked ones were worked on, and how many are kept as history: per second and session. Second 0 has what is long ago.
 CREATE TABLE holdfast_tally (
