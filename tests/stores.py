@@ -84,7 +84,10 @@ NOT_THROUGH_SQS: dict[str, str] = {
     "tests/runtime/test_subscribers.py": TOPICS,
     **{f"tests/conformance/test_{name}.py": NO_QUEUE for name in ("crew", "leaders", "migrations", "seats")},
     "tests/conformance/test_tenants.py": "is about who sees what, call by call, whoever delivers",
-    **{f"tests/conformance/test_{name}.py": INSIDE for name in ("load", "plans", "rebase", "row_states", "threads")},
+    **{
+        f"tests/conformance/test_{name}.py": INSIDE
+        for name in ("load", "moves", "plans", "rebase", "row_states", "threads")
+    },
     **{
         f"tests/conformance/{name}": LANES
         for name in (

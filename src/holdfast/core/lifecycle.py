@@ -1,8 +1,12 @@
-"""The life of a queue message: one table, and nothing moves that is not in it.
+"""The life of a queue message: the table of legal moves.
 
 The keys are (state, what happened); the value is the next state. `after_failure` and `after_lapse` say what happened:
 a failure becomes DIED when the attempts are used up or the error is permanent. A lease lapses; a message expires. The
 chart in docs/explanation/lifecycle.md is generated from this table.
+
+Code that ends a claim or a message asks the table for the state to store (`next_state`). SQL statements that change
+state by themselves, such as a claim, name the new state in their text; the table cannot be asked there without a round
+trip. Those are held to it by tests/conformance/test_moves.py, in which the database records every change of a state.
 """
 
 from __future__ import annotations
@@ -68,7 +72,7 @@ GIVES_ATTEMPT_BACK = frozenset({Event.RELEASED, Event.SNOOZED, Event.EXPIRED})
 
 
 def next_state(state: State, event: Event) -> State:
-    """The only way to a new state."""
+    """Return the state that a message is in after an event; raise `IllegalMove` if the table has no such move."""
     try:
         return TABLE[state, event]
     except KeyError:

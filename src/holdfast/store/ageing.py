@@ -9,11 +9,13 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.core import priority
-from holdfast.core.lifecycle import State
+from holdfast.core.lifecycle import Event, State, next_state
 from holdfast.store import rows, tally
 from holdfast.store.api import Channel
 from holdfast.store.rows import Content, NewRow
 from holdfast.store.transaction import Transaction
+
+_OVER = next_state(State.PENDING, Event.EXPIRED)
 
 
 def expire(tx: Transaction, channel: Channel, limit: int) -> int:
@@ -28,7 +30,7 @@ def _expire_rows(tx: Transaction, channel: Channel, limit: int) -> int:
     over = tx.all("rows.outlived", group=channel.group, limit=limit)
     if channel.spec.max_age is not None:
         over += tx.all("rows.aged", group=channel.group, max_age=_micros(channel.spec.max_age), limit=limit)
-    ended = [one for one, replay_of in over if rows.end(tx, channel.group, one, State.EXPIRED, replay_of)]
+    ended = [one for one, replay_of in over if rows.end(tx, channel.group, one, _OVER, replay_of)]
     if not channel.spec.history:  # As in a lane: who ends them need not be one who prunes.
         tx.each("rows.remove", [{"group": channel.group, "id": one} for one in ended])
         tally.add(tx, channel.group, kept=-len(ended))
@@ -42,7 +44,7 @@ def _expire_lane(tx: Transaction, channel: Channel, lane: int, limit: int) -> in
     tx.one("lanes.hold", group=channel.group, lane=lane)
     pending = _aged(tx, channel, lane, limit)
     if channel.spec.history:
-        rows.add(tx, [NewRow(channel.group, content, state=State.EXPIRED) for content in pending])
+        rows.add(tx, [NewRow(channel.group, content, state=_OVER) for content in pending])
     tx.each("lanes.remove", [{"id": content.id} for content in pending])
     return len(pending)
 

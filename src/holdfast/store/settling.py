@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from holdfast.core import run
 from holdfast.core.deadletter import add_to_history
-from holdfast.core.lifecycle import GIVES_ATTEMPT_BACK, Event, State, attempts_after
+from holdfast.core.lifecycle import GIVES_ATTEMPT_BACK, Event, State, attempts_after, next_state
 from holdfast.core.message import Lease
 from holdfast.core.settlement import Settlement, each_acked
 from holdfast.store import arriving, commands, depth, rows, sagas, step_endings, tally
@@ -23,7 +23,7 @@ from holdfast.store.transaction import Transaction
 
 Indexed = tuple[int, Settlement]
 
-ENDINGS = {Event.EXPIRED: State.EXPIRED, Event.CANCELED: State.CANCELED}
+ENDINGS = {event: next_state(State.PROCESSING, event) for event in (Event.EXPIRED, Event.CANCELED)}
 """Ends that leave a row to look at, and no dead letter."""
 
 
@@ -169,7 +169,7 @@ def _row_of(settlement: Settlement, content: Content, now: int) -> NewRow:
     return NewRow(
         settlement.lease.group,
         content,
-        state=ENDINGS.get(settlement.event, State.PENDING),
+        state=next_state(State.PROCESSING, settlement.event),
         delay=settlement.delay,
         attempts=attempts_after(settlement.attempt, settlement.event),
         alone=settlement.alone,

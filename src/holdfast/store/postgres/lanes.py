@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.core import priority, run
 from holdfast.core.deadletter import untimed_history
-from holdfast.core.lifecycle import Event, State, attempts_after
+from holdfast.core.lifecycle import Event, State, attempts_after, next_state
 from holdfast.core.message import Duplicate, Lease, Message, NewMessage
 from holdfast.core.settlement import Settlement
 from holdfast.store import feeding, rows, settling, tally
@@ -22,7 +22,7 @@ from holdfast.store.transaction import Row
 
 Value = TypeVar("Value")
 
-FINAL_STATES = {Event.DIED: State.DEAD, **settling.ENDINGS}
+FINAL_STATES = {Event.DIED: next_state(State.PROCESSING, Event.DIED), **settling.ENDINGS}
 """Ends that leave something to look at."""
 
 ONE_STATEMENT = 10_000
