@@ -193,7 +193,7 @@ class Held:
     """A claim of which so many seconds are left."""
 
     def __init__(self, left: float) -> None:
-        self.lease = type("Lease", (), {"until": round(left * 1_000_000), "since": 0})
+        self.lease = type("Lease", (), {"until_us": round(left * 1_000_000), "since_us": 0})
 
 
 @pytest.mark.parametrize(
