@@ -335,4 +335,4 @@ WHERE group_id = :group AND id = :id::uuid AND state = 'processing' AND until <=
 FOR UPDATE SKIP LOCKED
 
 -- name: is_older
-SELECT 1 FROM holdfast_row WHERE group_id = :group AND finished_at <= (SELECT holdfast_now(:now::bigint)) - :age LIMIT 1
+SELECT 1 FROM holdfast_row WHERE group_id = :group AND finished_at <= (SELECT holdfast_now(:now::bigint)) - :age ORDER BY finished_at LIMIT 1

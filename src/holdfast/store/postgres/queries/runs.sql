@@ -103,4 +103,4 @@ DELETE FROM holdfast_run WHERE token = :token RETURNING 1
 SELECT size, settled FROM holdfast_run WHERE group_id = :group AND finished_at IS NULL
 
 -- name: is_older
-SELECT 1 FROM holdfast_run WHERE group_id = :group AND finished_at <= (SELECT holdfast_now(:now::bigint)) - :age LIMIT 1
+SELECT 1 FROM holdfast_run WHERE group_id = :group AND finished_at <= (SELECT holdfast_now(:now::bigint)) - :age ORDER BY finished_at LIMIT 1
