@@ -25,8 +25,10 @@ from holdfast.core.topic import (
 from holdfast.runtime.consumer import ConsumerOptions
 from holdfast.runtime.pool import PoolOptions
 from holdfast.spec import declaring
+from holdfast.spec.files import examine
 from holdfast.spec.grammar import grammar_of
 from holdfast.spec.model import (
+    Call,
     Consumer,
     Group,
     Owner,
@@ -62,6 +64,69 @@ def test_the_seeds_names_are_accepted_and_emitted() -> None:
     spec = from_json(json.dumps({"app": "A", "queues": {"Q": SEED, "Dead": {}}}))
     assert spec.queues["Q"].delivery.dead_letter_queue == "Dead"
     assert json.loads(to_json(spec))["queues"]["Q"] == SEED
+
+
+OLDER = {"on_type": "Incident", "command": "CreateIncident", "verify": {"header": "X-Signature", "secret_env": "KEY"}}
+"""A webhook as `WebhookSpecV0` has it."""
+
+PAYLOAD = Call(entity_type="Incident", command="CreateIncident", input_map={"payload": "payload"})
+
+
+def older(**webhook: Any) -> dict[str, Any]:
+    return {"app": "A", "queues": {"q": {"message_type": {"payload": "json"}}}, "webhooks": {"w": {**OLDER, **webhook}}}
+
+
+def test_a_webhook_that_names_its_command_beside_its_queue() -> None:
+    spec = from_json(json.dumps(older(queue="q")))
+    webhook = spec.webhooks["w"]
+    assert (webhook.queue, webhook.command, spec.queues["q"].map_to) == ("q", None, PAYLOAD)
+    assert webhook.verify_hmac is not None
+    assert webhook.verify_hmac.header == "X-Signature"
+    assert from_json(to_json(spec)) == spec
+
+
+def test_a_webhook_that_names_its_command_and_no_queue_runs_it_at_once() -> None:
+    assert from_json(json.dumps(older())).webhooks["w"].command == PAYLOAD
+
+
+def test_what_the_queue_says_about_its_command_counts() -> None:
+    raw = older(queue="q")
+    raw["queues"]["q"]["map_to"] = {"entity_type": "Incident", "command": "CreateIncident", "input_map": {"a": "1"}}
+    call = from_json(json.dumps(raw)).queues["q"].map_to
+    assert call is not None
+    assert call.input_map == {"a": "1"}
+
+
+def examined(tmp_path: Path, raw: dict[str, Any]) -> list[tuple[str, str, str]]:
+    file = tmp_path / "app.json"
+    file.write_text(json.dumps(raw))
+    return [(one.severity, one.path, one.message) for one in examine(str(file)).findings]
+
+
+def test_the_older_form_of_a_webhook_is_explained(tmp_path: Path) -> None:
+    command = "on_type and command are an older form of the command Incident.CreateIncident"
+    assert examined(tmp_path, older(queue="q")) == [
+        ("warning", "webhooks.w", f"{command}: the queue 'q' runs it for each message, with the payload")
+    ]
+    assert examined(tmp_path, older()) == [
+        ("warning", "webhooks.w", f"{command}: it is run at once and gets the payload")
+    ]
+    (_, missing) = examined(tmp_path, older(queue="r"))
+    assert missing == ("error", "webhooks.w.queue", "there is no queue 'r'")
+
+
+def test_a_webhook_and_its_queue_cannot_name_different_commands(tmp_path: Path) -> None:
+    raw = older(queue="q")
+    raw["queues"]["q"]["map_to"] = {"entity_type": "Incident", "command": "Close"}
+    ((severity, path, message),) = examined(tmp_path, raw)
+    assert (severity, path) == ("error", "webhooks.w.command")
+    assert message == "the webhook names the command Incident.CreateIncident, but its queue 'q' runs another one"
+
+
+@pytest.mark.parametrize("webhook", [{"on_type": 1, "command": "C"}, {"on_type": "E"}, {"command": "C"}, 7])
+def test_half_of_the_older_form_is_refused(webhook: Any) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        from_json(json.dumps({"app": "A", "webhooks": {"w": webhook}}))
 
 
 def test_a_queue_always_shows_what_the_seed_requires() -> None:

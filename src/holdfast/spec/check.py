@@ -133,7 +133,7 @@ def _damaged(reading: Reading) -> dict[str, str]:
 
 def not_caused(checked: list[Finding], unread: list[Finding]) -> list[Finding]:
     """The same for JSON, where a part of the model that was not understood is left out."""
-    lost = {one.path for one in unread}
+    lost = {one.path for one in unread if one.severity == "error"}
     parts = {".".join(path.split(".")[:2]) for path in lost}
     return [
         one

@@ -22,6 +22,7 @@ from holdfast.core.saga import KEEP
 from holdfast.core.scaling import PoolSpec
 from holdfast.core.supervision import Restarts
 from holdfast.core.topic import GroupSpec, TopicSpec
+from holdfast.spec.webhook_v0 import rewrite
 
 Number = int | float
 Name = Annotated[str, Meta(extra={"kind": "name"})]
@@ -382,7 +383,7 @@ def to_json(spec: Spec) -> bytes:
 
 def from_json(raw: bytes | str) -> Spec:
     """A spec that was written as JSON, by whomever; raises `msgspec.ValidationError` with the path. Check it."""
-    return msgspec.json.decode(raw, type=Spec)
+    return msgspec.convert(rewrite(msgspec.json.decode(raw))[0], Spec)
 
 
 def json_schema() -> dict[str, Any]:

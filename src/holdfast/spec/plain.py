@@ -13,11 +13,13 @@ from holdfast.spec.findings import Finding, path_text
 from holdfast.spec.grammar import grammar_of, hint_for
 from holdfast.spec.model import Part, Spec, defaults_of
 from holdfast.spec.reading import Path
+from holdfast.spec.webhook_v0 import rewrite
 
 
 def read_plain(value: Any) -> tuple[Spec | None, list[Finding]]:
     """What could be understood of a spec, and everything that could not. Without an object there is no spec."""
-    findings: list[Finding] = []
+    value, older = rewrite(value)
+    findings = [Finding(path_text(one.path), one.message, None, one.hint, one.severity) for one in older]
     spec = _part(Spec, value, (), findings)
     return (spec if isinstance(spec, Spec) else None), findings
 
