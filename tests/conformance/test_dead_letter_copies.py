@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast import Holdfast
+from holdfast import Holdfast, InvalidInput
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies, claim_one
 
@@ -164,3 +164,32 @@ def test_a_dead_letter_outlives_its_running_replay(hf: Holdfast, clock: FakeCloc
         claim.dead_letter("again")
     hf.maintain()
     assert dead_id not in [letter.id for letter in hf.dead_letters("q")]
+
+
+# --- names that belong to a topic -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["news", "news.dead"])
+def test_copies_cannot_be_declared_to_go_to_a_topic(hf: Holdfast, name: str) -> None:
+    hf.topic("news")
+    with pytest.raises(InvalidInput, match="belongs to the topic 'news': dead_letter needs the name of a queue"):
+        hf.queue("q", dead_letter=name)
+
+
+@pytest.mark.parametrize("name", ["news", "news.dead"])
+def test_a_message_dies_also_if_a_topic_has_taken_the_name_of_its_copies(hf: Holdfast, name: str) -> None:
+    hf.queue("q", dead_letter=name)
+    hf.topic("news")
+    die(hf, "a")
+    assert [letter.message.body for letter in hf.dead_letters("q")] == ["a"]
+    (told,) = [notice for notice in hf.notices() if notice.kind == "unfit_copy"]
+    assert told.error == f"dead letters of 'q' have no copies: {name!r} belongs to a topic, and is no queue"
+
+
+def test_a_message_dies_also_if_a_topic_has_taken_the_name_of_an_inbox(hf: Holdfast) -> None:
+    hf.owner("mia", inbox="news.mia")
+    hf.queue("q", owner="mia")
+    hf.topic("news")
+    die(hf, "a")
+    assert [letter.message.body for letter in hf.dead_letters("q")] == ["a"]
+    assert [notice.owner for notice in hf.notices()] == ["mia"]

@@ -123,7 +123,14 @@ def dedup_without_unique_index() -> Iterator[None]:
         return known
 
     with ExitStack() as stack:
-        stack.enter_context(exchanged(idempotency__remember=("WHERE holdfast_idempotency.expires_at <= :now", "")))
+        stack.enter_context(
+            exchanged(
+                idempotency__remember=(
+                    "WHERE holdfast_idempotency.ended AND holdfast_idempotency.expires_at <= :now",
+                    "",
+                )
+            )
+        )
         stack.enter_context(patch.object(SqliteMessages, "insert", insert))
         yield
 

@@ -13,7 +13,7 @@ from holdfast.errors import AlreadyReplayed, InvalidInput, NotFound, UnknownGrou
 from holdfast.store import depth, escalation, replies, rows, step_endings, tally
 from holdfast.store.channels import find
 from holdfast.store.ids import new_id
-from holdfast.store.posting import Insert, destination, post_to, withdraw
+from holdfast.store.posting import Insert, post_to, reachable, withdraw
 from holdfast.store.rows import Content, HeldRow, NewRow
 from holdfast.store.transaction import Transaction
 
@@ -80,15 +80,26 @@ def bury(
     step_endings.failed(tx, saga, content.id, failure, final=final, attempt=attempts, unknown=unknown)
 
 
-def _post_copy(tx: Transaction, insert: Insert, tenant: str, queue: str, dead_letter: str, body: bytes) -> MessageId:
-    """Sends the copy; its id. One that does not fit the type of its queue is sent too: no death may fail by that."""
-    target = destination(tx, tenant, dead_letter)
+def _post_copy(
+    tx: Transaction, insert: Insert, tenant: str, queue: str, dead_letter: str, body: bytes
+) -> MessageId | None:
+    """Sends the copy; its id. No death may fail by its copy: one that does not fit the type of its queue is sent too,
+    and none is if a topic has taken the name. Both are reported."""
+    target = reachable(tx, tenant, dead_letter)
+    if target is None:
+        _report(tx, insert, tenant, queue, f"have no copies: {dead_letter!r} belongs to a topic, and is no queue")
+        return None
     reason = None if target.spec.message_type is None else misfit(target.spec.message_type, body)
     if reason is not None:
-        error = f"the copy of a dead letter of {queue!r} does not fit the message type of {dead_letter!r}: {reason}"
-        known = queue if find(tx, tenant, queue) is not None else None  # A group may have ended.
-        escalation.report(tx, insert, tenant, "unfit_copy", queue, Trouble(error), None, known)
+        _report(tx, insert, tenant, queue, f"do not fit the message type of {dead_letter!r}: {reason}")
     return post_to(tx, insert, target, body)
+
+
+def _report(tx: Transaction, insert: Insert, tenant: str, queue: str, what: str) -> None:
+    known = queue if find(tx, tenant, queue) is not None else None  # A group may have ended.
+    escalation.report(
+        tx, insert, tenant, "unfit_copy", queue, Trouble(f"dead letters of {queue!r} {what}"), None, known
+    )
 
 
 def replay(tx: Transaction, tenant: str, dead_id: MessageId, fresh: MessageId, body: bytes | None) -> str:

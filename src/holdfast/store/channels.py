@@ -69,6 +69,11 @@ def refuse_unfit_copies(tx: Transaction, tenant: str, name: str, spec: QueueSpec
         target = find(tx, tenant, spec.dead_letter)
         if target is not None:
             _refuse_unfit_copy(name, target.name, target.spec)
+        elif above := owners(tx, tenant, [spec.dead_letter, *names_above(spec.dead_letter)]):
+            raise InvalidInput(
+                f"dead letters of {name!r} cannot be copied to {spec.dead_letter!r}, which belongs to the topic "
+                f"{above[0][2]!r}: dead_letter needs the name of a queue"
+            )
     if spec.message_type is not None and (before is None or before.message_type != spec.message_type):
         for other in readers(tx, tenant):
             if other.spec.dead_letter == name:

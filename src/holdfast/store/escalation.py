@@ -143,11 +143,14 @@ def take_untold(tx: Transaction, tenant: str, owner: str | None, limit: int) -> 
 
     One that has climbed is told of once per level, each with its owner of that time.
     """
-    chosen, of = ({}, "") if owner is None else ({"owner": owner}, "_of")
-    left = tx.all(f"notices.left_untold{of}", tenant=tenant, limit=limit, **chosen)
+    if owner is None:
+        chosen, left_untold, untold = {}, "notices.left_untold", "notices.untold"
+    else:
+        chosen, left_untold, untold = {"owner": owner}, "notices.left_untold_of", "notices.untold_of"
+    left = tx.all(left_untold, tenant=tenant, limit=limit, **chosen)
     tx.each("notices.tell_left", [{"id": row[0], "level": row[3]} for row in left])
     room = limit - len(left)
-    found = tx.all(f"notices.untold{of}", tenant=tenant, limit=room, **chosen) if room else []
+    found = tx.all(untold, tenant=tenant, limit=room, **chosen) if room else []
     return [_read(row)[2] for row in sorted([*left, *found], key=itemgetter(0, 3))]
 
 

@@ -10,18 +10,20 @@ from holdfast.core.given import unless_there
 from holdfast.core.lifecycle import must_be_alone
 from holdfast.core.message import MessageId, NewMessage
 from holdfast.core.queue import QueueSpec
+from holdfast.core.routing import names_above
 from holdfast.store import depth, rows, tally
 from holdfast.store.api import Channel
-from holdfast.store.channels import declare, find
+from holdfast.store.channels import declare, find, hold_names, owners
 from holdfast.store.ids import new_id
 from holdfast.store.transaction import Transaction
 
 Insert = Callable[[Any, Sequence[NewMessage]], object]
 
 
-def post(tx: Transaction, insert: Insert, tenant: str, queue: str, body: bytes) -> MessageId:
-    """It always fits; its id. A queue that was never declared is created."""
-    return post_to(tx, insert, destination(tx, tenant, queue), body)
+def post(tx: Transaction, insert: Insert, tenant: str, queue: str, body: bytes) -> MessageId | None:
+    """It always fits; its id. A queue that was never declared is created; None if its name belongs to a topic."""
+    target = reachable(tx, tenant, queue)
+    return None if target is None else post_to(tx, insert, target, body)
 
 
 def post_to(tx: Transaction, insert: Insert, target: Channel, body: bytes) -> MessageId:
@@ -57,6 +59,15 @@ def withdraw(tx: Transaction, tenant: str, message_id: MessageId) -> bool:
 def destination(tx: Transaction, tenant: str, queue: str) -> Channel:
     """The queue of this name, which comes to life if it has to."""
     return find(tx, tenant, queue) or declare(tx, tenant, queue, unless_there(QueueSpec()))
+
+
+def reachable(tx: Transaction, tenant: str, queue: str) -> Channel | None:
+    """The same, but None if the name belongs to a topic: what ends a message must not fail by that."""
+    if (found := find(tx, tenant, queue)) is not None:
+        return found
+    hold_names(tx, tenant, queue, alone=False)
+    is_taken = owners(tx, tenant, [queue, *names_above(queue)])
+    return None if is_taken else destination(tx, tenant, queue)
 
 
 def compose(
