@@ -146,7 +146,7 @@ def test_one_run_finds_all_mistakes_and_every_command_shows_them_alike(spec: Pat
     assert "app.holdfast:3:" in checked.stderr
     assert "(in queues.b)" in checked.stderr
     assert "there is no queue 'b'" not in checked.stderr, "it is there, and was not understood"
-    for verb in ("plan", "apply"):
+    for verb in ("plan", "apply", "serve"):
         answer = holdfast(verb, "app.holdfast", "--db", "sqlite:///app.db", folder=tmp_path)
         assert answer.returncode == 1
         errors = [line for line in checked.stderr.splitlines() if ": error: " in line]

@@ -61,7 +61,7 @@ class Pool:
 
     def __init__(self, consumer: Consumer, options: PoolOptions, before: Pool | None = None) -> None:
         self.consumer = consumer
-        change = Change(_Chosen, read_settings("pool()", cast("Mapping[str, Any]", options), _READERS))
+        change = Change(_Chosen, read_settings("pool()", cast("Mapping[str, Any]", options), READERS))
         self._choose(change(None if before is None else before._chosen))
 
     def become(self, other: Pool) -> None:
@@ -124,7 +124,7 @@ def _time(what: str, value: Any) -> float:
     return seconds(value, what)
 
 
-_READERS: dict[str, Reader] = {
+READERS: dict[str, Reader] = {
     "name": _name,
     "min": _count(0, MOST_MEMBERS),
     "max": _count(1, MOST_MEMBERS),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 import msgspec
 
@@ -60,6 +61,32 @@ class Findings:
             self.error(path if blamed is None else (*path, blamed), str(problem))
             return False
         return True
+
+    def obey_each(self, path: Path, rule: Callable[[Any], object], value: Any) -> bool:
+        """The same for a map or a list: each entry is asked about by itself, so that every bad one is found."""
+        entries: list[tuple[str | int, Any]] = []
+        if isinstance(value, dict):
+            entries = [(name, {name: one}) for name, one in value.items()]
+        elif isinstance(value, list):
+            entries = [(number, [one]) for number, one in enumerate(value)]
+        good = [self.obey((*path, entry), partial(rule, alone)) for entry, alone in entries]
+        return all(good) and self.obey(path, partial(rule, value))
+
+    def obey_together(self, path: Path, rule: Callable[[Any], object], settings: dict[str, Any], bad: set[str]) -> None:
+        """What a rule says of several settings at once. Of those that are `bad` by themselves, nothing more is said."""
+        left = {name: value for name, value in settings.items() if name not in bad}
+        while True:
+            try:
+                rule(left)
+            except InvalidInput as problem:
+                named = [word for word in _PLAIN.findall(str(problem)) if word in settings]
+                if bad.isdisjoint(named):
+                    self.error((*path, *named[:1]), str(problem))
+                if left.keys().isdisjoint(named):
+                    return
+                left = {name: value for name, value in left.items() if name not in named}
+            else:
+                return
 
     def node_at(self, path: Path) -> Node | None:
         """The expression that was read there."""

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
+from holdfast.core.given import Reader
 from holdfast.core.notice import owner_spec
 from holdfast.core.queue import READERS, channel_name, owner_name
 from holdfast.core.replies import REPLIES, is_reply_queue
+from holdfast.core.retry import Backoff
 from holdfast.core.routing import patterns_of, topic_name
 from holdfast.core.saga import Wait, saga_spec
-from holdfast.core.schedule import schedule_spec
-from holdfast.core.topic import GroupSettings, TopicSettings, group_name, group_spec, start_of, topic_spec
+from holdfast.core.schedule import schedule_change, schedule_spec
+from holdfast.core.topic import (
+    GROUP_READERS,
+    TOPIC_READERS,
+    TopicSettings,
+    group_name,
+    reader_name,
+    start_of,
+    topic_spec,
+)
 from holdfast.errors import InvalidInput
 from holdfast.runtime.consumer import Consumer as RuntimeConsumer
+from holdfast.runtime.pool import READERS as POOL_READERS
 from holdfast.runtime.pool import Pool as RuntimePool
 from holdfast.spec import declaring
 from holdfast.spec.findings import Findings
-from holdfast.spec.model import Group, Queue, Retry, Saga, Spec, Step, Topic, Webhook
+from holdfast.spec.model import Consumer, Group, Owner, Queue, Retry, Saga, Spec, Step, Topic, Webhook
 from holdfast.spec.reading import Path
 from holdfast.spec.shapes import MOST_FIELDS, read_shape
 
@@ -43,11 +54,30 @@ def look(spec: Spec, findings: Findings) -> None:
 def _saga(path: Path, name: str, saga: Saga, findings: Findings) -> None:
     findings.obey(path, partial(channel_name, name))
     _fields((*path, "data"), saga.data, findings)
-    settings: dict[str, Any] = {"on_failure": saga.on_failure, "owner": saga.owner, "keep": saga.keep}
-    findings.obey(path, lambda: saga_spec([Wait("any", delay=0)], **settings), settings)
+    if saga.owner is not None:
+        findings.obey((*path, "owner"), partial(channel_name, saga.owner, "owner"))
+    findings.obey((*path, "keep"), lambda: saga_spec([Wait("any", delay=0)], "stop", None, saga.keep))
     for here, step in saga_steps((*path, "steps"), saga.steps):
-        if step.does == 1 and not step.parallel:
-            findings.obey(here, partial(declaring.step_of, step, read=str), step.__struct_fields__)
+        if not step.parallel:
+            _step(here, step, findings)
+
+
+def _step(path: Path, step: Step, findings: Findings) -> None:
+    """Setting by setting, beside something that such a step could do."""
+    targets = ("queue", "command", "event", "wait", "until")
+    does: dict[str, Any] = {"queue": "any"}
+    if step.does and step.queue is None and step.command is None:
+        does = {"wait": 0} if step.event is None else {"event": "any"}
+    findings.obey(path, lambda: declaring.step_of(Step(name=step.name, wait=0)))
+    for field in (*targets, "undo", "undo_queue", "timeout", "retry"):
+        if (value := getattr(step, field)) is not None:
+            alone = {**({} if field in targets else does), field: value}
+            findings.obey((*path, field), partial(_step_alone, alone))
+    _backoff(path, step, findings)
+
+
+def _step_alone(settings: dict[str, Any]) -> None:
+    declaring.step_of(Step(name="any", **settings), read=str)
 
 
 def saga_steps(path: Path, steps: list[Step]) -> Iterator[tuple[Path, Step]]:
@@ -65,7 +95,7 @@ def _queue(path: Path, name: str, queue: Queue, findings: Findings) -> None:
     _retry((*path, "delivery"), queue.delivery, findings)
     for setting, value in declaring.plain_settings(queue, declaring.QUEUE).items():
         place = declaring.QUEUE[setting]
-        findings.obey((*path, *place), partial(READERS[setting], place[-1], value))
+        findings.obey_each((*path, *place), partial(READERS[setting], place[-1]), value)
     _sqs((*path, "delivery"), queue, findings)
 
 
@@ -81,7 +111,8 @@ def _sqs(path: Path, queue: Queue, findings: Findings) -> None:
 def _topic(path: Path, name: str, topic: Topic, findings: Findings) -> None:
     findings.obey(path, partial(topic_name, name))
     settings = declaring.topic_settings(topic)
-    findings.obey(path, lambda: topic_spec(cast("TopicSettings", settings)), settings)
+    bad = _bad(path, TOPIC_READERS, settings, findings)
+    findings.obey_together(path, lambda some: topic_spec(cast("TopicSettings", some)), settings, bad)
     for group_called, group in topic.groups.items():
         _group((*path, "groups", group_called), name, group_called, group, findings)
 
@@ -89,11 +120,10 @@ def _topic(path: Path, name: str, topic: Topic, findings: Findings) -> None:
 def _group(path: Path, topic: str, name: str, group: Group, findings: Findings) -> None:
     findings.obey(path, partial(group_name, name))
     findings.obey((*path, "start"), lambda: start_of(declaring.start_of(group.start)))
-    findings.obey((*path, "patterns"), lambda: patterns_of(topic, group.patterns or None))
+    findings.obey_each((*path, "patterns"), lambda some: patterns_of(topic, some or None), group.patterns)
     _retry((*path, "delivery"), group.delivery, findings)
     for setting, value in declaring.plain_settings(group, declaring.GROUP).items():
-        one = cast("GroupSettings", {setting: value})
-        findings.obey((*path, *declaring.GROUP[setting]), partial(group_spec, (), one))
+        findings.obey_each((*path, *declaring.GROUP[setting]), partial(GROUP_READERS[setting], setting), value)
 
 
 def _webhook(path: Path, name: str, webhook: Webhook, findings: Findings) -> None:
@@ -104,28 +134,72 @@ def _webhook(path: Path, name: str, webhook: Webhook, findings: Findings) -> Non
 
 def _others(spec: Spec, findings: Findings) -> None:
     for name, owner in spec.owners.items():
-        settings = declaring.owner_settings(owner)
-        findings.obey(("owners", name), partial(owner_name, name))
-        if owner.owner != name:  # That is a circle, and said elsewhere.
-            findings.obey(("owners", name), partial(owner_spec, name, **settings), settings)
+        _owner(("owners", name), name, owner, findings)
     for name, consumer in spec.consumers.items():
-        options = declaring.consumer_options(name, consumer)
-        findings.obey(("consumers", name), partial(_consumer, consumer.queues, options), options)
+        _consumer(("consumers", name), name, consumer, findings)
     for name, pool in spec.pools.items():
-        options = declaring.pool_options(name, pool)
-        findings.obey(
-            ("pools", name),
-            partial(RuntimePool, cast("Any", SimpleNamespace(name=name)), cast("Any", options)),
-            options,
-        )
+        path, options = ("pools", name), declaring.pool_options(name, pool)
+        findings.obey(path, partial(channel_name, options.pop("name")))
+        bad = _bad(path, POOL_READERS, options, findings)
+        findings.obey_together(path, partial(RuntimePool, cast("Any", SimpleNamespace(name="any"))), options, bad)
     for name, schedule in spec.schedules.items():
-        settings = declaring.schedule_settings(schedule)
         findings.obey(("schedules", name), partial(channel_name, name))
-        findings.obey(("schedules", name), partial(schedule_spec, cast("Any", settings)), settings)
+        _schedule(("schedules", name), declaring.schedule_settings(schedule), findings)
 
 
-def _consumer(queues: list[str], options: dict[str, Any]) -> None:
-    RuntimeConsumer(cast("Any", None), stand_in, queues, **options)
+def _bad(path: Path, readers: Mapping[str, Reader], settings: dict[str, Any], findings: Findings) -> set[str]:
+    """The settings that are wrong by themselves, after this was said of each."""
+    return {
+        name
+        for name, value in settings.items()
+        if not findings.obey((*path, name), partial(readers[name], name, value))
+    }
+
+
+def _owner(path: Path, name: str, owner: Owner, findings: Findings) -> None:
+    findings.obey(path, partial(owner_name, name))
+    if owner.owner is not None:
+        findings.obey((*path, "owner"), partial(owner_name, owner.owner, "owner"))
+    usual = declaring.owner_settings(Owner())
+    for setting, value in declaring.owner_settings(owner).items():
+        if setting != "owner":  # Whose circles are looked for elsewhere.
+            findings.obey((*path, setting), partial(owner_spec, "any", **{**usual, setting: value}))
+
+
+def _schedule(path: Path, settings: dict[str, Any], findings: Findings) -> None:
+    timing = {name: settings.pop(name) for name in ("cron", "every")}
+    for setting, value in settings.items():
+        findings.obey((*path, setting), partial(schedule_change, cast("Any", {setting: value})))
+    given = {name: value for name, value in timing.items() if value is not None}
+    findings.obey(path, partial(schedule_spec, cast("Any", {"queue": "any", **given})), given)
+    for name, value in given.items() if len(given) > 1 else ():
+        findings.obey((*path, name), partial(schedule_spec, cast("Any", {"queue": "any", name: value})))
+
+
+def _consumer(path: Path, name: str, consumer: Consumer, findings: Findings) -> None:
+    """Setting by setting; only weights need others beside them: queues, and a policy that has weights."""
+    findings.obey(path, partial(channel_name, name))
+    queues = [
+        one
+        for number, one in enumerate(consumer.queues)
+        if findings.obey((*path, "queues", number), partial(reader_name, one, "queue"))
+    ]
+
+    def made(**options: Any) -> None:
+        RuntimeConsumer(cast("Any", None), stand_in, queues, **{"name": "any", **options})
+
+    options = declaring.consumer_options("any", consumer)
+    refused = set(consumer.queues).difference(queues)
+    weights = {one: weight for one, weight in options.pop("weights").items() if one not in refused}
+    for setting, value in options.items():
+        findings.obey_each((*path, setting), partial(_alone, made, setting), value)
+    findings.obey_each((*path, "weights"), lambda some: made(policy="weighted", weights=some), weights)
+    if consumer.policy != "weighted":
+        findings.obey((*path, "weights"), lambda: made(policy=consumer.policy, weights=weights))
+
+
+def _alone(made: Callable[..., None], setting: str, value: Any) -> None:
+    made(**{setting: value})
 
 
 def stand_in(message: object) -> None:
@@ -135,17 +209,27 @@ def stand_in(message: object) -> None:
 def _retry(path: Path, retry: Retry, findings: Findings) -> None:
     """The waits between attempts are numbers that only make sense together."""
     findings.obey((*path, "max_attempts"), partial(READERS["max_attempts"], "max_attempts", retry.max_attempts))
-    for name in ("initial_backoff_ms", "max_backoff_ms", "jitter"):
-        if getattr(retry, name) < 0:
+    if retry.jitter < 0:
+        findings.error((*path, "jitter"), "jitter must not be below 0")
+    else:
+        findings.obey((*path, "jitter"), lambda: Backoff(jitter=retry.jitter))
+    _backoff(path, retry, findings)
+
+
+def _backoff(path: Path, waits: Retry | Step, findings: Findings) -> None:
+    good = True
+    for name in ("initial_backoff_ms", "max_backoff_ms"):
+        wait = getattr(waits, name)
+        if wait < 0:
             findings.error((*path, name), f"{name} must not be below 0")
-            return
-    first, longest = retry.initial_backoff_ms, retry.max_backoff_ms
-    if first > longest and not retry.backoff_steps_ms:
+        good &= wait >= 0 and findings.obey((*path, name), partial(Backoff, wait / 1000, wait / 1000))
+    for number, wait in enumerate(waits.backoff_steps_ms):
+        findings.obey((*path, "backoff_steps_ms", number), partial(Backoff, steps=(wait / 1000,)))
+    first, longest = waits.initial_backoff_ms, waits.max_backoff_ms
+    if good and first > longest and not waits.backoff_steps_ms:
         findings.error(
             (*path, "initial_backoff_ms"), f"the first wait ({first} ms) is above the longest ({longest} ms)"
         )
-        return
-    findings.obey(path, partial(declaring.backoff_of, retry), ("jitter",))
 
 
 def _fields(path: Path, fields: dict[str, str], findings: Findings) -> None:

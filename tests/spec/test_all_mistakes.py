@@ -1,0 +1,218 @@
+"""One run finds every mistake of a spec: all that there are, and nothing that only follows from another."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.spec.check import check, check_reading
+from holdfast.spec.files import examine
+from holdfast.spec.model import from_json
+from holdfast.spec.reading import read_text
+from holdfast.spec.writing import to_text
+
+SOUND: dict[str, Any] = {
+    "app": "shop",
+    "owners": {"mia": {"inbox": "letters", "escalate_after": 60, "notify": "digest", "digest_every": 60}},
+    "queues": {
+        "letters": {},
+        "orders": {
+            "message_type": {"id": "int", "city": "string"},
+            "retention": {"max_age_seconds": 60, "max_depth": 5, "history": 5, "history_limit": 5},
+            "delivery": {
+                "max_attempts": 3,
+                "initial_backoff_ms": 1,
+                "max_backoff_ms": 5,
+                "jitter": 0.5,
+                "lease": 5,
+                "dead_letter_queue": "letters",
+            },
+            "limits": {"concurrency": 5, "rate": "5/s", "max_repeats": 5},
+            "owner": "mia",
+            "requires": {"tier": "a", "zone": "b"},
+            "commitments": [{"name": "a", "check": "true"}, {"name": "b", "check": "true"}],
+        },
+    },
+    "topics": {
+        "news": {
+            "retention": 60,
+            "min_retention": 5,
+            "max_size": 500,
+            "idempotency_window": 5,
+            "groups": {"mail": {"patterns": ["news.a", "news.b"], "start": "latest", "misses": 3, "timeout": 5}},
+        }
+    },
+    "webhooks": {"hook": {"queue": "letters", "allow_ips": ["192.0.2.1", "192.0.2.2"], "max_size": 500}},
+    "consumers": {
+        "reader": {
+            "queues": ["orders", "letters"],
+            "handler": "m:f",
+            "policy": "weighted",
+            "weights": {"orders": 2, "letters": 1},
+            "concurrency": 2,
+            "lease": 5,
+            "timeout": 5,
+            "labels": {"tier": "a", "zone": "b"},
+        }
+    },
+    "pools": {
+        "reader": {
+            "min": 1,
+            "max": 2,
+            "scale_up_depth": 5,
+            "scale_down_depth": 1,
+            "scale_up_age": 5,
+            "cooldown": 5,
+            "max_crashes": 5,
+            "crash_window": 5,
+        }
+    },
+    "schedules": {
+        "nightly": {"queue": "letters", "cron": "0 0 * * *", "tz": "UTC", "key": "k"},
+        "hourly": {"queue": "letters", "every": 60, "tz": "UTC"},
+    },
+    "sagas": {
+        "trip": {
+            "data": {"city": "string"},
+            "keep": 60,
+            "steps": [
+                {"name": "send", "queue": "letters", "timeout": 5, "retry": 1, "max_backoff_ms": 5},
+                {"name": "answer", "event": "paid", "timeout": 5},
+                {"name": "pause", "wait": 5},
+            ],
+        }
+    },
+}
+BAD: dict[str, Any] = {
+    "owners.mia.inbox": "a/b",
+    "owners.mia.escalate_after": -1,
+    "owners.mia.digest_every": -1,
+    "queues.orders.message_type.id": "imt",
+    "queues.orders.retention.max_age_seconds": -1,
+    "queues.orders.retention.max_depth": 0,
+    "queues.orders.retention.history": -1,
+    "queues.orders.retention.history_limit": -1,
+    "queues.orders.delivery.max_attempts": 0,
+    "queues.orders.delivery.initial_backoff_ms": -1,
+    "queues.orders.delivery.max_backoff_ms": -1,
+    "queues.orders.delivery.jitter": 2,
+    "queues.orders.delivery.lease": 0,
+    "queues.orders.delivery.dead_letter_queue": "nowhere",
+    "queues.orders.limits.concurrency": 0,
+    "queues.orders.limits.rate": "0/s",
+    "queues.orders.limits.max_repeats": 1,
+    "queues.orders.requires.tier": "",
+    "queues.orders.requires.zone": "",
+    "queues.orders.commitments[0]": {"name": "a", "check": "true", "timeout": -1},
+    "queues.orders.commitments[1]": {"name": "b", "check": "true", "timeout": -1},
+    "topics.news.retention": -1,
+    "topics.news.min_retention": -1,
+    "topics.news.max_size": 0,
+    "topics.news.idempotency_window": -1,
+    "topics.news.groups.mail.patterns[0]": "other.a",
+    "topics.news.groups.mail.patterns[1]": "other.b",
+    "topics.news.groups.mail.start": "yesterday",
+    "topics.news.groups.mail.misses": 0,
+    "topics.news.groups.mail.timeout": 0,
+    "webhooks.hook.allow_ips[0]": "here",
+    "webhooks.hook.allow_ips[1]": "there",
+    "webhooks.hook.max_size": 0,
+    "consumers.reader.weights.orders": 0,
+    "consumers.reader.weights.letters": -1,
+    "consumers.reader.concurrency": 0,
+    "consumers.reader.lease": 0,
+    "consumers.reader.timeout": 0,
+    "consumers.reader.labels.tier": "",
+    "consumers.reader.labels.zone": "",
+    "pools.reader.min": -1,
+    "pools.reader.max": 0,
+    "pools.reader.scale_up_depth": 0,
+    "pools.reader.scale_down_depth": -1,
+    "pools.reader.scale_up_age": -1,
+    "pools.reader.cooldown": -1,
+    "pools.reader.max_crashes": 0,
+    "pools.reader.crash_window": -1,
+    "schedules.nightly.queue": "nowhere",
+    "schedules.nightly.cron": "x",
+    "schedules.nightly.tz": "Mars/Phobos",
+    "schedules.nightly.key": "\u0000",
+    "schedules.hourly.every": 0,
+    "schedules.hourly.tz": "Mars/Deimos",
+    "sagas.trip.data.city": "strimg",
+    "sagas.trip.keep": -1,
+    "sagas.trip.steps[0].queue": "nowhere",
+    "sagas.trip.steps[0].timeout": 0,
+    "sagas.trip.steps[0].retry": -1,
+    "sagas.trip.steps[0].max_backoff_ms": -1,
+    "sagas.trip.steps[1].event": "a/b",
+    "sagas.trip.steps[1].timeout": 0,
+    "sagas.trip.steps[2].wait": -1,
+}
+
+
+def steps_of(path: str) -> list[str | int]:
+    return [int(one) if one.isdigit() else one for one in path.replace("[", ".").replace("]", "").split(".")]
+
+
+def broken(*paths: str, values: dict[str, Any] = BAD) -> dict[str, Any]:
+    """The sound spec, but for these."""
+    spec = copy.deepcopy(SOUND)
+    for path in paths:
+        *outer, last = steps_of(path)
+        inside: Any = spec
+        for one in outer:
+            inside = inside[one]
+        inside[last] = values[path]
+    return spec
+
+
+def found_in_json(spec: Any, tmp_path: Path) -> list[str]:
+    file = tmp_path / "app.json"
+    file.write_text(json.dumps(spec))
+    return sorted(one.path for one in examine(str(file)).findings)
+
+
+def test_the_sound_one_is_sound(tmp_path: Path) -> None:
+    assert found_in_json(SOUND, tmp_path) == []
+
+
+@pytest.mark.parametrize("path", BAD)
+def test_a_bad_value_is_one_mistake(path: str) -> None:
+    assert [one.path for one in check(from_json(json.dumps(broken(path))))] == [path]
+
+
+def test_bad_values_are_all_found_in_one_run(tmp_path: Path) -> None:
+    assert found_in_json(broken(*BAD), tmp_path) == sorted(BAD)
+
+
+def test_bad_values_are_all_found_in_a_text_where_they_stand() -> None:
+    # What a text cannot even say is refused while it is read.
+    refused = (-1, "imt", "strimg", "0/s")
+    said = {path: value for path, value in BAD.items() if value not in refused and "commit" not in path}
+    reading = read_text(to_text(from_json(json.dumps(broken(*said)))))
+    found = check_reading(reading)
+    assert {one.path for one in found} == set(said)
+    assert all(one.span is not None for one in found)
+
+
+def test_what_two_settings_say_together_is_found_beside_the_rest() -> None:
+    spec = broken("pools.reader.cooldown", "topics.news.max_size", "consumers.reader.lease")
+    spec["pools"]["reader"].update(min=3, max=2, scale_down_depth=9, scale_up_depth=8)
+    spec["topics"]["news"].update(min_retention=9, retention=8)
+    spec["consumers"]["reader"]["policy"] = "random"
+    spec["schedules"]["nightly"].update(cron="x", every=0, tz="Mars/Phobos")
+    assert sorted(one.path for one in check(from_json(json.dumps(spec)))) == [
+        "consumers.reader.lease",
+        "consumers.reader.weights",
+        "pools.reader.cooldown",
+        "pools.reader.min",
+        "pools.reader.scale_down_depth",
+        "schedules.nightly.cron",
+        "schedules.nightly.cron",
+        "schedules.nightly.every",
+        "schedules.nightly.tz",
+        "topics.news.max_size",
+        "topics.news.min_retention",
+    ]
