@@ -56,10 +56,12 @@ class Publishing(Sending, Escalating):
         """Declares a topic, or changes settings of one. It owns its name and all names below: `orders` gets what is
         published as `orders.eu.created`. Settings that are not given are kept, also the mode; `DEFAULT` resets one.
 
-        - What every live group is done with goes when `min_retention` (0) is over, everything at `retention` (24 h).
+        - Messages are kept for `retention` (24 h), so that groups that come later can read them. With a shorter
+          `min_retention`, what every live group is done with goes after that; 0 is at once.
         - `no_subscribers="refuse"` makes a publish fail while no live group wants its name; otherwise messages are kept
           for the groups to come.
-        - `max_depth` is how many messages it may hold, after which a publish raises `QueueFull`.
+        - `max_depth` is how many messages may be there that a live or paused group still needs, after which a publish
+          raises `QueueFull`.
         - `max_size` is how many bytes of JSON a message may have, `idempotency_window` how long a key is remembered
           after its message was removed.
 

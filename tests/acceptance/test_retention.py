@@ -23,7 +23,7 @@ DAY = 86_400
 def hf(postgres_url: str, connect: Connect) -> Holdfast:
     """The topic t with two groups."""
     hf = connect(postgres_url)
-    hf.topic("t")
+    hf.topic("t", min_retention=0)
     hf.subscribe("t", "a")
     hf.subscribe("t", "b")
     return hf

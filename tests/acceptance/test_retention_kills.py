@@ -26,7 +26,7 @@ def retain(url: str, *point: str) -> int:
 def hf(url: str, connect: Connect) -> Holdfast:
     """The topic t with a group that wants everything and one that wants half of it; 400 messages of two priorities."""
     hf = connect(url)
-    hf.topic("t")
+    hf.topic("t", min_retention=0)
     hf.subscribe("t", "all")
     hf.subscribe("t", "even", patterns="t.0")
     for number in range(400):
@@ -75,7 +75,7 @@ def test_what_is_lost_is_counted_once(hf: Holdfast, url: str) -> None:
     assert {notice.about: notice.error.split()[0] for notice in hf.notices()} == {"t/all": "370", "t/even": "200"}
 
 
-def test_a_limited_topic_knows_how_many_it_holds(hf: Holdfast, url: str) -> None:
+def test_a_limited_topic_knows_how_many_are_needed(hf: Holdfast, url: str) -> None:
     hf.topic("t", retention=0, max_depth=1_000)
     for point in POINTS:
         assert retain(url, point, "2") == -signal.SIGKILL
@@ -83,5 +83,5 @@ def test_a_limited_topic_knows_how_many_it_holds(hf: Holdfast, url: str) -> None
     there = hf.stats("t/new").pending
     hf.topic("t", retention=DEFAULT, max_depth=there + 2)
     hf.publish_many("t", [1, 2])
-    with pytest.raises(QueueFull, match=f"holds {there + 2} messages"):
+    with pytest.raises(QueueFull, match=f"has {there + 2} messages"):
         hf.publish("t", 3)

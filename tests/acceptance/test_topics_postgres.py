@@ -64,7 +64,7 @@ def read(url: str, group: str, is_over: threading.Event) -> list[str]:
 @pytest.fixture
 def groups(postgres_url: str) -> list[str]:
     with Holdfast(postgres_url) as hf:
-        hf.topic("t")
+        hf.topic("t", min_retention=0)
         for number, patterns in enumerate(PATTERNS):
             hf.subscribe("t", f"g{number}", patterns=patterns, max_attempts=9)
     return [f"g{number}" for number in range(GROUPS)]

@@ -125,7 +125,7 @@ def test_a_paused_one_is_canceled_all_the_same(two: Holdfast, rival: Holdfast) -
 
 @pytest.mark.parametrize("ordering", ["unordered", "per_key", "fifo"])
 def test_removed_its_name_is_free_for_a_new_one(hf: Holdfast, ordering: str) -> None:
-    hf.topic("t")
+    hf.topic("t", min_retention=0)
     hf.subscribe("t", "a", ordering=ordering)
     hf.publish_many("t", range(3), key="k")
     hf.claim("t/a", n=1)

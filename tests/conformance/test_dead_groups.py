@@ -17,7 +17,7 @@ FOUR = ("a", "b", "c", "d")
 @pytest.fixture
 def four(hf: Holdfast) -> Holdfast:
     """The topic t with four groups that may be silent for a minute."""
-    hf.topic("t")
+    hf.topic("t", min_retention=0)
     for group in FOUR:
         hf.subscribe("t", group, timeout=60)
     return hf

@@ -36,7 +36,7 @@ def counts(hf: Holdfast, group: str) -> tuple[int, int, int]:
 
 @pytest.fixture
 def watched(hf: Holdfast) -> Holdfast:
-    hf.topic("t")
+    hf.topic("t", min_retention=0)
     hf.subscribe("t", "a", timeout=60)
     hf.subscribe("t", "b")
     return hf
@@ -77,7 +77,7 @@ def test_what_is_lost_while_it_is_dead(watched: Holdfast, rival: Holdfast, clock
 
 
 def test_what_is_lost_to_a_short_retention(hf: Holdfast, clock: FakeClock) -> None:
-    hf.topic("t", retention=60)
+    hf.topic("t", retention=60, min_retention=0)
     hf.subscribe("t", "a")
     hf.subscribe("t", "b", patterns="t.b")
     told = Told(hf)
@@ -108,7 +108,7 @@ def test_a_listener_that_fails_stops_nothing(watched: Holdfast, clock: FakeClock
 def test_they_are_measured(client: OpenClient, clock: FakeClock) -> None:
     hf, recorded = client(), Recorded()
     recorded.instrument(hf)
-    hf.topic("t")
+    hf.topic("t", min_retention=0)
     hf.subscribe("t", "a", timeout=60)
     hf.subscribe("t", "b")
     die(hf, clock)

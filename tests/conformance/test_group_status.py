@@ -40,7 +40,7 @@ def test_each_group_has_a_state_of_its_own(hf: Holdfast) -> None:
 
 @pytest.mark.parametrize("ordering", ["per_key", "fifo"])
 def test_of_groups_with_an_order(hf: Holdfast, ordering: str) -> None:
-    hf.topic("t")
+    hf.topic("t", min_retention=0)
     hf.subscribe("t", "a", ordering=ordering)
     first, second = (hf.publish("t", n, key="k").id for n in range(2))
     [claim] = hf.claim("t/a", n=2)
@@ -51,7 +51,7 @@ def test_of_groups_with_an_order(hf: Holdfast, ordering: str) -> None:
 
 def test_of_parts_of_a_run(hf: Holdfast) -> None:
     """What a group does not want stands in its runs as settled, and is none of its business."""
-    hf.topic("t")
+    hf.topic("t", min_retention=0)
     hf.subscribe("t", "a", patterns="t.a")
     ids = [hf.publish(name, 0).id for name in ("t.a", "t.b", "t.a", "t.a")]
     claims = hf.claim("t/a", n=9)
@@ -75,7 +75,7 @@ def test_who_comes_later_is_owed_nothing(hf: Holdfast) -> None:
 
 
 def test_of_what_retention_has_removed_the_copies_are_known(hf: Holdfast, clock: FakeClock) -> None:
-    hf.topic("t", retention=60)
+    hf.topic("t", retention=60, min_retention=0)
     for group in "abc":
         hf.subscribe("t", group)
     sent = hf.publish("t", 1).id

@@ -20,14 +20,14 @@ DAY = 86_400
 def watched(hf: Holdfast) -> Holdfast:
     """The topic t with two groups that may be silent for a minute."""
     hf.owner("mia")
-    hf.topic("t")
+    hf.topic("t", min_retention=0)
     hf.subscribe("t", "a", timeout=60)
     hf.subscribe("t", "b", timeout=60, owner="mia")
     return hf
 
 
 def test_without_a_timeout_a_group_lives_for_ever(hf: Holdfast, clock: FakeClock) -> None:
-    hf.topic("t", retention="1000d")
+    hf.topic("t", retention="1000d", min_retention=0)
     hf.subscribe("t", "a")
     hf.subscribe("t", "b")
     hf.publish("t", 1)
@@ -56,7 +56,7 @@ def test_a_group_dies_after_its_timeout_and_three_misses(watched: Holdfast, cloc
 
 
 def test_as_many_misses_as_the_group_says(hf: Holdfast, clock: FakeClock) -> None:
-    hf.topic("t")
+    hf.topic("t", min_retention=0)
     hf.subscribe("t", "a", timeout="1m", misses=1)
     clock.advance(60)
     assert watch(hf) == 1
@@ -262,7 +262,7 @@ def test_however_short_the_timeout_who_asks_for_work_is_heard(
     """A client notes by its own clock that it was heard; here both clocks go at the same pace."""
     monkeypatch.setattr("holdfast.presence.time", SimpleNamespace(monotonic=lambda: clock() / 1_000_000))
     member = client(worker="ben", sweep_every=1_000)
-    hf.topic("t")
+    hf.topic("t", min_retention=0)
     hf.subscribe("t", "a", timeout=timeout, misses=1)
     for _ in range(60):
         clock.advance(timeout / 20)
@@ -275,7 +275,7 @@ def test_however_short_the_timeout_who_asks_for_work_is_heard(
 def test_who_waits_for_work_wakes_up_to_be_heard(client: OpenClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3_600.0)
     hf, member = client(clock=None), client(clock=None, worker="ben")
-    hf.topic("t")
+    hf.topic("t", min_retention=0)
     hf.subscribe("t", "a", timeout=0.3)
     with ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(member.claim, "t", group="a", wait=3_600)
@@ -290,7 +290,7 @@ def test_who_waits_for_work_wakes_up_to_be_heard(client: OpenClient, monkeypatch
 def test_a_consumer_that_was_forgotten_has_been_heard_all_the_same(
     client: OpenClient, hf: Holdfast, clock: FakeClock
 ) -> None:
-    hf.topic("t")
+    hf.topic("t", min_retention=0)
     hf.subscribe("t", "a", timeout="2h", misses=1)
     clock.advance(3_600)
     client(worker="w").claim("t", group="a")
@@ -316,7 +316,7 @@ def test_one_who_begins_anew_has_lost_nothing(watched: Holdfast, clock: FakeCloc
 
 
 def test_there_has_to_be_such_a_group(hf: Holdfast) -> None:
-    hf.topic("t")
+    hf.topic("t", min_retention=0)
     with pytest.raises(UnknownGroup):
         hf.heartbeat("t", "nobody")
     with pytest.raises(UnknownGroup):
@@ -327,7 +327,7 @@ def test_there_has_to_be_such_a_group(hf: Holdfast) -> None:
     "settings", [{"timeout": 0}, {"timeout": -1}, {"misses": 0}, {"misses": 1.5}, {"misses": True}]
 )
 def test_settings_that_make_no_sense_are_refused(hf: Holdfast, settings: dict[str, object]) -> None:
-    hf.topic("t")
+    hf.topic("t", min_retention=0)
     with pytest.raises(InvalidInput, match=next(iter(settings))):
         hf.subscribe("t", "a", **settings)  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""What leaves a topic, and when: as soon as no live group needs it, and at its retention whoever does."""
+"""What leaves a topic, and when: at its retention, or when its `min_retention` is over and no live group needs it."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +13,38 @@ from tests.conformance.topics import done, kept, retain, retain_once, subscribed
 
 HOUR = 3_600
 DAY = 86_400
+
+
+def test_a_topic_keeps_everything_for_its_retention(hf: Holdfast, clock: FakeClock) -> None:
+    hf.topic("t", retention="24h")
+    hf.subscribe("t", "a")
+    hf.publish_many("t", range(10))
+    done(hf, "a")
+    clock.advance(DAY - 1)
+    assert retain(hf) == 0
+    hf.subscribe("t", "late", start="earliest")
+    claims = hf.claim("t", group="late", n=99)
+    assert bodies(claims) == list(range(10))
+    hf.ack(claims)
+    hf.subscribe("t", "slow", start="earliest")
+    hf.publish("t", 10)
+    clock.advance(1)
+    assert retain(hf) == 10
+    assert kept(hf) == [10]
+    [error] = troubles(hf, "out_of_range")
+    assert "10 messages were removed by the topic's retention before 't/slow' got them" in error
+
+
+def test_without_a_min_retention_it_follows_the_retention(hf: Holdfast, clock: FakeClock) -> None:
+    hf.topic("t", retention=HOUR, min_retention=0)
+    hf.subscribe("t", "a")
+    hf.publish("t", 1)
+    done(hf, "a")
+    hf.topic("t", retention=DAY, min_retention=None)
+    clock.advance(HOUR)
+    assert retain(hf) == 0
+    hf.topic("t", retention=HOUR, min_retention=None)
+    assert retain(hf) == 1
 
 
 def test_what_every_group_is_done_with_goes(hf: Holdfast) -> None:
@@ -60,7 +92,7 @@ def test_a_group_that_has_not_claimed_holds_everything_until_retention(hf: Holdf
 
 def test_at_retention_everything_goes_and_who_missed_it_is_told_how_much(hf: Holdfast, clock: FakeClock) -> None:
     hf.owner("mia")
-    hf.topic("t")
+    hf.topic("t", min_retention=0)
     hf.subscribe("t", "a")
     hf.subscribe("t", "slow", owner="mia")
     hf.publish_many("t", range(3))
@@ -91,7 +123,7 @@ def test_a_loss_adds_up(hf: Holdfast, clock: FakeClock) -> None:
 
 
 def test_only_what_a_group_wanted_is_a_loss(hf: Holdfast, clock: FakeClock) -> None:
-    hf.topic("t")
+    hf.topic("t", min_retention=0)
     hf.subscribe("t", "eu", patterns=["t.eu.**"])
     hf.subscribe("t", "us", patterns=["t.us.**"])
     hf.publish_many("t.eu.created", range(3))
@@ -105,7 +137,7 @@ def test_only_what_a_group_wanted_is_a_loss(hf: Holdfast, clock: FakeClock) -> N
 
 
 def test_what_nobody_subscribed_to_is_kept_for_its_retention(hf: Holdfast, clock: FakeClock) -> None:
-    hf.topic("t", retention=HOUR)
+    hf.topic("t", retention=HOUR, min_retention=0)
     hf.publish_many("t", range(2))
     clock.advance(HOUR - 1)
     assert retain(hf) == 0
@@ -136,7 +168,7 @@ def test_a_paused_group_is_still_owed(hf: Holdfast) -> None:
 
 @pytest.mark.parametrize("wait", [0, DAY], ids=["when done", "at retention"])
 def test_what_is_in_someones_hands_stays(hf: Holdfast, clock: FakeClock, wait: int) -> None:
-    hf.topic("t")
+    hf.topic("t", min_retention=0)
     hf.subscribe("t", "a", lease="30d")
     hf.publish_many("t", range(6))
     first, held = hf.claim("t", group="a", n=2), hf.claim("t", group="a", n=2)
@@ -167,7 +199,7 @@ def test_what_is_left_around_a_held_message_is_counted_one_by_one(hf: Holdfast, 
 
 
 def test_a_run_that_was_taken_back_is_whole(hf: Holdfast, clock: FakeClock) -> None:
-    hf.topic("t", retention=HOUR)
+    hf.topic("t", retention=HOUR, min_retention=0)
     hf.subscribe("t", "a", lease=2 * HOUR)
     hf.publish_many("t", range(3))
     hf.claim("t", group="a", n=3)
@@ -294,7 +326,7 @@ def test_what_was_to_be_skipped_is_no_loss(hf: Holdfast, clock: FakeClock) -> No
 
 
 def test_a_group_that_is_fed_needs_the_topic_no_more(hf: Holdfast, clock: FakeClock) -> None:
-    hf.topic("t")
+    hf.topic("t", min_retention=0)
     hf.subscribe("t", "a", ordering="per_key")
     hf.publish_many("t", range(3), key="k")
     [claim] = hf.claim("t", group="a", n=9)
@@ -319,7 +351,7 @@ def test_one_who_goes_back_finds_what_is_kept(hf: Holdfast, clock: FakeClock) ->
 
 
 def test_maintain_does_it_too(hf: Holdfast, clock: FakeClock) -> None:
-    hf.topic("t")
+    hf.topic("t", min_retention=0)
     hf.subscribe("t", "a")
     hf.subscribe("t", "b", timeout=60, misses=1)
     hf.publish_many("t", range(3))

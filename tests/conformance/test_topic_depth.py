@@ -1,4 +1,4 @@
-"""`max_depth` of a topic: it holds as many messages as it may, whoever publishes, and not one more."""
+"""`max_depth` of a topic: so many messages that a group still needs, whoever publishes, and not one more."""
 
 import contextlib
 import threading
@@ -10,24 +10,149 @@ from holdfast import Holdfast, QueueFull
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient
 from tests.conformance.test_conn import commit, of_the_driver, roll_back
-from tests.conformance.topics import done, kept, retain, subscribed
+from tests.conformance.topics import die, done, kept, retain, subscribed
 
 
-def test_full_is_full_until_retention_has_made_room(hf: Holdfast) -> None:
+def test_full_is_full_until_every_group_is_done(hf: Holdfast) -> None:
     subscribed(hf, "a", "b", max_depth=3)
     hf.publish_many("t.x", [1, 2, 3])
-    with pytest.raises(QueueFull, match=r"'t' holds 3 messages and may hold 3 .* 1 more do not fit"):
+    with pytest.raises(QueueFull, match=r"'t' has 3 messages that groups still need and may have 3 .* 1 more do not"):
         hf.publish("t.y", 4)
     done(hf, "a")
-    retain(hf)
     with pytest.raises(QueueFull):
         hf.publish("t", 4)
     hf.ack(hf.claim("t/b", n=2))
-    assert retain(hf) == 2
     hf.publish_many("t", [4, 5])
     with pytest.raises(QueueFull):
         hf.publish("t", 6)
-    assert kept(hf) == [3, 4, 5]
+    assert kept(hf) == [1, 2, 3, 4, 5]
+
+
+def test_messages_that_are_only_retained_take_no_room(hf: Holdfast) -> None:
+    hf.topic("t", max_depth=2)
+    hf.subscribe("t", "a")
+    for number in range(10):
+        hf.publish_many("t", [number, number])
+        with pytest.raises(QueueFull):
+            hf.publish("t", "more")
+        done(hf, "a")
+    assert len(kept(hf)) == 20
+
+
+def test_without_a_group_nothing_is_needed(hf: Holdfast) -> None:
+    hf.topic("t", max_depth=2)
+    hf.publish_many("t", range(5))
+    hf.publish_many("t", range(5))
+    hf.subscribe("t", "late", start="earliest")
+    with pytest.raises(QueueFull, match="has 10 messages"):
+        hf.publish("t", "more")
+    hf.ack(hf.claim("t/late", n=9))
+    hf.publish("t", "more")
+
+
+def test_a_dead_group_needs_nothing_until_it_is_alive_again(hf: Holdfast, clock: FakeClock) -> None:
+    hf.topic("t", max_depth=2)
+    hf.subscribe("t", "a", timeout=60)
+    hf.publish_many("t", [1, 2])
+    with pytest.raises(QueueFull):
+        hf.publish("t", 3)
+    die(hf, clock)
+    hf.publish_many("t", [3, 4, 5])
+    hf.heartbeat("t", "a")
+    with pytest.raises(QueueFull, match="has 5 messages"):
+        hf.publish("t", 6)
+
+
+def test_a_paused_group_needs_what_it_is_owed(hf: Holdfast) -> None:
+    subscribed(hf, "a", "paused", max_depth=2)
+    hf.pause("t/paused")
+    hf.publish_many("t", [1, 2])
+    done(hf, "a")
+    with pytest.raises(QueueFull):
+        hf.publish("t", 3)
+    hf.unsubscribe("t", "paused")
+    hf.publish("t", 3)
+
+
+def test_only_what_a_group_wants_counts(hf: Holdfast) -> None:
+    hf.topic("t", max_depth=2)
+    hf.subscribe("t", "eu", patterns=["t.eu.**"])
+    hf.subscribe("t", "new", patterns=["t.*.new"])
+    hf.publish_many("t.us.old", range(5))
+    hf.publish("t.eu.new", 1)
+    hf.publish("t.us.new", 2)
+    with pytest.raises(QueueFull, match="has 2 messages"):
+        hf.publish("t.eu.old", 3)
+    hf.publish_many("t.us.old", range(5))
+    hf.ack(hf.claim("t/eu"))
+    with pytest.raises(QueueFull, match="has 2 messages"):
+        hf.publish("t.eu.old", 3)
+    hf.ack(hf.claim("t/new"))
+    hf.publish("t.eu.old", 3)
+    hf.subscribe("t", "eu", patterns=["t.**"])
+    with pytest.raises(QueueFull):
+        hf.publish("t.eu.old", 4)
+
+
+def test_what_is_held_or_tried_again_is_needed_once(hf: Holdfast) -> None:
+    subscribed(hf, "a", "b", max_depth=4)
+    hf.publish_many("t", range(4))
+    ends = [hf.claim("t/a", n=4), hf.claim("t/b", n=4)]
+    with pytest.raises(QueueFull, match="has 4 messages"):
+        hf.publish("t", "more")
+    for claims in ends:
+        hf.ack([claims[1], claims[3]])
+    with pytest.raises(QueueFull, match="has 2 messages"):
+        hf.publish_many("t", range(3))
+    ends[0][0].nack("no", delay=60)
+    ends[1][0].nack("no", permanent=True)
+    with pytest.raises(QueueFull, match="has 2 messages"):
+        hf.publish_many("t", range(3))
+    hf.ack([ends[0][2], ends[1][2]])
+    hf.publish_many("t", range(3))
+    with pytest.raises(QueueFull, match="has 4 messages"):
+        hf.publish("t", "more")
+
+
+@pytest.mark.parametrize("ordering", ["per_key", "fifo"])
+def test_copies_of_a_group_that_is_fed_are_needed(hf: Holdfast, ordering: str) -> None:
+    hf.topic("t", max_depth=3, min_retention=0)
+    hf.subscribe("t", "a", ordering=ordering)
+    hf.publish_many("t", range(3), key=str)
+    [claim] = hf.claim("t/a")
+    assert retain(hf) >= 1, "copied into rows, they need no topic"
+    with pytest.raises(QueueFull, match="has 3 messages"):
+        hf.publish("t", "more", key="k")
+    claim.ack()
+    hf.publish("t", "more", key="k")
+    with pytest.raises(QueueFull, match="has 3 messages"):
+        hf.publish("t", "more", key="k")
+
+
+def test_what_a_group_skips_and_what_has_expired_is_not_needed(hf: Holdfast, clock: FakeClock) -> None:
+    subscribed(hf, "a", max_depth=4)
+    first, _ = hf.publish_many("t", [1, 2])
+    hf.publish_many("t", [3, 4], ttl=10)
+    with pytest.raises(QueueFull):
+        hf.publish("t", 5)
+    hf.skip("t", "a", first.id)
+    with pytest.raises(QueueFull, match="has 3 messages"):
+        hf.publish_many("t", [5, 6])
+    clock.advance(11)
+    with pytest.raises(QueueFull, match="has 1 messages"):
+        hf.publish_many("t", range(4))
+    hf.publish_many("t", range(3))
+
+
+def test_what_is_to_be_read_again_is_needed_again(hf: Holdfast) -> None:
+    hf.topic("t", max_depth=5)
+    hf.subscribe("t", "a")
+    hf.publish_many("t", range(5), priority="high")
+    done(hf, "a")
+    hf.publish_many("t", range(3))
+    hf.seek("a", "earliest", topic="t")
+    with pytest.raises(QueueFull, match="has 8 messages"):
+        hf.publish("t", "more")
 
 
 def test_many_fit_whole_or_not_at_all(hf: Holdfast) -> None:
@@ -40,16 +165,13 @@ def test_many_fit_whole_or_not_at_all(hf: Holdfast) -> None:
     assert hf.stats("t/a").pending == 3
 
 
-def test_it_counts_what_is_there_whoever_reads(hf: Holdfast, clock: FakeClock) -> None:
-    hf.topic("t", max_depth=2, retention=60)
-    hf.publish_many("t", [1, 2], ttl=1)
-    hf.subscribe("t", "a", start="earliest")
-    [claim] = hf.claim("t/a")
-    claim.nack("no", delay=0)  # A copy of it is no message of the topic.
+def test_what_retention_takes_from_a_group_makes_room(hf: Holdfast, clock: FakeClock) -> None:
+    subscribed(hf, "slow", max_depth=2, retention=60)
+    hf.publish_many("t", [1, 2])
+    clock.advance(61)
     with pytest.raises(QueueFull):
         hf.publish("t", 3)
-    clock.advance(61)
-    retain(hf)
+    assert retain(hf) == 2
     hf.publish_many("t", [3, 4])
     with pytest.raises(QueueFull):
         hf.publish("t", 5)
@@ -79,6 +201,19 @@ def test_in_the_callers_transaction(hf: Holdfast, url: str) -> None:
     assert kept(hf) == [1, 2]
 
 
+def test_in_the_callers_transaction_with_patterns(hf: Holdfast, url: str) -> None:
+    hf.topic("t", max_depth=1)
+    hf.subscribe("t", "eu", patterns=["t.eu.**"])
+    hf.publish_many("t.us", range(3))
+    with of_the_driver(url) as conn:
+        hf.publish("t.eu", 1, conn=conn)
+        with pytest.raises(QueueFull, match="has 1 messages"):
+            hf.publish("t.eu", 2, conn=conn)
+        hf.publish("t.us", 3, conn=conn)
+        commit(conn)
+    assert hf.stats("t/eu").pending == 1
+
+
 def test_a_limit_can_be_set_changed_and_lifted(hf: Holdfast) -> None:
     subscribed(hf, "a")
     hf.publish_many("t", range(5))
@@ -86,12 +221,12 @@ def test_a_limit_can_be_set_changed_and_lifted(hf: Holdfast) -> None:
     assert retain(hf) == 5
     hf.publish_many("t", range(3))
     hf.topic("t", max_depth=3)
-    with pytest.raises(QueueFull, match="holds 3 messages"):
+    with pytest.raises(QueueFull, match="has 3 messages"):
         hf.publish("t", 3)
     hf.topic("t", max_depth=4)
     hf.publish("t", 3)
     hf.topic("t", max_depth=2)
-    with pytest.raises(QueueFull, match="holds 4 messages and may hold 2"):
+    with pytest.raises(QueueFull, match="has 4 messages that groups still need and may have 2"):
         hf.publish("t", 4)
     hf.topic("t", max_depth=None)
     hf.publish("t", 4)
@@ -139,7 +274,7 @@ def test_publishers_against_retention_never_go_beyond(client: OpenClient) -> Non
         try:
             while read < 200:
                 claims = hf.claim("t/a", n=7)
-                assert len(kept(hf)) <= 20
+                assert hf.stats("t/a").pending + len(claims) <= 20
                 hf.ack(claims)
                 read += len(claims)
                 retain(hf)

@@ -84,7 +84,7 @@ both = pytest.mark.parametrize("ordering", ["unordered", "per_key"])
 
 def test_a_group_that_beats_and_never_reads_holds_nothing_past_retention(hf: Holdfast, clock: FakeClock) -> None:
     """Its owner is told: it lives, and does not get anywhere."""
-    hf.topic("t", retention=DAY)
+    hf.topic("t", retention=DAY, min_retention=0)
     hf.subscribe("t", "a")
     hf.subscribe("t", "boots", timeout=60)
     hf.publish_many("t", range(3))
@@ -101,7 +101,7 @@ def test_a_group_that_beats_and_never_reads_holds_nothing_past_retention(hf: Hol
 
 @both
 def test_dead_letters_neither_starve_their_group_nor_pin_messages(hf: Holdfast, ordering: str) -> None:
-    hf.topic("t")
+    hf.topic("t", min_retention=0)
     hf.subscribe("t", "a", ordering=ordering, max_attempts=2)
     hf.publish_many("t", range(300), key=str)
     while claims := hf.claim("t/a", n=100):
@@ -190,7 +190,7 @@ def test_a_replay_outlives_its_topics_retention(hf: Holdfast, clock: FakeClock) 
 
 @both
 def test_nothing_is_left_of_a_message_however_it_ended(hf: Holdfast, clock: FakeClock, ordering: str) -> None:
-    hf.topic("t")
+    hf.topic("t", min_retention=0)
     hf.subscribe("t", "a", patterns="t.wanted", ordering=ordering, max_attempts=1, dead_retention=60)
     endings = ("acked", "dead", "skipped", "skipped in hand", "purged")
     ids = {end: hf.publish("t.wanted", end, key=end).id for end in endings}
@@ -215,19 +215,19 @@ def test_a_clock_that_jumps_ten_years_takes_little_at_a_time_and_tells_of_the_fi
 ) -> None:
     """Whoever is told can stop maintenance, or give the topic a longer retention."""
     monkeypatch.setattr(retention, "MOST_MESSAGES", 2)
-    hf.topic("t")
+    hf.topic("t", min_retention=0)
     hf.subscribe("t", "a")
     hf.publish_many("t", range(5))
     clock.advance(10 * YEAR)
     assert keeping.turn(hf) == 2
     assert ["2 messages" in error for error in troubles(hf, "out_of_range")] == [True]
-    hf.topic("t", retention=20 * YEAR)
+    hf.topic("t", retention=20 * YEAR, min_retention=0)
     assert keeping.turn(hf) == 0
     assert bodies(hf.claim("t", group="a", n=9)) == [2, 3, 4]
 
 
 def test_a_clock_that_jumps_ten_years_kills_nobody_at_once_and_tells_what_went(hf: Holdfast, clock: FakeClock) -> None:
-    hf.topic("t")
+    hf.topic("t", min_retention=0)
     for group in ("a", "b"):
         hf.subscribe("t", group, timeout=600)
     hf.publish_many("t", range(3))
@@ -241,7 +241,7 @@ def test_a_clock_that_jumps_ten_years_kills_nobody_at_once_and_tells_what_went(h
 
 
 def test_dead_letters_of_a_group_are_kept_from_their_death_on(hf: Holdfast, clock: FakeClock) -> None:
-    hf.topic("t", retention=2 * DAY)
+    hf.topic("t", retention=2 * DAY, min_retention=0)
     hf.subscribe("t", "a", dead_retention=DAY)
     hf.publish("t", 1)
     clock.advance(1.5 * DAY)

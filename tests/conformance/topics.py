@@ -10,8 +10,8 @@ from tests.clock import FakeClock
 
 
 def subscribed(hf: Holdfast, *groups: str, **settings: Any) -> None:
-    """The topic t with these groups."""
-    hf.topic("t", **settings)
+    """The topic t with these groups. What they are done with goes at once, unless told otherwise."""
+    hf.topic("t", **{"min_retention": 0, **settings})
     for group in groups:
         hf.subscribe("t", group)
 

@@ -96,9 +96,10 @@ def _of_topic() -> Iterator[Argument]:
     yield Argument("topic(name)", lambda hf, bad: hf.topic(bad), TOPICS, "^name ")
     yield Argument("topic(name)", lambda hf, bad: hf.topic(bad, mode="queue"), TOPICS, "^name ")
     yield Argument("topic(mode=)", declare("mode"), WORDS, "^mode must be one of")
-    for name in ("retention", "min_retention", "idempotency_window"):
+    for name in ("retention", "idempotency_window"):
         yield length("topic", name, declare(name))
-    yield length("topic", "min_retention", declare("min_retention"), {"beyond retention": "25h"})
+    kept = {**LENGTHS_OR_NONE, "beyond retention": "25h"}
+    yield length("topic", "min_retention", declare("min_retention"), kept)
     yield Argument("topic(no_subscribers=)", declare("no_subscribers"), WORDS, "^no_subscribers must be one of")
     for name in ("max_size", "max_depth"):
         yield Argument(f"topic({name}=)", declare(name), WHOLE, f"^{name} must be a whole number")

@@ -37,7 +37,7 @@ SPEC = st.fixed_dictionaries(
     optional={"lease": st.sampled_from([0.5, 5.0, 10.0]), "timeout": st.just(60.0), "on_dead": st.just("block")},
 )
 TOPIC_SPEC = st.fixed_dictionaries(
-    {"retention": st.sampled_from([30.0, 100.0, 86_400.0]), "min_retention": st.sampled_from([0.0, 0.0, 5.0])}
+    {"retention": st.sampled_from([30.0, 100.0, 86_400.0]), "min_retention": st.sampled_from([0.0, 0.0, 5.0, None])}
 )
 
 OF_ONE_GROUP = {

@@ -140,7 +140,7 @@ class TopicModel:
         before its time is over; it must remove what nobody can need. Who loses something is told how much.
         """
         now = self.clock()
-        done_before, all_before = now - micros(self.spec.min_retention), now - micros(self.spec.retention)
+        done_before, all_before = now - micros(self.spec.kept_for), now - micros(self.spec.retention)
         live = [group for group in self.live.values() if not group.is_dead]
         for entry in list(self.log.entries):
             is_over = entry.seen.enqueued_at <= all_before

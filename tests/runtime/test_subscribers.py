@@ -147,7 +147,7 @@ def losing(connect: Callable[..., Holdfast], hf: Holdfast) -> Holdfast:
     """t/b was dead, and has lost a message; nobody has decided about that."""
     clock = FakeClock(time.time_ns() // 1_000)
     other = connect(clock=clock)
-    other.topic("t")
+    other.topic("t", min_retention=0)
     other.subscribe("t", "a")
     other.subscribe("t", "b", timeout=60)
     other.publish("t", "lost")

@@ -23,8 +23,15 @@ ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 
 
 def test_a_topic_keeps_a_day_unless_told_otherwise() -> None:
-    assert topic_spec({}) == TopicSpec(retention=86_400, min_retention=0, no_subscribers="keep")
+    assert topic_spec({}) == TopicSpec(retention=86_400, min_retention=None, no_subscribers="keep")
     assert topic_spec({"retention": "7d", "min_retention": "1h"}) == TopicSpec(retention=604_800, min_retention=3600)
+
+
+def test_messages_are_kept_for_their_retention_unless_told_otherwise() -> None:
+    assert topic_spec({"retention": "7d"}).kept_for == 604_800
+    assert topic_spec({"retention": "7d", "min_retention": None}).kept_for == 604_800
+    assert topic_spec({"retention": "7d", "min_retention": 0}).kept_for == 0
+    assert topic_spec({"retention": 0}).kept_for == 0
 
 
 def test_retention_is_the_longer_one() -> None:

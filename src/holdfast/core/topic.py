@@ -24,14 +24,19 @@ MOST_MISSES = 1_000
 
 
 class TopicSpec(msgspec.Struct, frozen=True):
-    """A topic's settings, as stored with it. Durations in seconds."""
+    """A topic's settings, as stored with it. Durations in seconds. Without a `min_retention`, it is the `retention`."""
 
     retention: float = 86_400.0
-    min_retention: float = 0.0
+    min_retention: float | None = None
     no_subscribers: str = "keep"
     max_size: int = 1_048_576
     max_depth: int | None = None
     idempotency_window: float = 86_400.0
+
+    @property
+    def kept_for(self) -> float:
+        """How long messages are kept at the least, whoever is done with them."""
+        return self.retention if self.min_retention is None else self.min_retention
 
     def as_queue(self) -> QueueSpec:
         """What of it concerns a message on its way in."""
@@ -47,7 +52,7 @@ class TopicSettings(TypedDict, total=False):
     """The keywords of `hf.topic(name, …)`, as users write them."""
 
     retention: Duration | Default
-    min_retention: Duration | Default
+    min_retention: Duration | Default | None
     no_subscribers: str | Default
     max_size: int | Default
     max_depth: int | Default | None
@@ -66,7 +71,7 @@ def topic_change(settings: TopicSettings) -> Change[TopicSpec]:
 
 
 def _retained(spec: TopicSpec, _: Mapping[str, Any]) -> TopicSpec:
-    if spec.min_retention > spec.retention:
+    if spec.kept_for > spec.retention:
         raise InvalidInput("min_retention must not be longer than retention, after which everything goes")
     return spec
 
@@ -188,7 +193,7 @@ def _misses(name: str, value: Any) -> int:
 
 TOPIC_READERS: dict[str, Reader] = {
     "retention": _length,
-    "min_retention": _length,
+    "min_retention": lambda name, value: None if value is None else _length(name, value),
     "no_subscribers": queue.one_of(NO_SUBSCRIBERS),
     "max_size": queue.READERS["max_size"],
     "max_depth": queue.READERS["max_depth"],

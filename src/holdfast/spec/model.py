@@ -186,7 +186,7 @@ class Topic(Part, frozen=True):
     """A topic and its groups. An `external` one is declared by someone else; its groups here are ours."""
 
     retention: Seconds = _TOPIC.retention
-    min_retention: Seconds = _TOPIC.min_retention
+    min_retention: Seconds | None = _TOPIC.min_retention
     no_subscribers: Literal["keep", "refuse"] = "keep"
     max_size: int = _TOPIC.max_size
     max_depth: int | None = _TOPIC.max_depth

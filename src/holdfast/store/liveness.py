@@ -12,7 +12,7 @@ from holdfast.core.deadletter import Trouble
 from holdfast.core.liveness import Heard, Pulse, looked_at
 from holdfast.core.message import encode_json
 from holdfast.core.topic import GroupSpec
-from holdfast.store import escalation, topics
+from holdfast.store import depth, escalation, topics
 from holdfast.store.api import Channel
 from holdfast.store.posting import Insert
 from holdfast.store.transaction import Transaction
@@ -31,6 +31,7 @@ def beat(tx: Transaction, insert: Insert, channel: Channel) -> Heard:
     missing, revived = found[0], bool(found[1])
     if revived:
         tx.run("liveness.revive", group=channel.group)
+        depth.doubt(tx, channel.source)
         tx.rings.add(channel.id)
         fate = (
             f"it has lost {missing} messages and claims nothing until someone decides" if missing else "it lost nothing"

@@ -87,12 +87,12 @@ def _choose(
     tx: Transaction, topic: Topic, lane: int, room: int = MOST_MESSAGES, sure: Iterable[int] | None = None
 ) -> tuple[list[Kept], list[Reader]]:
     """What may go, and who may wait for something of it. Read in this order, see above."""
-    front = [Kept((major, minor), *rest) for major, minor, *rest in tx.all("retention.front", lane=lane, limit=room)]
     now = tx.clock()
-    done_before = now - round(topic.spec.min_retention * 1_000_000)
+    done_before = now - round(topic.spec.kept_for * 1_000_000)
     all_before = now - round(topic.spec.retention * 1_000_000)
-    if not front or front[0].enqueued_at > done_before:
+    if not any(kept.enqueued_at <= done_before for kept in _front(tx, lane, 1)):  # Mostly nothing is old enough.
         return [], []
+    front = _front(tx, lane, room)
     found = tx.all("retention.readers", topic=topic.id, lane=lane)
     readers = [
         Reader(group, name, bool(is_dead), wanted, None if minor is None else (major, minor))
@@ -101,6 +101,10 @@ def _choose(
     held = [(row[:2], row[2:]) for row in tx.all("retention.held", topic=topic.id, lane=lane)]
     chosen = removable(front, readers, held, done_before, all_before, sure)
     return chosen, [one for one in readers if chosen and one.misses(chosen[-1].place)]
+
+
+def _front(tx: Transaction, lane: int, limit: int) -> list[Kept]:
+    return [Kept((major, minor), *rest) for major, minor, *rest in tx.all("retention.front", lane=lane, limit=limit)]
 
 
 def _note_loss(tx: Transaction, insert: Insert, topic: Topic, lane: int, loser: Reader, chosen: list[Kept]) -> int:

@@ -96,6 +96,7 @@ def subscribe(tx: Transaction, topic: Topic, group: str, settle: Settle[GroupSpe
     budgets.mind(tx, channel.id, channel.group, spec, budgets.spent(tx, channel.group))
     if tx.one("topics.is_placed", group=channel.group) is None:
         place(tx, channel, start)
+    depth.doubt(tx, topic.id)  # Also one that goes on may want other names.
     return channel
 
 
@@ -116,6 +117,8 @@ def place(tx: Transaction, channel: Channel, start: Start) -> None:
         elif start.kind == "time" or tx.one("topics.start_with", id=start.id, **place) is None:
             tx.run("topics.start_at", at=at, **place)
     tx.run("topics.keep_past", group=channel.group, past=_past(tx, channel))
+    assert channel.source is not None, "only groups have a place in a topic"
+    depth.doubt(tx, channel.source)
 
 
 def progress(tx: Transaction, channel: Channel) -> tuple[int, int]:

@@ -69,5 +69,66 @@ SELECT (SELECT count(*) FROM holdfast_row WHERE group_id = :group AND state = 'p
        (SELECT coalesce(sum(aged), 0)::bigint FROM fronts),
        (SELECT coalesce(bool_or(looked = :limit AND aged * 2 > looked), false) FROM fronts)
 
+-- name: doubt
+-- More may be needed than was counted: the next arrival counts.
+INSERT INTO holdfast_return (channel_id) SELECT d.channel_id FROM holdfast_depth d WHERE d.channel_id = :channel
+
+-- name: names
+-- SQLite needs this, which cannot match names by itself on every connection.
+SELECT NULL, NULL WHERE :channel::bigint IS NULL
+
+-- name: needed
+-- How many messages of a topic a live or paused group is not done with: it has not come to them, someone holds them, or they are to be tried again.
+-- Each is counted once, by its id. The slowest group is asked first: it needs most of them. (OFFSET 0: lane by lane, by the index.)
+WITH moment AS MATERIALIZED (
+    SELECT holdfast_now(:now::bigint) AS now
+), reader AS MATERIALIZED (
+    SELECT g.id, g.wanted, EXISTS (SELECT 1 FROM holdfast_skip s WHERE s.group_id = g.id) AS skips, k.lane, k.lo, k.hi, k.xid, k.seq
+    FROM holdfast_group g
+    CROSS JOIN generate_series(:channel::bigint * 4, :channel::bigint * 4 + 3) AS l (lane)
+    CROSS JOIN LATERAL (SELECT * FROM holdfast_cursor k WHERE k.group_id = g.id AND k.lane = l.lane
+                        ORDER BY k.number DESC LIMIT 1) AS k
+    WHERE g.source = :channel AND g.ended_at IS NULL AND g.dead_at IS NULL
+    ORDER BY pg_snapshot_xmin(k.lo), k.xid, k.seq
+), waiting AS (
+    SELECT m.id
+    FROM generate_series(:channel::bigint * 4, :channel::bigint * 4 + 3) AS l (lane)
+    CROSS JOIN LATERAL (SELECT pg_snapshot_xmin(k.lo) AS xid FROM reader k WHERE k.lane = l.lane ORDER BY 1 LIMIT 1) AS first
+    CROSS JOIN LATERAL (SELECT m.lane, m.xid, m.seq, m.id, m.topic, m.expires_at
+                        FROM holdfast_message m WHERE m.lane = l.lane AND m.xid >= first.xid OFFSET 0) AS m
+    WHERE (m.expires_at IS NULL OR m.expires_at > (SELECT now FROM moment)) AND :names::text IS NOT NULL
+      AND EXISTS (SELECT 1 FROM reader k
+                  WHERE k.lane = m.lane AND NOT pg_visible_in_snapshot(m.xid, k.lo)  -- As holdfast_is_pending.
+                    AND (NOT pg_visible_in_snapshot(m.xid, k.hi) OR (m.xid, m.seq) > (k.xid, k.seq))
+                    AND (k.wanted IS NULL OR m.topic ~ k.wanted)
+                    AND (NOT k.skips OR NOT EXISTS (SELECT 1 FROM holdfast_skip s WHERE s.group_id = k.id AND s.id = m.id)))
+), member AS (
+    SELECT m.id, r.settled, row_number() OVER (PARTITION BY r.token ORDER BY m.xid, m.seq) - 1 AS place
+    FROM holdfast_group g
+    JOIN holdfast_run r ON r.group_id = g.id AND r.finished_at IS NULL
+    CROSS JOIN LATERAL (SELECT m.xid, m.seq, m.id FROM holdfast_message m
+                        WHERE m.lane = r.lane AND (m.xid, m.seq) > (r.after_xid, r.after_seq) AND (m.xid, m.seq) <= (r.last_xid, r.last_seq)
+                          AND pg_visible_in_snapshot(m.xid, r.hi) AND NOT pg_visible_in_snapshot(m.xid, r.lo) OFFSET 0) AS m
+    WHERE g.source = :channel AND g.ended_at IS NULL AND g.dead_at IS NULL
+), copy AS (
+    SELECT r.id
+    FROM holdfast_group g
+    JOIN holdfast_row r ON r.group_id = g.id AND r.state = 'pending' AND r.replay_of IS NULL
+     AND (r.expires_at IS NULL OR r.expires_at > (SELECT now FROM moment))
+    WHERE g.source = :channel AND g.ended_at IS NULL AND g.dead_at IS NULL
+    UNION ALL
+    SELECT r.id
+    FROM holdfast_group g
+    JOIN holdfast_row r ON r.group_id = g.id AND r.state = 'processing' AND r.replay_of IS NULL
+    WHERE g.source = :channel AND g.ended_at IS NULL AND g.dead_at IS NULL
+)
+SELECT count(*)
+FROM (SELECT id FROM waiting
+      UNION
+      SELECT id FROM member
+      WHERE CASE WHEN settled IS NULL OR place >= length(settled) * 8 THEN true ELSE get_bit(settled, place::int) = 0 END
+      UNION
+      SELECT id FROM copy) AS needed
+
 -- name: note
 UPDATE holdfast_depth SET bound = :bound WHERE channel_id = :channel
