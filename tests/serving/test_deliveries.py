@@ -94,3 +94,53 @@ def test_a_spec_says_whether_forms_are_taken_and_which_headers_are_kept(hf: Hold
     (claim,) = hf.claim("q", n=9)
     assert claim.message.body["payload"] == {"command": "/deploy", "text": "now"}
     assert claim.message.body["headers"] == {"x-event": "command"}
+
+
+TOPIC = 'topic shop { max_size: 2000 %s group email {} group paid { patterns: ["shop.paid"] } }'
+SHOP = f"webhook W {{ topic: shop routing: payload.name idempotency_key: payload.id key: payload.who {SIGNED} }}"
+
+
+def test_a_webhook_publishes_to_all_groups_once_per_key(hf: Holdfast) -> None:
+    with served(hf, TOPIC % "" + SHOP) as server:
+        first = server.post("W", '{"id": "1", "name": "shop.paid", "who": "ada"}')
+        assert (first.status_code, first.json()["queued"]) == (202, True)
+        again = server.post("W", '{"id": "1", "name": "shop.paid", "who": "ada"}')
+        assert (again.status_code, again.json()) == (202, {**first.json(), "duplicate": True})
+        other = server.post("W", '{"id": "1", "name": "shop.late", "who": "ada"}')
+        assert (other.status_code, other.json()["error"]["code"]) == (409, "idempotency_conflict")
+        assert server.post("W", '{"name": "shop.paid"}').status_code == 400, "the key is missing"
+    (paid,) = hf.claim("shop/paid", n=9)
+    (email,) = hf.claim("shop/email", n=9)
+    assert {paid.message.id, email.message.id} == {first.json()["id"]}
+    assert (paid.message.topic, paid.message.key) == ("shop.paid", "ada")
+    assert paid.message.body["payload"] == {"id": "1", "name": "shop.paid", "who": "ada"}
+    assert paid.message.body["source_ip"] == "127.0.0.1"
+
+
+@pytest.mark.parametrize("url", ["sqlite-apsw"], indirect=True)
+def test_a_name_that_is_none_of_the_topic_is_never_published_under(hf: Holdfast) -> None:
+    names = ["shop.eu.paid", "shop", "shops.paid", "other", "shop..x", "shop.*", "shop." + "x" * 600, None, 5, ""]
+    with served(hf, "queue other {}" + TOPIC % "" + SHOP) as server:
+        for number, name in enumerate(names):
+            delivery = json.dumps({"id": str(number), "name": name, "who": "ada"})
+            assert server.post("W", delivery).status_code == 202, name
+    published = [claim.message.topic for claim in hf.claim("shop/email", n=99)]
+    assert published == ["shop.eu.paid"] + ["shop"] * 9
+    assert hf.stats("other").pending == 0
+
+
+def test_what_a_topic_refuses_for_now_is_503_and_can_be_sent_again(hf: Holdfast) -> None:
+    nobody = f'topic quiet {{ no_subscribers: refuse }} webhook Q {{ topic: quiet idempotency_key: "one" {SIGNED} }}'
+    with served(hf, TOPIC % "max_depth: 1" + SHOP + nobody) as server:
+        assert server.post("W", '{"id": "1"}').status_code == 202
+        full = server.post("W", '{"id": "2"}')
+        assert (full.status_code, full.json()["error"]["code"]) == (503, "queue_full")
+        assert full.headers["retry-after"]
+        unwanted = server.post("Q", "{}")
+        assert (unwanted.status_code, unwanted.json()["error"]["code"]) == (503, "no_subscribers")
+        assert unwanted.headers["retry-after"]
+        hf.subscribe("quiet", "reader")
+        assert server.post("Q", "{}").status_code == 202, "the key was not taken by what was refused"
+        large = server.post("W", json.dumps({"id": "3", "text": "x" * 3_000}))
+        assert (large.status_code, large.json()["error"]["code"]) == (413, "too_large")
+    assert len(hf.claim("quiet/reader", n=9)) == 1

@@ -57,10 +57,12 @@ def test_a_failure_is_tried_again_and_then_a_dead_letter_that_can_be_replayed(de
 
 
 def test_it_says_what_it_started_and_where(desk: Desk) -> None:
-    desk.write('topic orders { group email {} } schedule nightly { queue: Graves cron: "0 3 * * *" }')
+    schedule = 'schedule nightly { queue: Graves cron: "0 3 * * *" }'
+    desk.write("topic orders { group email {} } webhook Shop { topic: orders } " + schedule)
     server = desk.serve().ready()
     assert f"POST {server.address}/hook/Alerts → queue Tickets" in server.said
     assert f"POST {server.address}/hook/Direct → command Ticket.Open" in server.said
+    assert f"POST {server.address}/hook/Shop → topic orders, NOT SIGNED" in server.said
     assert "queue Tickets → command Ticket.Open" in server.said
     assert "topic orders → email" in server.said
     assert "schedule nightly (0 3 * * *) → queue Graves" in server.said

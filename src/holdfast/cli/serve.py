@@ -97,7 +97,8 @@ def _introduce(started: Started, options: Options) -> None:
     place = without_password(options.url)
     click.echo(f"{spec.app} on {place}" + ("" if options.tenant == "default" else f", tenant {options.tenant}"))
     for name, webhook in spec.webhooks.items():
-        aim = f"queue {webhook.queue}" if webhook.command is None else f"command {webhook.command.name}"
+        aim = f"queue {webhook.queue}" if webhook.topic is None else f"topic {webhook.topic}"
+        aim = aim if webhook.command is None else f"command {webhook.command.name}"
         guard = "" if webhook.verify_hmac else ", NOT SIGNED: anybody may send"
         click.echo(f"  POST {started.address}/hook/{name} → {aim}{guard}")
     for name, queue in spec.queues.items():

@@ -40,6 +40,21 @@ def names_above(name: str) -> list[str]:
     return [".".join(segments[:count]) for count in range(1, len(segments))]
 
 
+def belongs(name: str, topic: str) -> bool:
+    """Whether something can be published under this name that goes to the topic.
+
+    >>> [belongs(name, "orders") for name in ("orders.eu", "orders", "ordersx", "orders.*")]
+    [True, True, False, False]
+    """
+    if name != topic and not name.startswith(f"{topic}."):
+        return False
+    try:
+        topic_name(name)
+    except InvalidInput:
+        return False
+    return True
+
+
 def similar_name(name: str, topics: Iterable[str], queues: Iterable[str]) -> str | None:
     """A name that was perhaps meant: of a queue, or below a topic whose own segments are spelt alike.
 

@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.core.message import TEXT_LIMIT, DeliveryKey, plain_text
 from holdfast.core.queue import NAME_LIMIT, channel_name
+from holdfast.core.routing import belongs
 from holdfast.errors import InvalidInput, shown
 from holdfast.http.fields import Fields
 from holdfast.http.signatures import DELIVERY_IDS, Verifier
@@ -51,7 +52,8 @@ UNIDENTIFIED = Identity(None, None)
 
 
 class Hook(msgspec.Struct, frozen=True, kw_only=True):
-    """A webhook. It has a `queue`, to which deliveries go, or a `command`, which is run at once.
+    """A webhook. It has a `queue`, to which deliveries go, a `topic`, all of whose groups get them, or a `command` that
+    is run at once.
 
     - `verifier` checks signatures; without one everybody may deliver.
     - `key` computes the idempotency key; a delivery for which it is null is rejected, naming `key_text`. Without `key`,
@@ -61,7 +63,8 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     - `accept_replays` turns all that off: each delivery is a new message.
     - `order_key` and `priority` compute the key and the priority of the message; null is none, and normal.
     - `wanted` says whether a delivery is of interest; what is not is accepted and forgotten.
-    - `routing` chooses one of `queues`; if it names none of them, `queue` is taken.
+    - `routing` chooses one of `queues`; if it names none of them, `queue` is taken. With a `topic` it chooses the name
+      to publish under, below the topic; if it gives none, that is the topic itself.
     - `networks` may deliver, if there are any.
     - `check` finds what does not fit the message type. `shapes` say, by queue, what of the envelope is stored.
     - `max_size` is how many bytes a body may have. With `forms`, an HTML form is accepted besides JSON.
@@ -70,6 +73,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     queue: str | None = None
+    topic: str | None = None
     command: Callable[[Envelope, str | None], Any | Awaitable[Any]] | None = None
     verifier: Verifier | None = None
     key: Expression | None = None
@@ -90,10 +94,13 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         channel_name(self.name, "the name of a webhook")
-        if self.command is None and self.queue is None and not self.queues:
-            raise InvalidInput(f"the webhook {self.name!r} leads nowhere: give it a queue or a command")
-        if self.command is not None and (self.queue is not None or self.queues):
-            raise InvalidInput(f"the webhook {self.name!r} has a queue and a command: it can have one of them")
+        queued = self.queue is not None or bool(self.queues)
+        aims = {"a queue": queued, "a topic": self.topic is not None, "a command": self.command is not None}
+        has = [aim for aim, given in aims.items() if given]
+        if not has:
+            raise InvalidInput(f"the webhook {self.name!r} leads nowhere: give it a queue, a topic or a command")
+        if len(has) > 1:
+            raise InvalidInput(f"the webhook {self.name!r} has {' and '.join(has)}: it can have one of them")
         if self.max_size < 1:
             raise InvalidInput(f"max_size of the webhook {self.name!r} must be at least 1 byte")
 
@@ -159,6 +166,12 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
         """Where a delivery goes: to one of `queues` if the routing names it, and otherwise to `queue`."""
         chosen = self.routing(envelope) if self.routing is not None else None
         return chosen if isinstance(chosen, str) and chosen in self.queues else self.queue
+
+    def subject_of(self, envelope: Envelope) -> str:
+        """The name to publish under: what the routing gives, if that belongs to the topic, and otherwise the topic."""
+        assert self.topic is not None, "asked of webhooks with a topic"
+        chosen = self.routing(envelope) if self.routing is not None else None
+        return chosen if isinstance(chosen, str) and belongs(chosen, self.topic) else self.topic
 
 
 def networks(texts: Iterable[str]) -> tuple[Network, ...]:

@@ -11,7 +11,8 @@ learns no more than that he is one.
 6. the idempotency key: 200 with the result, or 202 with the same id as long as there is none; 409 if it was used for
    another body.
 7. the message type: 400 with the path.
-8. a full queue, or a database that is away: 503, with the time after which to try again.
+8. a full queue or topic, a topic that refuses what nobody wants, or a database that is away: 503, with the time after
+   which to try again.
 9. 202, after the commit.
 """
 
@@ -33,15 +34,17 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from holdfast.aio import AsyncHoldfast
+from holdfast.channels import ChannelBook
 from holdfast.core.lifecycle import State
 from holdfast.core.message import Duplicate, MessageId, id_text
 from holdfast.core.priority import NORMAL
-from holdfast.errors import HoldfastError, InvalidBody, InvalidInput, TooLarge
+from holdfast.errors import HoldfastError, InvalidBody, InvalidInput, NoSubscribers, TooLarge
 from holdfast.http.answers import JsonAnswer, Refusal, answer_to, for_now, refusal_of
 from holdfast.http.bodies import Gone, read_body, read_payload
 from holdfast.http.fields import Fields
 from holdfast.http.hooks import Envelope, Fault, Hook, Identity, fault_of
 from holdfast.receipts import Receipt
+from holdfast.store.api import Channel
 
 log = logging.getLogger("holdfast.http")
 
@@ -128,7 +131,7 @@ class Ingress:
     def at(self, url: bytes) -> Hook | None:
         """The webhook whose deliveries `take` may take, by the address as it stands in a request."""
         hook = self._by_url.get(url)
-        return hook if hook is not None and hook.command is None else None
+        return hook if hook is not None and hook.command is None and hook.topic is None else None
 
     def take(self, hook: Hook, address: str, fields: Fields, body: bytes, answer: Answer) -> bool:
         """Takes a delivery that came in one piece, without a task of its own; `answer` is called after the commit.
@@ -208,6 +211,8 @@ class Ingress:
             identity = hook.identify(envelope, fields, body)
             if hook.command is not None:
                 return await self._run(hook, envelope, identity)
+            if hook.topic is not None:
+                return await self._in_time(self._publish(hook, hook.topic, envelope, identity))
             queue = hook.queue_of(envelope)
             if queue is None:
                 raise Refusal(400, "the routing of this webhook knows no queue for this", code="no_route")
@@ -216,6 +221,10 @@ class Ingress:
             raise Refusal(413, str(problem)) from None
         except (InvalidInput, InvalidBody) as problem:
             raise Refusal(400, str(problem), code="invalid") from None
+        except (
+            NoSubscribers
+        ) as problem:  # A group may come back; senders repeat what is refused for now, and only that.
+            raise for_now(str(problem), "no_subscribers") from None
         except HoldfastError as problem:
             raise refusal_of(problem) from None
 
@@ -240,19 +249,33 @@ class Ingress:
                 fault = fault_of(str(problem))
         if receipt is None:
             assert fault is not None
-            receipt = await self._known(queue, identity.stored)
+            receipt = await self._known(lambda book: book.channel(queue), identity.stored)
             if receipt is None:
                 raise _misfit(fault)
         if receipt.duplicate:
             return await self._again(receipt, identity.key)
         return _accepted(receipt.raw_id, identity.key)
 
-    async def _known(self, queue: str, key: str | None) -> Receipt | None:
+    async def _publish(self, hook: Hook, topic: str, envelope: Envelope, identity: Identity) -> Response:
+        fault = hook.check(envelope) if hook.check is not None else None
+        if fault is not None:
+            receipt = await self._known(lambda book: book.topic(topic).channel(), identity.stored)
+            if receipt is None:
+                raise _misfit(fault)
+        else:
+            options = hook.options_of(envelope)
+            name = hook.subject_of(envelope)
+            receipt = await self._hf.publish(name, envelope, idempotency_key=identity.stored, **options)
+        if receipt.duplicate:
+            return await self._again(receipt, identity.key)
+        return _accepted(receipt.raw_id, identity.key)
+
+    async def _known(self, channel: Callable[[ChannelBook], Channel], key: str | None) -> Receipt | None:
         """The receipt of what was delivered under this key before."""
         if key is None:
             return None
         hf = self._hf._hf
-        found = await self._hf._run(lambda: hf.store.reads.known(hf._book.channel(queue), key))
+        found = await self._hf._run(lambda: hf.store.reads.known(channel(hf._book), key))
         return None if found is None else Receipt(found.id, True, found.result)
 
     async def _again(self, receipt: Receipt, key: str | None) -> Response:

@@ -29,6 +29,7 @@ def _hook(hf: Holdfast, spec: Spec, name: str, webhook: Webhook, environ: Mappin
     return Hook(
         name=name,
         queue=webhook.queue,
+        topic=webhook.topic,
         command=None if webhook.command is None else _command(hf, webhook.command),
         verifier=None if webhook.verify_hmac is None else _verifier(webhook.verify_hmac, environ),
         key=None if webhook.idempotency_key == "null" else _optional(webhook.idempotency_key),
@@ -39,13 +40,20 @@ def _hook(hf: Holdfast, spec: Spec, name: str, webhook: Webhook, environ: Mappin
         priority=_optional(webhook.priority),
         wanted=_optional(webhook.filter),
         routing=_optional(webhook.routing),
-        queues=frozenset(spec.queues.keys() - spec.dead_letter_queues) if webhook.routing else frozenset(),
+        queues=_routes(spec, webhook),
         networks=networks(webhook.allow_ips),
         shapes={queue: enveloped(found) for queue, found in spec.queues.items() if found.message_type},
         max_size=webhook.max_size or MAX_SIZE,
         forms=webhook.forms,
         headers=frozenset(name.lower() for name in webhook.headers) or None,
     )
+
+
+def _routes(spec: Spec, webhook: Webhook) -> frozenset[str]:
+    """The queues that a routing may choose; beside a topic it chooses none."""
+    if webhook.routing is None or webhook.topic is not None:
+        return frozenset()
+    return frozenset(spec.queues.keys() - spec.dead_letter_queues)
 
 
 def _verifier(wanted: VerifyHmac, environ: Mapping[str, str]) -> Verifier:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from holdfast.core.command import command_of
 from holdfast.core.expressions.source import Span
+from holdfast.core.routing import names_above
 from holdfast.core.topic import parts
 from holdfast.spec import settled
 from holdfast.spec.annotations import Command, Wanted, wanted_by
@@ -204,6 +205,17 @@ class Checker:
         self.findings.missing(path, "queue", name, self.spec.queues, hint)
         return False
 
+    def _need_topic(self, path: Path, name: str | None) -> None:
+        if name is not None and name not in self.spec.topics:
+            above = next((one for one in names_above(name) if one in self.spec.topics), None)
+            if name in self.spec.queues:
+                self.findings.missing(path, "topic", name, (), f"it is a queue: write queue: {name}")
+            elif above is not None:
+                hint = f'it is a name below {above!r}: write topic: {above} and routing: "{name}"'
+                self.findings.missing(path, "topic", name, (), hint)
+            else:
+                self.findings.missing(path, "topic", name, self.spec.topics, f"declare it: topic {name} {{}}")
+
     def _need_owner(self, path: Path, name: str | None) -> None:
         if name is not None and name not in self.spec.owners:
             hint = f"notices go to the queue {name}.inbox; declare who reads it: owner {name} {{}}"
@@ -258,11 +270,15 @@ class Checker:
     # --- webhooks -----------------------------------------------------------------------------------------------------
 
     def _webhook(self, path: Path, webhook: Webhook) -> None:
-        queued = webhook.queue is not None or webhook.routing is not None
-        if queued == (webhook.command is not None):
-            self.findings.error(path, "a webhook has either a queue, or a command that is run at once")
+        aims = [webhook.queue, webhook.topic, webhook.command]
+        # A routing alone chooses a queue; beside a topic, it chooses the name to publish under.
+        if sum(aim is not None for aim in aims) != 1 and not (webhook.routing is not None and not any(aims)):
+            self.findings.error(path, "a webhook has either a queue, or a topic, or a command that is run at once")
+        elif webhook.command is not None and webhook.routing is not None:
+            self.findings.error((*path, "routing"), "routing is for a queue or a topic, and this webhook has a command")
         if self._need_queue((*path, "queue"), webhook.queue):
             self._formulas.envelope((*path, "queue"), str(webhook.queue))
+        self._need_topic((*path, "topic"), webhook.topic)
         self._formulas.webhook(path, webhook)
         self._count((*path, "allow_ips"), webhook.allow_ips)
         for number, address in enumerate(webhook.allow_ips):

@@ -9,6 +9,7 @@ from holdfast.core.expressions import types
 from holdfast.core.expressions.source import did_you_mean
 from holdfast.core.expressions.types import EnumOf, Type, assignable, required, show
 from holdfast.core.priority import NAMES
+from holdfast.core.routing import belongs
 from holdfast.errors import InvalidInput
 from holdfast.spec.annotations import Wanted
 from holdfast.spec.findings import Findings
@@ -52,15 +53,29 @@ class Formulas:
             self._findings.error((*path, "priority"), f"a priority is a word or 0 to 3, not {show(priority)}")
         self._words((*path, "priority"), priority, "priority", NAMES)
         chosen = self._of((*path, "routing"), webhook.routing, seen, text)
-        self._words((*path, "routing"), chosen, "queue", self._spec.queues)
+        if webhook.topic is not None:
+            self._subjects((*path, "routing"), webhook.topic, chosen)
+        else:
+            self._routes((*path, "routing"), chosen)
+        if webhook.command is not None:
+            self._call((*path, "command"), webhook.command, seen)
+
+    def _subjects(self, path: Path, topic: str, chosen: Type) -> None:
+        """Names to publish under: the topic itself, and those below it."""
+        for name in _values(chosen):
+            if not belongs(name, topic):
+                hint = f'write it like "{topic}.created"'
+                self._findings.error(path, f"{name!r} is not a name of the topic {topic!r}", hint)
+
+    def _routes(self, path: Path, chosen: Type) -> None:
+        """Queues, each of which must take what a webhook gives."""
+        self._words(path, chosen, "queue", self._spec.queues)
         for name in _values(chosen):
             if name in self._spec.dead_letter_queues:
                 hint = "what was delivered would be taken for a death; route to a queue of its own"
-                self._findings.error((*path, "routing"), f"{name!r} is a queue for dead letters", hint)
+                self._findings.error(path, f"{name!r} is a queue for dead letters", hint)
             elif name in self._spec.queues:
-                self.envelope((*path, "routing"), name)
-        if webhook.command is not None:
-            self._call((*path, "command"), webhook.command, seen)
+                self.envelope(path, name)
 
     def envelope(self, path: Path, name: str) -> None:
         """Whether what a webhook enqueues fits the queue's message type."""

@@ -272,9 +272,10 @@ class VerifyHmac(Part, frozen=True):
 
 
 class Webhook(Part, frozen=True):
-    """What `POST /hook/{name}` does: into a queue, or at once by a command. Expressions are over the envelope."""
+    """What `POST /hook/{name}` does: into a queue, to a topic, or at once a command. Expressions see the envelope."""
 
     queue: Name | None = None
+    topic: Name | None = None
     command: Call | None = None
     verify_hmac: VerifyHmac | None = None
     idempotency_key: Expression | None = None
