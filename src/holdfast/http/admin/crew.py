@@ -15,6 +15,7 @@ from holdfast.http.admin.models import (
     Json,
     Output,
     Seconds,
+    SecondsOrNone,
     existing,
     existing_reader,
     refusals,
@@ -90,7 +91,7 @@ class Attachment(Output):
     attached: bool
     weight: float | None
     empty: str | None
-    changed_at: Seconds | None
+    changed_at: SecondsOrNone
 
 
 class Attachments(Output):

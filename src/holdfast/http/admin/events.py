@@ -16,7 +16,8 @@ router = APIRouter(prefix="/admin/events", tags=["events"])
 
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "Server-sent events: `act`, `death` and `report`, each with an id and JSON as its data.",
+        "description": "Server-sent events: `act`, `death` and `report`, each with an id and JSON as its data. "
+        "All have `at` in seconds since 1970.",
         "content": {"text/event-stream": {"schema": {"type": "string"}}},
     }
 }

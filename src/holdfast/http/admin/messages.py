@@ -20,6 +20,7 @@ from holdfast.http.admin.models import (
     Output,
     ReaderName,
     Seconds,
+    SecondsOrNone,
     Text,
     existing,
     refusals,
@@ -52,10 +53,10 @@ class State(Output):
     status: str
     attempts: int
     enqueued_at: Seconds
-    due_at: Seconds | None
-    finished_at: Seconds | None
+    due_at: SecondsOrNone
+    finished_at: SecondsOrNone
     worker: str | None
-    leased_until: Seconds | None
+    leased_until: SecondsOrNone
     last_error: str | None
     retry_state: str
     timeline: list[Step]

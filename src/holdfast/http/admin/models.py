@@ -35,8 +35,11 @@ Moment = Annotated[float | None, Query(ge=0, le=LATEST, description="Seconds sin
 Text = Annotated[str | None, Query(max_length=500, pattern=TEXT)]
 ReaderName = Annotated[str | None, Query(min_length=1, max_length=401, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
+# `Seconds | None` would describe one of two alternatives, and leave the field itself without a unit.
 Seconds = Annotated[float, Field(description="Seconds since 1970.")]
+SecondsOrNone = Annotated[float | None, Field(description="Seconds since 1970.")]
 Length = Annotated[float, Field(description="Seconds.")]
+LengthOrNone = Annotated[float | None, Field(description="Seconds.")]
 Json = Annotated[Any, Field(description="Any JSON value.")]
 
 

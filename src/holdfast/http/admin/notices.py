@@ -19,9 +19,11 @@ from holdfast.http.admin.models import (
     Id,
     Input,
     Length,
+    LengthOrNone,
     Output,
     ReaderName,
     Seconds,
+    SecondsOrNone,
     Text,
     existing_reader,
     refusals,
@@ -50,8 +52,8 @@ class Notice(Output):
     attempts: int
     repeats: int
     created_at: Seconds
-    climbs_at: Seconds | None
-    acknowledged_at: Seconds | None
+    climbs_at: SecondsOrNone
+    acknowledged_at: SecondsOrNone
     acknowledged_by: str | None
     remark: str | None
 
@@ -68,7 +70,7 @@ class Owner(Output):
     name: str
     inbox: str
     owner: str | None
-    escalate_after: Length | None
+    escalate_after: LengthOrNone
     notify: str
     digest_every: Length
 

@@ -19,10 +19,10 @@ from holdfast.http.admin.models import (
     Done,
     Input,
     Json,
-    Length,
     Name,
     Output,
     Seconds,
+    SecondsOrNone,
     existing,
     refusals,
     seconds,
@@ -38,8 +38,8 @@ class Queue(Output):
     name: str
     depth: int
     in_flight: int
-    oldest_message_age_seconds: int | None
-    messages_per_minute: int
+    oldest_message_age_seconds: int | None = Field(description="Seconds; null if the queue is empty.")
+    messages_per_minute: int = Field(description="Messages acked per minute, over the last minute.")
 
 
 class Queues(Output):
@@ -56,11 +56,13 @@ class QueueDetail(Queue):
     waiting: int
     dead: int
     consumers: int
-    claim_rate: float
-    completion_rate: float
-    failure_rate: float
-    timeout_rate: float
-    avg_processing_time: Length | None
+    claim_rate: float = Field(description="Claims per second, over the last minute.")
+    completion_rate: float = Field(description="Acks per second, over the last minute.")
+    failure_rate: float = Field(description="Failed attempts per second, over the last minute.")
+    timeout_rate: float = Field(description="Expired leases per second, over the last minute.")
+    avg_processing_time: float | None = Field(
+        description="Seconds from claim to ack, over the last minute; null if nothing was acked in it."
+    )
     spent: float
     blocked_keys: int
 
@@ -68,7 +70,9 @@ class QueueDetail(Queue):
 class Settings(Output):
     """All settings of a queue, a topic or a group, as stored; durations are seconds."""
 
-    settings: dict[str, Json]
+    settings: dict[str, Json] = Field(
+        description="By name: durations in seconds, rates as `count` per so many seconds (`per`)."
+    )
 
 
 class Waiting(Output):
@@ -79,7 +83,7 @@ class Waiting(Output):
     key: str | None
     correlation_id: str | None
     enqueued_at: Seconds
-    expires_at: Seconds | None
+    expires_at: SecondsOrNone
     headers: dict[str, Json]
     body: Json
 

@@ -22,6 +22,7 @@ from holdfast.http.admin.models import (
     Name,
     Output,
     Seconds,
+    SecondsOrNone,
     existing,
     refusals,
     seconds,
@@ -52,9 +53,9 @@ class Step(Output):
     error: str | None
     traceback: str | None
     output: Json
-    started_at: Seconds | None
-    ended_at: Seconds | None
-    due_at: Seconds | None
+    started_at: SecondsOrNone
+    ended_at: SecondsOrNone
+    due_at: SecondsOrNone
     messages: list[str]
 
 
@@ -81,7 +82,7 @@ class Saga(Output):
     error: str | None
     started_at: Seconds
     updated_at: Seconds
-    ended_at: Seconds | None
+    ended_at: SecondsOrNone
 
 
 class SagaDetail(Saga):

@@ -9,11 +9,12 @@ from holdfast.errors import NotFound
 from holdfast.http.admin.models import (
     Done,
     Json,
-    Length,
+    LengthOrNone,
     Name,
     NewMessage,
     Output,
     Seconds,
+    SecondsOrNone,
     existing,
     refusals,
     seconds,
@@ -30,7 +31,7 @@ class Schedule(Output):
     name: str
     queue: str
     cron: str | None
-    every: Length | None
+    every: LengthOrNone
     tz: str
     missed: str
     priority: int
@@ -38,9 +39,9 @@ class Schedule(Output):
     headers: dict[str, Json] | None
     body: Json
     paused: bool
-    next_at: Seconds | None
-    last_slot: Seconds | None
-    last_at: Seconds | None
+    next_at: SecondsOrNone
+    last_slot: SecondsOrNone
+    last_at: SecondsOrNone
     created_at: Seconds
     error: str | None
 

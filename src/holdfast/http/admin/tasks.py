@@ -18,6 +18,7 @@ from holdfast.http.admin.models import (
     Json,
     Output,
     Seconds,
+    SecondsOrNone,
     existing,
     refusals,
 )
@@ -74,10 +75,10 @@ class Task(Output):
     status: str
     attempts: int
     enqueued_at: Seconds
-    due_at: Seconds | None
-    finished_at: Seconds | None
+    due_at: SecondsOrNone
+    finished_at: SecondsOrNone
     worker: str | None
-    leased_until: Seconds | None
+    leased_until: SecondsOrNone
     last_error: str | None
     retry_state: str
     timeline: list[Step]

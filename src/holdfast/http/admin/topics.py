@@ -19,7 +19,7 @@ from holdfast.http.admin.models import (
     Input,
     Name,
     Output,
-    Seconds,
+    SecondsOrNone,
     existing,
     refusals,
     seconds_or_none,
@@ -41,12 +41,12 @@ class Group(Output):
     lag: int
     behind: int
     past: int
-    oldest_message_age_seconds: float | None
+    oldest_message_age_seconds: float | None = Field(description="Seconds; null if nothing is to come.")
     in_flight: int
     dead_letters: int
     lost: int
     members: list[str]
-    last_seen: Seconds | None
+    last_seen: SecondsOrNone
 
 
 class Topic(Output):
@@ -65,7 +65,11 @@ class Topics(Output):
 class Seek(Input):
     """Where the group is to go on: with everything, with what comes from now on, at a time, or with a message."""
 
-    to: Literal["earliest", "latest"] | Annotated[float, Field(ge=0, le=LATEST)] | Annotated[str, Field(pattern=ID)]
+    to: Literal["earliest", "latest"] | Annotated[float, Field(ge=0, le=LATEST)] | Annotated[str, Field(pattern=ID)] = (
+        Field(
+            description="Seconds since 1970 if it is a number; otherwise `earliest`, `latest` or the id of a message."
+        )
+    )
 
 
 class Skip(Input):
