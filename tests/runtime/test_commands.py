@@ -262,3 +262,18 @@ def test_maintenance_has_the_duty() -> None:
     from holdfast.runtime.maintenance import commands, keeper
 
     assert commands in keeper.DUTIES
+
+
+@KINDS
+@FORMS
+@pytest.mark.parametrize("key", [None, "k"])
+def test_each_group_of_a_topic_runs_a_command_once(hf: Holdfast, kind: str, with_conn: bool, key: str | None) -> None:
+    calls = declare(hf, kind, with_conn)
+    hf.topic("news")
+    for group in ("one", "two"):
+        hf.subscribe("news", group, backoff=None)
+    receipt = hf.publish("news", "x", idempotency_key=key)
+    work_off(hf, "news/one", "news/two")
+    assert calls == ["x", "x"]
+    assert effects(hf) == (calls if with_conn else [])
+    assert [receipt_of(hf, f"news/{group}:{receipt.id}") for group in ("one", "two")] == [b'"x"', b'"x"']

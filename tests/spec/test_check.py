@@ -269,3 +269,18 @@ def test_words_of_other_systems_are_translated(inside: str, hint: str) -> None:
     reading = read_text(f"app A {{ {inside} }}")
     hints = [finding.hint for finding in check_reading(reading)]
     assert any(hint in str(one) for one in hints), hints
+
+
+def test_the_command_of_a_group_is_checked_like_that_of_a_queue() -> None:
+    text = """app A { topic t {
+      group g { map_to: command Incident.Create { title: topic, severity: body.severity } }
+      group h { map_to: command Incident.Create { title: key, sevrity: "low" } }
+      group i { map_to: command Incident.Crate { title: topic } }
+    } consumer c { queues: [t/g] } }"""
+    found = check_reading(read_text(text), commands=[CREATE])
+    assert [(one.path, one.message) for one in found] == [
+        ("topics.t.groups.h.map_to.command", "Incident.Create needs the input 'severity'"),
+        ("topics.t.groups.h.map_to.input_map.title", "this is optional string, and string is wanted"),
+        ("topics.t.groups.h.map_to.input_map.sevrity", "Incident.Create has no input 'sevrity'"),
+        ("topics.t.groups.i.map_to.command", "there is no command 'Incident.Crate'"),
+    ]

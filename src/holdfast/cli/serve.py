@@ -106,6 +106,8 @@ def _introduce(started: Started, options: Options) -> None:
             click.echo(f"  queue {name} → command {queue.map_to.name}")
     for name, topic in spec.topics.items():
         click.echo(f"  topic {name} → {', '.join(topic.groups) or 'nobody yet'}")
+    for name, call in spec.group_calls.items():
+        click.echo(f"  group {name} → command {call.name}")
     for name, schedule in spec.schedules.items():
         click.echo(f"  schedule {name} ({schedule.cron or f'every {schedule.every:g} s'}) → queue {schedule.queue}")
     for name, saga in spec.sagas.items():

@@ -12,7 +12,9 @@ from holdfast.command_input import Declared
 from holdfast.core.command import COMMANDS, CommandKey, CommandReceipt, command_queue
 from holdfast.core.lifecycle import Event
 from holdfast.core.message import Message
+from holdfast.core.queue import NAME_LIMIT
 from holdfast.core.saga_messages import WHOLE_HEADER
+from holdfast.core.topic import GroupSpec
 from holdfast.errors import InvalidInput
 from holdfast.outcomes import DeadLetter
 from holdfast.runtime.calling import before
@@ -31,8 +33,17 @@ InputOf = Callable[[Message], Mapping[str, Any]]
 
 def consume(hf: Holdfast, queue: str, command: str, input_of: InputOf, **options: Unpack[ConsumerOptions]) -> Consumer:
     """A consumer of this queue that runs a command for each message. Raises `UnknownCommand` if there is none."""
-    options.setdefault("name", f"{queue}:{command}")
+    options.setdefault("name", f"{consumer_name(queue)}:{command}")
     return hf.consumer(queue, **options)(handler_for(hf, command, input_of))
+
+
+def consumer_name(queue: str) -> str:
+    """A name for the consumer of a queue or group: addresses have a slash, which names may not have.
+
+    >>> consumer_name("mails"), consumer_name("orders/email")
+    ('mails', 'orders:email')
+    """
+    return queue.replace("/", ":")[:NAME_LIMIT]
 
 
 def handler_for(hf: Holdfast, command: str, input_of: InputOf) -> CommandHandler:
@@ -127,8 +138,11 @@ class CommandHandler:
     def _key(self, message: Message, context: Context) -> CommandKey:
         window = round(context.claim.channel.spec.idempotency_window * 1_000_000)
         of, step = (self._hf.settings.tenant, self._command.name), context.step_key
-        # A step that is sent again is another message; its key is the same.
-        return CommandKey(*of, step, window) if step else CommandKey(*of, message.id, window, message.raw_id)
+        if step:  # One that is sent again is another message; its key is the same.
+            return CommandKey(*of, step, window)
+        if isinstance(context.claim.channel.spec, GroupSpec):  # Each group gets it, so each group runs it.
+            return CommandKey(*of, f"{context.queue}:{message.id}", window)
+        return CommandKey(*of, message.id, window, message.raw_id)
 
 
 class AsyncCommandHandler(CommandHandler):

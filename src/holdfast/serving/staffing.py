@@ -13,6 +13,8 @@ from holdfast.runtime.agents import exec_handler
 from holdfast.runtime.commands import (
     AsyncCommandHandler,
     CommandHandler,
+    InputOf,
+    consumer_name,
     dispatching,
     handler_for,
     step_commands,
@@ -20,34 +22,44 @@ from holdfast.runtime.commands import (
 )
 from holdfast.serving.loading import function_at
 from holdfast.spec import declaring
-from holdfast.spec.model import Call, Consumer, Spec
-from holdfast.spec.running import message_inputs
+from holdfast.spec.model import Consumer, Spec
+from holdfast.spec.running import message_inputs, published_inputs
+
+Commanded = tuple[str, InputOf]
+"""The name of a command, and what computes its input from a message."""
 
 
 def has_staff(hf: Holdfast, spec: Spec) -> bool:
     """Whether there is anything to run beside the server: also for sagas that this spec does not have any more."""
-    commanded = any(queue.map_to for queue in spec.queues.values()) or any(saga.calls for saga in spec.sagas.values())
+    commanded = any(saga.calls for saga in spec.sagas.values()) or _commanded(spec)
     return bool(hf._consumers or spec.consumers or commanded or any(one.queues() for one in step_commands(hf)))
 
 
 def declare_staff(hf: Holdfast, spec: Spec) -> None:
-    """Declares what the spec says on top of what the module has declared: a queue with a command that no consumer of
-    the spec mentions gets one of its own, named after it."""
-    commanded = {name: queue.map_to for name, queue in spec.queues.items() if queue.map_to is not None}
+    """Declares what the spec says on top of what the module has declared: a queue or group with a command that no
+    consumer of the spec mentions gets one of its own, named after it."""
+    commanded = _commanded(spec)
     for name, consumer in spec.consumers.items():
         handler = _handler(hf, name, consumer, commanded)
         hf.consumer(*consumer.queues, **declaring.consumer_options(name, consumer))(handler)
     mentioned = {queue for consumer in spec.consumers.values() for queue in consumer.queues}
-    for queue, call in commanded.items():
+    for queue in commanded:
         if queue not in mentioned:
-            hf.consumer(queue, name=queue)(handler_for(hf, call.name, input_of(call)))
+            hf.consumer(queue, name=consumer_name(queue))(_command(hf, queue, commanded))
     for name, pool in spec.pools.items():
         hf.pool(pool.consumer or name, **declaring.pool_options(name, pool))
 
 
-def input_of(call: Call) -> Callable[[Message], Mapping[str, Any]]:
+def _commanded(spec: Spec) -> dict[str, Commanded]:
+    """The commands of queues, and of groups by their addresses."""
+    queues = {name: queue.map_to for name, queue in spec.queues.items() if queue.map_to is not None}
+    return {name: (call.name, input_of(message_inputs(call))) for name, call in queues.items()} | {
+        address: (call.name, input_of(published_inputs(call))) for address, call in spec.group_calls.items()
+    }
+
+
+def input_of(inputs: InputOf) -> InputOf:
     """What computes the input of a command from a message. What is too costly once always is."""
-    inputs = message_inputs(call)
 
     def read(message: Message) -> Mapping[str, Any]:
         try:
@@ -58,7 +70,7 @@ def input_of(call: Call) -> Callable[[Message], Mapping[str, Any]]:
     return read
 
 
-def _handler(hf: Holdfast, name: str, consumer: Consumer, commanded: Mapping[str, Call]) -> Callable[..., Any]:
+def _handler(hf: Holdfast, name: str, consumer: Consumer, commanded: Mapping[str, Commanded]) -> Callable[..., Any]:
     if consumer.exec is not None:
         return exec_handler(consumer.exec, preflight=consumer.preflight)
     if consumer.handler is not None:
@@ -72,9 +84,10 @@ def _handler(hf: Holdfast, name: str, consumer: Consumer, commanded: Mapping[str
     return dispatching(handlers, kinds == {AsyncCommandHandler})
 
 
-def _command(hf: Holdfast, queue: str, commanded: Mapping[str, Call]) -> CommandHandler:
+def _command(hf: Holdfast, queue: str, commanded: Mapping[str, Commanded]) -> CommandHandler:
     """What runs for the messages of a queue: what the spec says, or the command whose own it is."""
     own = command_of(queue)
     if own is not None and queue not in commanded:
         return handler_for(hf, own, step_input(hf._command(own)))
-    return handler_for(hf, commanded[queue].name, input_of(commanded[queue]))
+    command, inputs = commanded[queue]
+    return handler_for(hf, command, inputs)

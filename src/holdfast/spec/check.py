@@ -168,6 +168,7 @@ class Checker:
         self._handlers = handlers
         self._environ = environ
         self._serving = serving
+        self._group_calls = spec.group_calls
         self._saga_commands = {call.name for saga in spec.sagas.values() for call in saga.calls}
 
     def everything(self) -> None:
@@ -266,6 +267,7 @@ class Checker:
         for name, group in topic.groups.items():
             self._dead_letters((*path, "groups", name), group.delivery)
             self._need_owner((*path, "groups", name, "owner"), group.owner)
+            self._formulas.group((*path, "groups", name), group)
 
     # --- webhooks -----------------------------------------------------------------------------------------------------
 
@@ -337,8 +339,9 @@ class Checker:
                 continue
             if self._need_reader(here, name) and consumer.handler is None and consumer.exec is None:
                 queue = self.spec.queues.get(name)
-                if queue is None or queue.map_to is None:
-                    hint = 'add handler: "module:function", or exec: "program", or map_to to the queue'
+                if (queue is None or queue.map_to is None) and name not in self._group_calls:
+                    kind = "queue" if parts(name) is None else "group"
+                    hint = f'add handler: "module:function", or exec: "program", or map_to to the {kind}'
                     self.findings.error(here, f"nothing says what to do with a message of {name!r}", hint)
 
     def _need_reader(self, path: Path, name: str) -> bool:

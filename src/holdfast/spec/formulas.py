@@ -13,8 +13,8 @@ from holdfast.core.routing import belongs
 from holdfast.errors import InvalidInput
 from holdfast.spec.annotations import Wanted
 from holdfast.spec.findings import Findings
-from holdfast.spec.message_type import DEAD_LETTER, ENVELOPE, expression_type, scope
-from holdfast.spec.model import Call, Queue, Saga, Spec, Step, Webhook
+from holdfast.spec.message_type import DEAD_LETTER, ENVELOPE, PUBLISHED, expression_type, scope
+from holdfast.spec.model import Call, Group, Queue, Saga, Spec, Step, Webhook
 from holdfast.spec.reading import Path
 from holdfast.spec.settled import MOST_INPUTS
 from holdfast.spec.shapes import read_shapes
@@ -30,6 +30,7 @@ class Formulas:
         self._findings = findings
         self._commands = commands
         self._envelope = scope(read_shapes(ENVELOPE))
+        self._published = scope(read_shapes(PUBLISHED))
 
     def queue(self, path: Path, queue: Queue) -> None:
         """What `map_to` gives to its command."""
@@ -40,6 +41,11 @@ class Formulas:
             self._findings.error((*path, "map_to"), "map_to needs a message_type, whose fields it can use", hint)
         elif (seen := self._scope(queue.message_type)) is not None:
             self._call((*path, "map_to"), queue.map_to, seen)
+
+    def group(self, path: Path, group: Group) -> None:
+        """The same for a group."""
+        if group.map_to is not None:
+            self._call((*path, "map_to"), group.map_to, self._published)
 
     def webhook(self, path: Path, webhook: Webhook) -> None:
         """What a webhook asks of a request, and what it gives to its command."""

@@ -26,6 +26,9 @@ ENVELOPE = {"payload": "json", "headers": "map<string, string>", "source_ip": "s
 DEAD_LETTER = {"original_message": "json", "failed_at": "time", "error": "string", "attempts": "int"}
 """What a death puts into the queue that is told of it."""
 
+PUBLISHED = {"body": "json", "topic": "string", "key": "string?", "headers": "json"}
+"""What the expressions of a group see: what is published to a topic has no type, so its fields are behind `body`."""
+
 _Time = int | Annotated[datetime, msgspec.Meta(tz=True)]
 _PYTHON: dict[str, Any] = {"json": Any, "string": str, "int": int, "float": float, "bool": bool, "time": _Time}
 _EXPRESSION = {

@@ -21,7 +21,7 @@ from holdfast.core.retry import JITTER
 from holdfast.core.saga import KEEP
 from holdfast.core.scaling import PoolSpec
 from holdfast.core.supervision import Restarts
-from holdfast.core.topic import GroupSpec, TopicSpec
+from holdfast.core.topic import GroupSpec, TopicSpec, address
 from holdfast.spec.webhook_v0 import rewrite
 
 Number = int | float
@@ -180,6 +180,7 @@ class Group(Part, frozen=True):
     empty: Empty = "poll"
     requires: Labels = {}
     commitments: list[Commitment] = []
+    map_to: Call | None = None
 
 
 class Topic(Part, frozen=True):
@@ -348,6 +349,12 @@ class Spec(Part, frozen=True):
     pools: dict[str, Pool] = {}
     schedules: dict[str, Schedule] = {}
     sagas: dict[str, Saga] = {}
+
+    @property
+    def group_calls(self) -> dict[str, Call]:
+        """The commands of groups, by their addresses."""
+        groups = [(topic, name, one) for topic, of in self.topics.items() for name, one in of.groups.items()]
+        return {address(topic, name): one.map_to for topic, name, one in groups if one.map_to is not None}
 
     @property
     def dead_letter_queues(self) -> set[str]:

@@ -49,6 +49,17 @@ def message_inputs(call: Call) -> Callable[[Message], dict[str, Any]]:
     return compute
 
 
+def published_inputs(call: Call) -> Callable[[Message], dict[str, Any]]:
+    """The same for a message of a group, whose body may be anything."""
+    inputs = inputs_of(call)
+
+    def compute(message: Message) -> dict[str, Any]:
+        body = msgspec.json.decode(message.raw_body)
+        return inputs({"body": body, "topic": message.topic, "key": message.key, "headers": message.headers})
+
+    return compute
+
+
 def enveloped(queue: Queue) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     """What a webhook puts into this queue: the fields of the envelope that its message type has, or all."""
     if not queue.message_type:
