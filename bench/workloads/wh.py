@@ -1,7 +1,7 @@
 """Wh: signed webhooks over fifty connections, and how soon one of them can be claimed.
 
-`ref` is a bare Starlette route that reads the JSON and answers 202, on the same server (uvicorn, uvloop, httptools):
-it checks no signature and keeps nothing. Each contender is one process, and whoever sends is another.
+`ref` is a bare Starlette route that reads the JSON and answers 202, served by uvicorn with uvloop and httptools: it
+checks no signature and keeps nothing. Each contender is one process, and whoever sends is another.
 """
 
 import asyncio
