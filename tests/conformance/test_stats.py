@@ -30,10 +30,10 @@ def test_dead_letters_are_counted_until_they_are_gone(hf: Holdfast, clock: FakeC
     assert hf.stats("q").dlq_depth == 4
     hf.replay(ids[0])
     assert hf.stats("q").dlq_depth == 4
-    assert hf.delete_dead_letters("q", before=clock()) == 0
+    assert hf.delete_dead_letters("q", before=clock.utc) == 0
     clock.advance(50)
     kill(hf)
-    assert hf.delete_dead_letters("q", before=clock()) == 4
+    assert hf.delete_dead_letters("q", before=clock.utc) == 4
     assert hf.stats("q").dlq_depth == 1
     clock.advance(100)
     hf.sweep("q")
