@@ -3,6 +3,7 @@
 Two things are: single statements go by its generators and its transformer instead of a cursor (`prepared.py`), and
 every answer is waited for until a deadline, between the steps of its generators (`connection.py: Connection.wait`).
 Neither is promised to stay as it is. So this is done with versions that the tests have run with, and only with those.
+CI runs with the locked version; what 3.2 was tried with is in docs/decisions/0032-known-drivers.md.
 Any other is used as its manual says: statements go by cursors, and the server watches the time, of each statement
 instead of each call (`statement_timeout`).
 """
