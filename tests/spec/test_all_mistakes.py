@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -216,3 +217,220 @@ def test_what_two_settings_say_together_is_found_beside_the_rest() -> None:
         "topics.news.max_size",
         "topics.news.min_retention",
     ]
+
+
+TEXT = """app shop {
+  queue letters {}
+  queue graves {}
+  <named>
+  queue orders {
+    message_type {
+      <field>
+      city: string
+    }
+    <ordering>
+    delivery {
+      <attempts>
+      <lease>
+      <backoff>
+    }
+    map_to: command Order.Place {
+      <input>
+      city: city
+    }
+    limits { <rate> }
+  }
+  <second>
+  webhook hook {
+    <target>
+    <addresses>
+  }
+  webhook other {
+    routing: payload.big ? "letters" : "named"
+    verify_hmac {
+      <header>
+      <secret>
+    }
+  }
+  topic news {
+    <retention>
+    min_retention: 1m
+    <group>
+  }
+  owner mia { <notify> }
+  consumer reader {
+    queues: [letters, named, second, news/mail]
+    <handler>
+    <concurrency>
+  }
+  pool reader {
+    <most>
+    min: 7
+    <owner>
+  }
+  schedule nightly {
+    <sends>
+    <cron>
+    <zone>
+  }
+  saga trip {
+    data {
+      <data>
+      guests: int
+    }
+    <book>
+      queue: letters
+      input: { "city": data.city, "guests": data.guests }
+      timeout: 5s
+    }
+    step wait {
+      <event>
+      <when>
+    }
+  }
+}
+"""
+LINES = {
+    "named": ["queue named {}", "queue named", "quee named {}", "queue named { ordering: sideways }"],
+    "field": ["id: int", "id: imt", "id int", "id: enum()", "id: list<int"],
+    "ordering": ["ordering: fifo", "ordering: sideways", "ordering fifo", "orderin: fifo", "ordering:"],
+    "attempts": ["max_attempts: 3", "max_attempts: 0", "max_attempts 3", "max_attempts: x"],
+    "lease": ["lease: 5s", "lease: 0", "lease 5s", "visibility_timeout: 5s"],
+    "backoff": ["backoff: 1s..60s", "backoff: 60s..1s", "backoff 1s", "initial_backoff_ms: -1"],
+    "input": ["id: id", "id id", "id: id +", "id: idd"],
+    "rate": ["rate: 5/s", "rate: 0/s", "rate 5/s", "concurrency: 0"],
+    "second": [
+        "queue second { delivery { dead_letter: graves } }",
+        "queue second { delivery { dead_letter: nowhere } }",
+        "queue second { delivery { dead_letter graves } }",
+        "queue second { delivery { lease: 0, dead_letter: 7 } }",
+        "queue letters { delivery { lease: 0 } } queue second {}",
+    ],
+    "target": ["queue: letters", "queue: nowhere", "queue letters", "queue: 7", "queue: $", ""],
+    "addresses": ['allow_ips: ["192.0.2.1"]', 'allow_ips: [7, "here"]', "allow_ips x", "max_size: 0"],
+    "header": ['header: "X-Signature"', 'header: "a b"', 'header "X"', "header: 7", ""],
+    "secret": ['secret_env: "SECRET"', 'secret_env: "a b"', "secret_env SECRET", 'secret: "x"', ""],
+    "retention": ["retention: 1h", "retention: 1s", "retention 1h", "retention: soon"],
+    "group": [
+        'group mail { patterns: ["news.a"] }',
+        'group mail { patterns: ["x.a", "y.a"] }',
+        "group mail { misses: 0, start: yesterday }",
+        "group mail",
+        "group other {}",
+    ],
+    "notify": ["notify: digest", "notify: sometimes", "notify digest"],
+    "handler": ['handler: "m:f"', 'handler "m:f"', "handler: 7"],
+    "concurrency": ["concurrency: 1", "concurrency: 0", "concurrency: many", "concurrency 1"],
+    "most": ["max: 9", "max: 0", "max: 5", "max: many", "max 9"],
+    "owner": ["owner: mia", 'owner: "a/b"', "owner mia"],
+    "sends": ["queue: letters", "queue: nowhere", "queue letters", ""],
+    "cron": ['cron: "0 0 * * *"', 'cron: "x"', 'cron "x"', "every: 0", ""],
+    "zone": ['tz: "UTC"', 'tz: "Mars"', 'tz "UTC"'],
+    "data": ["city: string", "city: strimg", "city string", "town: string"],
+    "book": ["step book {", "step {", "step book { retry: -1"],
+    "event": ['event: "paid"', 'event: "a/b"', "event paid", "wait: -1s", ""],
+    "when": ["when: steps.book.ok == true", "when: steps.book ==", "when: step.book", "when steps.book"],
+}
+MISTAKES = [(name, wrong) for name, lines in LINES.items() for wrong in range(1, len(lines))]
+
+
+MORE = {
+    "queue second { delivery { lease: 0, dead_letter: 7 } }": 2,
+    "queue letters { delivery { lease: 0 } } queue second {}": 2,
+    'allow_ips: [7, "here"]': 2,
+    "max_size: 0": 2,
+    'group mail { patterns: ["x.a", "y.a"] }': 2,
+    "group mail { misses: 0, start: yesterday }": 2,
+}
+"""Lines with several mistakes."""
+
+
+def text_of(wrong: dict[str, int]) -> str:
+    text = TEXT
+    for name, lines in LINES.items():
+        text = text.replace(f"<{name}>", lines[wrong.get(name, 0)])
+    return text
+
+
+def found_in_text(wrong: dict[str, int]) -> set[tuple[str, str]]:
+    return {
+        (one.path, re.sub(r" of line \d+", "", f"{one.severity} {one.message}"))
+        for one in check_reading(read_text(text_of(wrong)))
+    }
+
+
+def test_the_sound_text_is_sound() -> None:
+    assert found_in_text({}) == set()
+
+
+@pytest.mark.parametrize(("name", "wrong"), MISTAKES, ids=[f"{name}-{wrong}" for name, wrong in MISTAKES])
+def test_a_mistake_in_a_text_has_no_consequences(name: str, wrong: int) -> None:
+    line, found = LINES[name][wrong], found_in_text({name: wrong})
+    assert len({path for path, _ in found}) == MORE.get(line, 1), found
+
+
+@pytest.mark.parametrize("number", range(1, 6))
+def test_mistakes_in_a_text_are_found_as_if_each_were_alone(number: int) -> None:
+    wrong = {name: min(number, len(lines) - 1) for name, lines in LINES.items()}
+    each = [found_in_text({name: number}) for name, number in wrong.items()]
+    assert found_in_text(wrong) == set[tuple[str, str]]().union(*each)
+
+
+REFUSED: dict[str, Any] = {
+    "owners.mia": 7,
+    "queues.orders.message_type.id": 7,
+    "queues.orders.delivery.lease": "soon",
+    "queues.orders.limits": [],
+    "queues.orders.requires.tier": 7,
+    "queues.orders.commitments[0]": 7,
+    "topics.news.retention": "soon",
+    "topics.news.groups.mail.patterns[0]": 7,
+    "webhooks.hook.queue": 7,
+    "webhooks.hook.allow_ips[0]": 7,
+    "consumers.reader.queues[0]": 7,
+    "consumers.reader.handler": 7,
+    "consumers.reader.policy": "sideways",
+    "pools.reader.max": "many",
+    "schedules.nightly.queue": 7,
+    "schedules.hourly.every": "soon",
+    "sagas.trip.data.city": 7,
+    "sagas.trip.steps[0]": 7,
+    "sagas.trip.steps[1].event": 7,
+}
+BESIDE = ("queues.orders.commitments[1]", "topics.news.groups.mail.patterns[1]", "webhooks.hook.allow_ips[1]")
+BESIDE += ("consumers.reader.concurrency", "schedules.nightly.cron", "schedules.hourly.tz", "sagas.trip.steps[2].wait")
+
+
+@pytest.mark.parametrize("path", REFUSED)
+def test_what_json_cannot_mean_has_no_consequences(path: str, tmp_path: Path) -> None:
+    assert found_in_json(broken(path, values=REFUSED), tmp_path) == [path]
+
+
+def test_what_json_cannot_mean_hides_nothing_and_moves_nothing(tmp_path: Path) -> None:
+    spec = broken(*REFUSED, *BESIDE, values={**BAD, **REFUSED})
+    assert found_in_json(spec, tmp_path) == sorted([*REFUSED, *BESIDE])
+
+
+def test_a_part_that_lacks_something_is_looked_at_all_the_same(tmp_path: Path) -> None:
+    spec = broken("schedules.nightly.cron", "sagas.trip.steps[0].timeout")
+    del spec["schedules"]["nightly"]["queue"], spec["sagas"]["trip"]["steps"][0]["name"]
+    lacking = ["sagas.trip.steps[0]", "schedules.nightly"]
+    wrong = ["sagas.trip.steps[0].timeout", "schedules.nightly.cron"]
+    assert found_in_json(spec, tmp_path) == sorted([*lacking, *wrong])
+    assert {path for path, _ in found_in_text({"sends": 3, "cron": 1})} == {
+        "schedules.nightly",
+        "schedules.nightly.cron",
+    }
+
+
+def test_a_file_without_an_app_or_with_a_block_outside_is_looked_at_too() -> None:
+    found = [one.message for one in check_reading(read_text("queue a { delivery { lease: 0 } }"))]
+    assert found == ["'queue' stands outside of the app", "lease must be at least a microsecond"]
+    found = [one.message for one in check_reading(read_text("queue a { delivery { lease: 0 } }\napp A { pool a {} }"))]
+    assert found[:2] == ["'queue' stands outside of the app", "lease must be at least a microsecond"]
+
+
+def test_members_of_one_name_are_found_where_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "app.json"
+    file.write_text('{"app": "a", "queues": {"q": {"ordering": "fifo", "ordering": "fifo"}}}')
+    assert [one.path for one in examine(str(file)).findings] == ["queues.q"]

@@ -234,8 +234,8 @@ DEEP = '{"app": "A", "sagas": {"s": {"steps": [%s]}}}' % ('{"name": "x", "parall
         (
             '{"app": "A", "queues": {"q": {}, "q": {"ordering": "fifo"}}, "app": "B"}',
             [
-                "an object has two members 'q': which of them counts?",
                 "an object has two members 'app': which of them counts?",
+                "an object has two members 'q': which of them counts?",
             ],
         ),
     ],

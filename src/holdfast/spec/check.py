@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from holdfast.core.command import command_of
@@ -20,7 +21,7 @@ from holdfast.spec.findings import Finding, Findings, path_text
 from holdfast.spec.formulas import Formulas
 from holdfast.spec.model import Consumer, Delivery, Queue, Saga, Spec, Step, Topic, VerifyHmac, Webhook
 from holdfast.spec.parser import MOST_PROBLEMS
-from holdfast.spec.reading import Path, Reading
+from holdfast.spec.reading import Path, Reading, Unread
 
 MOST = {
     **dict.fromkeys(("owners", "queues", "topics", "webhooks", "consumers", "pools", "schedules", "sagas"), 1_000),
@@ -32,10 +33,6 @@ MOST = {
 }
 """So many of each a spec may have."""
 
-_QUOTED = re.compile(r"'([^']+)'")
-_BEGINS = re.compile(r"""\w [ \t]*["']?([^\s"'{}:,]{1,300})["']?[ \t]*\{""")
-"""The name of a block, where one begins."""
-_NAMED = tuple(f"there is no {kind} " for kind in ("queue", "topic", "group", "owner", "consumer", "command"))
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 
@@ -49,15 +46,17 @@ def check(
     handlers: Callable[[str], object] | None = None,
     environ: Mapping[str, str] | None = None,
     serving: bool = False,
+    unread: Unread | None = None,
 ) -> list[Finding]:
     """Everything that is wrong with a spec, in the order of its text if it was read from one.
 
     `commands` (`hf.commands()`) and `consumers` (names) are those that the program declares; without them nothing is
     said about those that the spec only names. `handlers` finds what "module:function" stands for, or refuses it.
     `environ` is where secrets should be: one that is missing is a warning, and an error when `serving`.
+    `unread` is what was written and is not in the spec, if no text tells.
     """
     known = None if commands is None else wanted_by(commands)
-    checker = Checker(spec, reading, known, consumers, handlers, environ, serving)
+    checker = Checker(spec, reading, known, consumers, handlers, environ, serving, unread)
     checker.everything()
     return sorted(checker.findings.all, key=lambda finding: (finding.span or Span(0, 0)).start)
 
@@ -72,80 +71,28 @@ def check_reading(
     serving: bool = False,
 ) -> list[Finding]:
     """The same for a text, with what was wrong with the text itself."""
-    unread = [
-        Finding(_block_at(reading, one.span), one.message, one.span, one.hint, one.severity) for one in reading.problems
-    ]
+    at = _blocks(reading)
+    unread = [Finding(at(one.span), one.message, one.span, one.hint, one.severity) for one in reading.problems]
     if reading.spec is None or len(unread) >= MOST_PROBLEMS:
         return unread
     options = {"commands": commands, "consumers": consumers, "handlers": handlers, "environ": environ}
     checked = check(reading.spec, reading, serving=serving, **options)  # type: ignore[arg-type]
-    found = [*unread, *(checked if reading.is_whole else _not_lost(checked, reading))]
-    return sorted(found, key=lambda finding: (finding.span or Span(0, 0)).start)
+    return sorted([*unread, *checked], key=lambda finding: (finding.span or Span(0, 0)).start)
 
 
-def _not_lost(checked: list[Finding], reading: Reading) -> list[Finding]:
-    """Without what is only missing because it was not understood: that would be complained of a second time."""
-    damaged, begun = _damaged(reading), set(_BEGINS.findall(reading.source.text))
-    starts = [problem.span.start for problem in reading.problems]
-    return [
-        one
-        for one in checked
-        if not _may_be_lost(one, damaged, begun)
-        and not (one.span is not None and any(one.span.start <= start < one.span.end for start in starts))
-    ]
+def _blocks(reading: Reading) -> Callable[[Span], str]:
+    """Finds the queue, webhook or whatever stands at a place of the text; "" outside of all of them."""
+    items = [item for app in reading.document.apps for item in app.items]
+    blocks = sorted((item for item in items if isinstance(item, Block)), key=lambda block: block.span.start)
+    starts = [block.span.start for block in blocks]
 
+    def find(span: Span) -> str:
+        at = bisect_right(starts, span.start) - 1
+        if at < 0 or span.start >= blocks[at].span.end or blocks[at].name is None:
+            return ""
+        return path_text((blocks[at].entry.field, blocks[at].name.text))  # type: ignore[union-attr]
 
-def _may_be_lost(one: Finding, damaged: dict[str, str], begun: set[str]) -> bool:
-    """Whether it is about a block that was read in part, or a name whose block was not read at all."""
-    names = _QUOTED.findall(one.message)
-    if any(_is_in(one.path, path) for path in damaged):
-        is_field = one.message.startswith("there is no") and not one.message.startswith(_NAMED)
-        if one.severity == "warning" or "needs" in one.message or is_field:
-            return True
-    elif not set(names).isdisjoint(damaged.values()):
-        return True
-    return one.message.startswith("there is no") and not begun.isdisjoint(names)
-
-
-def _block_at(reading: Reading, span: Span) -> str:
-    """The queue, webhook or whatever stands at a place of the text; "" outside of all of them."""
-    for app in reading.document.apps:
-        for block in app.items:
-            if isinstance(block, Block) and block.name and block.span.start <= span.start < block.span.end:
-                return path_text((block.entry.field, block.name.text))
-    return ""
-
-
-def _is_in(path: str, outer: str) -> bool:
-    return path == outer or path.startswith((f"{outer}.", f"{outer}["))
-
-
-def _damaged(reading: Reading) -> dict[str, str]:
-    """Paths and names of the blocks in which something was not understood, or before whose end it begins."""
-    blocks = [one for one in reading.document.apps[0].items if isinstance(one, Block) and one.name is not None]
-    ends = [*(after.keyword.span.end for after in blocks[1:]), len(reading.source.text)]
-    starts = [problem.span.start for problem in reading.unparsed]
-    return {
-        path_text((block.entry.field, block.name.text)): block.name.text
-        for block, end in zip(blocks, ends, strict=False)
-        if block.name is not None and any(block.span.start <= start <= end for start in starts)
-    }
-
-
-def not_caused(checked: list[Finding], unread: list[Finding]) -> list[Finding]:
-    """The same for JSON, where a part of the model that was not understood is left out."""
-    lost = {one.path for one in unread if one.severity == "error"}
-    parts = {".".join(path.split(".")[:2]) for path in lost}
-    return [
-        one
-        for one in checked
-        if one.path not in lost
-        and not (any(_is_in(one.path, part) for part in parts) and "needs" in one.message)
-        and not (
-            one.message.startswith("there is no")
-            and any(path_text((kind, name)) in lost for name in _QUOTED.findall(one.message) for kind in MOST)
-        )
-    ]
+    return find
 
 
 class Checker:
@@ -160,9 +107,10 @@ class Checker:
         handlers: Callable[[str], object] | None,
         environ: Mapping[str, str] | None,
         serving: bool,
+        unread: Unread | None = None,
     ) -> None:
         self.spec = spec
-        self.findings = Findings(reading)
+        self.findings = Findings(reading, unread)
         self._formulas = Formulas(spec, self.findings, commands)
         self._consumers = consumers
         self._handlers = handlers
@@ -220,7 +168,7 @@ class Checker:
     def _need_owner(self, path: Path, name: str | None) -> None:
         if name is not None and name not in self.spec.owners:
             hint = f"notices go to the queue {name}.inbox; declare who reads it: owner {name} {{}}"
-            self.findings.warn(path, f"the owner {name!r} is not declared", hint)
+            self.findings.warn(path, f"the owner {name!r} is not declared", hint, [("owners", name)])
 
     def _owners(self) -> None:
         above = {name: owner.owner for name, owner in self.spec.owners.items()}
@@ -275,7 +223,9 @@ class Checker:
         aims = [webhook.queue, webhook.topic, webhook.command]
         # A routing alone chooses a queue; beside a topic, it chooses the name to publish under.
         if sum(aim is not None for aim in aims) != 1 and not (webhook.routing is not None and not any(aims)):
-            self.findings.error(path, "a webhook has either a queue, or a topic, or a command that is run at once")
+            lacks = [] if any(aims) else [(*path, field) for field in ("queue", "topic", "routing", "command")]
+            text = "a webhook has either a queue, or a topic, or a command that is run at once"
+            self.findings.error(path, text, lacks=lacks)
         elif webhook.command is not None and webhook.routing is not None:
             self.findings.error((*path, "routing"), "routing is for a queue or a topic, and this webhook has a command")
         if self._need_queue((*path, "queue"), webhook.queue):
@@ -295,7 +245,8 @@ class Checker:
         if webhook.verify_hmac is not None:
             self._secrets((*path, "verify_hmac"), webhook.verify_hmac)
         elif not webhook.allow_ips:
-            self.findings.warn(path, "anybody can post to this webhook", "add verify_hmac { … }, or allow_ips: [ … ]")
+            lacks, hint = [(*path, "verify_hmac"), (*path, "allow_ips")], "add verify_hmac { … }, or allow_ips: [ … ]"
+            self.findings.warn(path, "anybody can post to this webhook", hint, lacks)
 
     def _secrets(self, path: Path, verify: VerifyHmac) -> None:
         self._count((*path, "secrets"), verify.secrets)
@@ -304,7 +255,8 @@ class Checker:
             self.findings.error((*path, "tolerance"), "tolerance must be more than nothing")
         if not verify.variables:
             hint = 'name the environment variable that holds it: secret_env: "WEBHOOK_SECRET"'
-            self.findings.error(path, "a signature cannot be verified without a secret", hint)
+            lacks = [(*path, "secret_env"), (*path, "secrets")]
+            self.findings.error(path, "a signature cannot be verified without a secret", hint, lacks=lacks)
         if verify.secret_env is not None:
             self._secret((*path, "secret_env"), verify.secret_env)
         for number, name in enumerate(verify.secrets):
@@ -327,7 +279,7 @@ class Checker:
 
     def _consumer(self, path: Path, consumer: Consumer) -> None:
         if not consumer.queues:
-            self.findings.error(path, "a consumer needs queues: [ … ]")
+            self.findings.error(path, "a consumer needs queues: [ … ]", lacks=[(*path, "queues")])
         if consumer.handler is not None and consumer.exec is not None:
             self.findings.error((*path, "exec"), "a consumer has a handler or a program, not both")
         find, handler = self._handlers, consumer.handler
@@ -340,9 +292,13 @@ class Checker:
             if self._need_reader(here, name) and consumer.handler is None and consumer.exec is None:
                 queue = self.spec.queues.get(name)
                 if (queue is None or queue.map_to is None) and name not in self._group_calls:
-                    kind = "queue" if parts(name) is None else "group"
+                    address = parts(name)
+                    kind = "queue" if address is None else "group"
                     hint = f'add handler: "module:function", or exec: "program", or map_to to the {kind}'
-                    self.findings.error(here, f"nothing says what to do with a message of {name!r}", hint)
+                    called: Path = ("queues", name) if address is None else ("topics", address[0], "groups", address[1])
+                    lacks: list[Path] = [(*path, "handler"), (*path, "exec"), (*called, "map_to")]
+                    text = f"nothing says what to do with a message of {name!r}"
+                    self.findings.error(here, text, hint, lacks=lacks)
 
     def _need_reader(self, path: Path, name: str) -> bool:
         address = parts(name)
@@ -355,7 +311,8 @@ class Checker:
         if topic not in self.spec.topics:
             self.findings.missing(path, "topic", topic, self.spec.topics)
         elif group not in self.spec.topics[topic].groups:
-            self.findings.missing(path, f"group of {topic!r} that is called", group, self.spec.topics[topic].groups)
+            kind, groups = f"group of {topic!r} that is called", self.spec.topics[topic].groups
+            self.findings.missing(path, kind, group, groups, lacks=[("topics", topic, "groups", group)])
         else:
             return True
         return False
@@ -371,16 +328,17 @@ class Checker:
             self._need_owner(("pools", name, "owner"), pool.owner)
             if consumer in self.spec.consumers or consumer in (self._consumers or ()):
                 continue
+            lacks = [path, ("consumers", consumer)]
             known = [*self.spec.consumers, *(self._consumers or ())]
             if self._consumers is not None:
-                self.findings.missing(path, "consumer", consumer, known)
+                self.findings.missing(path, "consumer", consumer, known, lacks=lacks)
             else:
                 hint = "your program has to declare it: @hf.consumer(…)"
-                self.findings.warn(path, f"there is no consumer {consumer!r} in this spec", hint)
+                self.findings.warn(path, f"there is no consumer {consumer!r} in this spec", hint, lacks)
 
     def _saga(self, path: Path, saga: Saga) -> None:
         if not saga.steps:
-            self.findings.error(path, "a saga needs at least one step")
+            self.findings.error(path, "a saga needs at least one step", lacks=[(*path, "steps")])
         self._need_owner((*path, "owner"), saga.owner)
         steps = [*settled.saga_steps((*path, "steps"), saga.steps)]
         self._count((*path, "steps"), steps)
@@ -398,14 +356,19 @@ class Checker:
     def _step(self, path: Path, step: Step) -> None:
         if step.does != 1:
             hint = "a step has one of: queue, command, event, wait, until"
-            self.findings.error(path, f"the step {step.name!r} does nothing, or two things at once", hint)
+            ways = ("queue", "command", "event", "wait", "until", "parallel")
+            lacks = [] if step.does else [(*path, way) for way in ways]
+            text = f"the step {step.name!r} does nothing, or two things at once"
+            self.findings.error(path, text, hint, lacks=lacks)
         if step.undo is not None and step.undo_queue is not None:
             self.findings.error((*path, "undo_queue"), "a step is undone by a command or by a queue, not both")
         if step.input is not None and step.queue is None:
-            self.findings.error((*path, "input"), "input is for a queue; a command has inputs in braces")
+            text = "input is for a queue; a command has inputs in braces"
+            self.findings.error((*path, "input"), text, lacks=[(*path, "queue")])
         if step.undo_input is not None and step.undo_queue is None:
-            self.findings.error((*path, "undo_input"), "undo_input is for undo_queue; a command has inputs in braces")
-        if step.queue is None and step.command is None:
+            text = "undo_input is for undo_queue; a command has inputs in braces"
+            self.findings.error((*path, "undo_input"), text, lacks=[(*path, "undo_queue")])
+        if step.does and step.queue is None and step.command is None:
             self._refuse_sending(path, step)
         self._need_queue((*path, "queue"), step.queue)
         self._need_queue((*path, "undo_queue"), step.undo_queue)
@@ -414,7 +377,8 @@ class Checker:
         usual = Step(name=step.name)
         for field in ("undo", "undo_queue", "retry", "initial_backoff_ms", "max_backoff_ms", "backoff_steps_ms"):
             if getattr(step, field) != getattr(usual, field):
-                self.findings.error((*path, field), f"the step {step.name!r} sends nothing, so {field} has no meaning")
+                text, lacks = f"the step {step.name!r} sends nothing, so {field} has no meaning", [(*path, "queue")]
+                self.findings.error((*path, field), text, lacks=[*lacks, (*path, "command")])
 
 
 def _circles(targets: Mapping[str, str | None]) -> Iterable[list[str]]:

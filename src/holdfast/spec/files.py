@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -14,10 +15,11 @@ from holdfast.core.expressions.lexer import LONGEST_SPEC
 from holdfast.core.expressions.source import Source
 from holdfast.errors import InvalidInput
 from holdfast.spec.annotations import Command
-from holdfast.spec.check import check, check_reading, not_caused
-from holdfast.spec.findings import Finding
+from holdfast.spec.check import check, check_reading
+from holdfast.spec.findings import Finding, path_text
 from holdfast.spec.model import Spec
 from holdfast.spec.plain import read_plain
+from holdfast.spec.reading import Path as ModelPath
 from holdfast.spec.reading import read_text
 
 STDIN = "-"
@@ -75,26 +77,32 @@ def examine(
         reading = read_text(text, name)
         return Examined(name, reading.spec, check_reading(reading, **options), reading.source)  # type: ignore[arg-type]
     try:
-        spec, unread = read_plain(msgspec.json.decode(text))
-        twins = [Finding("", f"an object has two members {one!r}: which of them counts?") for one in _twins(text)]
-        found = [] if spec is None else check(spec, **options)  # type: ignore[arg-type]
-        return Examined(name, spec, [*twins, *unread, *not_caused(found, unread)])
+        spec, refused, unread = read_plain(msgspec.json.decode(text))
+        found = [] if spec is None else check(spec, unread=unread, **options)  # type: ignore[arg-type]
+        return Examined(name, spec, [*_twins(text), *refused, *found])
     except msgspec.DecodeError as problem:
         return Examined(name, None, [Finding("", str(problem))])
     except RecursionError:
         return Examined(name, None, [Finding("", "it is nested too deeply")])
 
 
-def _twins(text: str) -> list[str]:
+class _Object(list[tuple[str, Any]]):
+    """The members of an object, also those of the same name."""
+
+
+def _twins(text: str) -> list[Finding]:
     """Names that stand twice in one object: a reader takes the last, which nobody sees."""
-    found: list[str] = []
+    return list(_twins_in(json.loads(text, object_pairs_hook=_Object), ()))
 
-    def look(pairs: list[tuple[str, object]]) -> None:
-        counted = Counter(name for name, _ in pairs)
-        found.extend(name for name, times in counted.items() if times > 1)
 
-    json.loads(text, object_pairs_hook=look)
-    return found
+def _twins_in(value: Any, path: ModelPath) -> Iterator[Finding]:
+    if isinstance(value, _Object):
+        for name, times in Counter(name for name, _ in value).items():
+            if times > 1:
+                yield Finding(path_text(path), f"an object has two members {name!r}: which of them counts?")
+    entries = value if isinstance(value, _Object) else enumerate(value) if isinstance(value, list) else ()
+    for step, one in entries:
+        yield from _twins_in(one, (*path, step))
 
 
 def counted(number: int, word: str) -> str:

@@ -12,7 +12,7 @@ import msgspec
 from holdfast.core.expressions.source import Problem, Span, did_you_mean
 from holdfast.core.expressions.tree import Node
 from holdfast.errors import InvalidInput
-from holdfast.spec.reading import Path, Reading
+from holdfast.spec.reading import NAMED, Path, Reading, Unread
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -34,31 +34,60 @@ class Finding(msgspec.Struct, frozen=True):
 class Findings:
     """All that was found so far."""
 
-    def __init__(self, reading: Reading | None) -> None:
+    def __init__(self, reading: Reading | None, unread: Unread | None = None) -> None:
+        self._unread = unread or (reading.unread if reading else Unread())
         self._spans = reading.spans if reading else {}
         self._nodes = reading.nodes if reading else {}
         self.all: list[Finding] = []
 
-    def error(self, path: Path, message: str, hint: str | None = None, span: Span | None = None) -> None:
-        """This cannot work."""
-        self.all.append(Finding(path_text(path), message, span or self.span_of(path), hint))
+    def may_be_unread(self, path: Path) -> bool:
+        """Whether something is missing there that was written, but not understood."""
+        return self._unread.may_hold(path, self._spans)
 
-    def warn(self, path: Path, message: str, hint: str | None = None) -> None:
+    def _follows(self, path: Path, lacks: Iterable[Path]) -> bool:
+        """Whether this would be said only because of what was not understood, which was said."""
+        return self._unread.covers(path) or any(map(self.may_be_unread, lacks))
+
+    def error(
+        self,
+        path: Path,
+        message: str,
+        hint: str | None = None,
+        span: Span | None = None,
+        lacks: Iterable[Path] = (),
+    ) -> None:
+        """This cannot work. `lacks` are the places where something is that would make it work."""
+        if not self._follows(path, lacks):
+            self.all.append(Finding(path_text(path), message, span or self.span_of(path), hint))
+
+    def warn(self, path: Path, message: str, hint: str | None = None, lacks: Iterable[Path] = ()) -> None:
         """This can work, but is probably not what was meant."""
-        self.all.append(Finding(path_text(path), message, self.span_of(path), hint, "warning"))
+        if not self._follows(path, lacks):
+            self.all.append(Finding(path_text(path), message, self.span_of(path), hint, "warning"))
 
-    def missing(self, path: Path, kind: str, name: str, known: Iterable[str], hint: str | None = None) -> None:
+    def missing(
+        self,
+        path: Path,
+        kind: str,
+        name: str,
+        known: Iterable[str],
+        hint: str | None = None,
+        lacks: Iterable[Path] = (),
+    ) -> None:
         """Something is named that is not there."""
-        self.error(path, f"there is no {kind} {name!r}", did_you_mean(name, known) or hint)
+        lacks = [*lacks, *([(f"{kind}s", name)] if f"{kind}s" in NAMED else [])]
+        self.error(path, f"there is no {kind} {name!r}", did_you_mean(name, known) or hint, lacks=lacks)
 
-    def obey(self, path: Path, rule: Callable[[], object], names: Iterable[str] = ()) -> bool:
+    def obey(
+        self, path: Path, rule: Callable[[], object], names: Iterable[str] = (), lacks: Iterable[Path] = ()
+    ) -> bool:
         """Whether a rule of the client accepts it. If not, the setting that the rule complains of is looked for."""
         try:
             rule()
         except InvalidInput as problem:
             words = _PLAIN.findall(str(problem))
             blamed = next((word for word in words if word in set(names)), None)
-            self.error(path if blamed is None else (*path, blamed), str(problem))
+            self.error(path if blamed is None else (*path, blamed), str(problem), lacks=lacks)
             return False
         return True
 
@@ -74,6 +103,7 @@ class Findings:
 
     def obey_together(self, path: Path, rule: Callable[[Any], object], settings: dict[str, Any], bad: set[str]) -> None:
         """What a rule says of several settings at once. Of those that are `bad` by themselves, nothing more is said."""
+        bad = bad | {name for name in settings if self.may_be_unread((*path, name))}
         left = {name: value for name, value in settings.items() if name not in bad}
         while True:
             try:

@@ -17,7 +17,7 @@ from holdfast.spec.message_type import DEAD_LETTER, ENVELOPE, PUBLISHED, express
 from holdfast.spec.model import Call, Group, Queue, Saga, Spec, Step, Webhook
 from holdfast.spec.reading import Path
 from holdfast.spec.settled import MOST_INPUTS
-from holdfast.spec.shapes import read_shapes
+from holdfast.spec.shapes import read_shape, read_shapes
 
 Scope = Mapping[str, Type]
 
@@ -38,9 +38,10 @@ class Formulas:
             return
         if not queue.message_type:
             hint = "say what a message looks like: message_type { payload: json }"
-            self._findings.error((*path, "map_to"), "map_to needs a message_type, whose fields it can use", hint)
-        elif (seen := self._scope(queue.message_type)) is not None:
-            self._call((*path, "map_to"), queue.map_to, seen)
+            text, lacks = "map_to needs a message_type, whose fields it can use", [(*path, "message_type")]
+            self._findings.error((*path, "map_to"), text, hint, lacks=lacks)
+        else:
+            self._call((*path, "map_to"), queue.map_to, self._scope(queue.message_type))
 
     def group(self, path: Path, group: Group) -> None:
         """The same for a group."""
@@ -92,7 +93,7 @@ class Formulas:
         self._fit(path, name, DEAD_LETTER, "a death")
 
     def _fit(self, path: Path, name: str, fields: Mapping[str, str], who: str) -> None:
-        wanted = self._scope(self._spec.queues[name].message_type) or {}
+        wanted = self._scope(self._spec.queues[name].message_type)
         known = scope(read_shapes(fields))
         for field, of in wanted.items():
             given = known.get(field)
@@ -105,10 +106,13 @@ class Formulas:
         """What the steps of a saga take from its data, and from what steps before them gave back."""
         fields = self._scope(saga.data)
         before: dict[str, Type] = {}
+        # Another step may have been written, or one of these may have another name.
+        names = [(*path, "steps", number, "name") for number in range(len(saga.steps) + 1)]
+        unsure = any(map(self._findings.may_be_unread, names))
         for number, entry in enumerate(saga.steps):
             here = (*path, "steps", number)
             beside = [((*here, "parallel", inner), step) for inner, step in enumerate(entry.parallel)]
-            seen = _seen(fields, before)
+            seen = _seen(fields, before, unsure)
             if beside:
                 self._of((*here, "when"), entry.when, seen, types.JSON)
             for place, step in beside or [(here, entry)]:
@@ -116,7 +120,7 @@ class Formulas:
             done = {step.name: self._output(step, entry.when) for _, step in beside or [(here, entry)]}
             before = {**before, **done}
             for place, step in beside or [(here, entry)]:
-                self._undo(place, step, _seen(fields, before))
+                self._undo(place, step, _seen(fields, before, unsure))
 
     def _step(self, path: Path, step: Step, seen: Scope, whole: Scope | None) -> None:
         self._of((*path, "when"), step.when, seen, types.JSON)
@@ -138,7 +142,7 @@ class Formulas:
     ) -> None:
         """What a step sends to a queue, beside what a message of that queue has to be."""
         known = self._spec.queues.get(queue or "")
-        wanted = (self._scope(known.message_type) if known else None) or {}
+        wanted = self._scope(known.message_type) if known else {}
         if given is None:
             sent, hint = None if whole is None else types.ObjectOf(dict(whole)), f"say what to send: {word}: {{…}}"
         else:
@@ -167,11 +171,8 @@ class Formulas:
 
     # --- the ladder below ---------------------------------------------------------------------------------------------
 
-    def _scope(self, fields: Mapping[str, str]) -> dict[str, Type] | None:
-        try:
-            return {name: expression_type(shape) for name, shape in read_shapes(fields).items()}
-        except InvalidInput:
-            return None  # Said where it stands.
+    def _scope(self, fields: Mapping[str, str]) -> dict[str, Type]:
+        return {name: _type_of(text) for name, text in fields.items()}
 
     def _call(self, path: Path, call: Call, seen: Scope) -> None:
         wanted = self._wanted(path, call)
@@ -184,7 +185,12 @@ class Formulas:
                 self._findings.error(here, f"{call.name} has no input {name!r}", hint)
             self._of(here, text, seen, wanted.inputs.get(name, types.JSON) if wanted else types.JSON)
         for name in sorted(wanted.required - call.input_map.keys() if wanted else ()):
-            self._findings.error((*path, "command"), f"{call.name} needs the input {name!r}", f"add {name}: …")
+            self._findings.error(
+                (*path, "command"),
+                f"{call.name} needs the input {name!r}",
+                f"add {name}: …",
+                lacks=[(*path, "input_map", name)],
+            )
 
     def _wanted(self, path: Path, call: Call) -> Wanted | None:
         if self._commands is None:
@@ -221,8 +227,16 @@ class Formulas:
                 self._findings.missing(path, kind, value, known)
 
 
-def _seen(data: Scope | None, steps: Scope) -> Scope:
-    return {"data": types.ObjectOf(dict(data)) if data else types.JSON, "steps": types.ObjectOf(dict(steps))}
+def _type_of(text: str) -> Type:
+    try:
+        return expression_type(read_shape(text))
+    except InvalidInput:
+        return types.JSON  # Said where it stands.
+
+
+def _seen(data: Scope | None, steps: Scope, unsure: bool) -> Scope:
+    done: Type = types.JSON if unsure else types.ObjectOf(dict(steps))
+    return {"data": types.ObjectOf(dict(data)) if data else types.JSON, "steps": done}
 
 
 def _mending(found: Type, wanted: Type) -> str | None:

@@ -29,20 +29,27 @@ class Parser:
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
         self._grammars: list[Grammar] = []
+        self.skipped: list[tuple[int, list[Token]]] = []
+        """What was left out to find a new beginning, and where in the text that was."""
 
     def document(self) -> Document:
         """All apps of a file; there should be one. What stands outside is taken to belong to it, but noted."""
-        document = Document()
+        document, outside = Document(), list[Item]()
         while self._cursor.peek().kind != "end":
             start = self._cursor.place
             try:
-                self._top(document)
+                self._top(document, outside)
             except Lost:
                 self._recover(start)
             self._give_up_on_too_many()
+        if outside and not document.apps:
+            name, whole = Word("app", Span(0, 1)), Span(0, self._cursor.last.end)
+            document.apps.append(Block(name, name, _APP, [], Span(0, 1), whole))
+        if outside:
+            document.apps[0].items.extend(outside)
         return document
 
-    def _top(self, document: Document) -> None:
+    def _top(self, document: Document, outside: list[Item]) -> None:
         cursor, token = self._cursor, self._cursor.peek()
         if cursor.at_word("app"):
             document.apps.append(self._app(cursor.next()))
@@ -54,9 +61,7 @@ class Parser:
         elif token.kind == "name" and token.text in _APP.inside:
             cursor.note(f"{token.text!r} stands outside of the app", token.span, "put it into: app Name { … }")
             self._grammars = []
-            item = self._item(_APP.inside)
-            if document.apps:
-                document.apps[0].items.append(item)
+            outside.append(self._item(_APP.inside))
         else:
             cursor.wanted("app Name { … }", did_you_mean(token.text, ["app", *_APP.inside]))
 
@@ -87,7 +92,7 @@ class Parser:
     def _block(self, keyword: Word, entry: Entry) -> Block:
         cursor, name = self._cursor, None
         if entry.kind != "block":
-            name = parse_key(cursor, f"the name of the {keyword.text}")
+            name = self._name(keyword)
         else:
             cursor.accept(":")
         opened = cursor.expect("{", f"{keyword.text} {name.text}" if name else keyword.text)
@@ -98,6 +103,16 @@ class Parser:
         finally:
             self._grammars.pop()
         return Block(keyword, name, entry, items, opened.span, keyword.span.to(cursor.last))
+
+    def _name(self, keyword: Word) -> Word:
+        """The name of a block. Without one its inside can be read all the same."""
+        cursor, token = self._cursor, self._cursor.peek()
+        what = f"the name of the {keyword.text}"
+        if not token.is_mark("{"):
+            return parse_key(cursor, what)
+        cursor.note(f"expected {what}, found {token}", token.span)
+        line, column = cursor.source.place(token.span.start)
+        return Word(f"{_UNNAMED}{line}:{column}", token.span)
 
     def _until_closed(self, opened: Token, item: Callable[[], T]) -> list[T]:
         """What stands between braces, the first of which was taken. After a mistake it goes on with what comes next."""
@@ -139,14 +154,18 @@ class Parser:
         """Goes on to what looks like the next setting or block: first in its line, inside of the same braces."""
         cursor = self._cursor
         depth = 0
-        for back in range(start - cursor.place, 0):
-            depth += _depth(cursor.peek(back))
+        skipped = [cursor.peek(back) for back in range(start - cursor.place, 0)]
+        self.skipped.append(((skipped or [cursor.peek()])[0].span.start, skipped))
+        for token in skipped:
+            depth += _depth(token)
         if cursor.place == start and not cursor.peek().is_mark("}"):
-            depth += _depth(cursor.next())
+            skipped.append(cursor.next())
+            depth += _depth(skipped[-1])
         while (token := cursor.peek()).kind != "end":
             if depth <= 0 and (token.is_mark("}") or self._begins(token)):
                 return
-            depth += _depth(cursor.next())
+            skipped.append(cursor.next())
+            depth += _depth(token)
 
     def _begins(self, token: Token) -> bool:
         between = self._cursor.source.text[self._cursor.last.end : token.span.start]
@@ -154,7 +173,7 @@ class Parser:
         return (
             "\n" in between
             and token.kind in ("name", "string")
-            and (after.is_mark(":", "{") or after.kind in ("name", "string"))
+            and (after.is_mark(":", "{") or after.kind in ("name", "string", "int", "float", "duration"))
         )
 
     def _give_up_on_too_many(self) -> None:
@@ -176,7 +195,7 @@ class Parser:
     def _refuse_the_next_setting(self, key: Word) -> None:
         """A value that is missing, or breaks off, takes the name of the next setting for a part of itself."""
         cursor = self._cursor
-        if cursor.peek().is_mark(":"):
+        if cursor.peek().is_mark(":", "{"):
             cursor.back()
             if self._begins(cursor.peek()):
                 end = cursor.last.end
@@ -236,6 +255,12 @@ class Parser:
         return Command(_word(entity), _word(command), inputs, Span(start.start, cursor.last.end))
 
 
+def is_unnamed(name: Word) -> bool:
+    """Whether this stands for a name that was not given."""
+    return name.text.startswith(_UNNAMED)
+
+
+_UNNAMED = "? at "
 _UNCLOSED = "this '{' is never closed"
 
 

@@ -4,67 +4,92 @@ from __future__ import annotations
 
 from functools import cache
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from holdfast.core.expressions.source import did_you_mean
 from holdfast.spec.findings import Finding, path_text
 from holdfast.spec.grammar import grammar_of, hint_for
-from holdfast.spec.model import Part, Spec, defaults_of
-from holdfast.spec.reading import Path
+from holdfast.spec.model import Fields, Part, Spec, defaults_of
+from holdfast.spec.reading import STAND_IN, Path, Unread
 from holdfast.spec.webhook_v0 import rewrite
 
 
-def read_plain(value: Any) -> tuple[Spec | None, list[Finding]]:
+def read_plain(value: Any) -> tuple[Spec | None, list[Finding], Unread]:
     """What could be understood of a spec, and everything that could not. Without an object there is no spec."""
     value, older = rewrite(value)
-    findings = [Finding(path_text(one.path), one.message, None, one.hint, one.severity) for one in older]
-    spec = _part(Spec, value, (), findings)
-    return (spec if isinstance(spec, Spec) else None), findings
+    reader = _Reader()
+    reader.findings += [Finding(path_text(one.path), one.message, None, one.hint, one.severity) for one in older]
+    spec = reader.part(Spec, value, ())
+    return (spec if isinstance(value, dict) else None), reader.findings, reader.unread
 
 
-def _part(part: type[Part], value: Any, path: Path, findings: list[Finding]) -> Part | None:
-    """The part without what is wrong in it; None if something is missing without which it is none."""
-    if not isinstance(value, dict):
-        findings.append(Finding(path_text(path), f"expected an object, not {_kind(value)}"))
-        return None
-    known, given = _types(part), dict[str, Any]()
-    for name, one in value.items():
-        here = (*path, name)
-        if name not in known:
-            hint = hint_for(name, grammar_of(part)) or did_you_mean(name, known)
-            findings.append(Finding(path_text(here), f"{name!r} has no meaning here", hint=hint))
-            continue
-        found = _value(known[name], one, here, findings)
+class _Reader:
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self.unread = Unread()
+
+    def part(self, part: type[Part], value: Any, path: Path) -> Any:
+        """The part; where something is wrong or missing, something else stands in its place."""
+        if not isinstance(value, dict):
+            self._refuse(path, f"expected an object, not {_kind(value)}")
+            value = {}
+        known, given = _types(part), dict[str, Any]()
+        for name, one in value.items():
+            here = (*path, name)
+            if name in known:
+                found = self._value(known[name], one, here)
+                if found is not _REFUSED:
+                    given[name] = found
+            elif not self.unread.covers(path):
+                hint = hint_for(name, grammar_of(part)) or did_you_mean(name, known)
+                self.findings.append(Finding(path_text(here), f"{name!r} has no meaning here", hint=hint))
+        usual = defaults_of(part)
+        for name in [name for name in usual if usual[name] is msgspec.NODEFAULT and name not in given]:
+            if name not in value and not self.unread.covers(path):
+                self.findings.append(Finding(path_text(path), f"{name} is missing"))
+            self.unread.add((*path, name))
+            given[name] = STAND_IN
+        return part(**given)
+
+    def _value(self, of: Any, value: Any, path: Path) -> Any:
+        inner, outer = _inner(of), get_origin(_bare(of))
+        if inner is not None and value is None and _may_be_none(of):
+            return None
+        if inner is not None and outer not in (dict, list):
+            return self.part(inner, value, path)
+        each = get_args(_bare(of))[-1] if outer in (dict, list) else None
+        if outer is dict and isinstance(value, dict):
+            found = {name: self._entry(of, each, one, (*path, name)) for name, one in value.items()}
+            return {name: one for name, one in found.items() if one is not _REFUSED}
+        if outer is list and isinstance(value, list):
+            return [self._entry(of, each, one, (*path, number)) for number, one in enumerate(value)]
+        try:
+            return msgspec.convert(value, of)
+        except msgspec.ValidationError as problem:
+            self._refuse(path, str(problem))
+            return _REFUSED
+
+    def _entry(self, of: Any, each: Any, value: Any, path: Path) -> Any:
+        """One of a map or a list. In a list something stands in for it, so that the others keep their numbers."""
+        found = self._value(each, value, path)
         if found is not _REFUSED:
-            given[name] = found
-    usual = defaults_of(part)
-    missing = [name for name in usual if usual[name] is msgspec.NODEFAULT and name not in given]
-    findings += [Finding(path_text(path), f"{name} is missing") for name in missing if name not in value]
-    if part is Spec and missing == ["app"]:  # The rest can be looked at all the same.
-        return Spec(app="app", **given)
-    return None if missing else part(**given)
+            return found
+        if of is Fields:
+            return "json"
+        if get_origin(_bare(of)) is dict:
+            return _REFUSED
+        return STAND_IN if _bare(each) is str else 0
+
+    def _refuse(self, path: Path, message: str) -> None:
+        self.findings.append(Finding(path_text(path), message))
+        self.unread.add(path)
 
 
-def _value(of: Any, value: Any, path: Path, findings: list[Finding]) -> Any:
-    inner = _inner(of)
-    if inner is not None and value is None and _may_be_none(of):
-        return None
-    if inner is not None and get_origin(of) is dict and isinstance(value, dict):
-        found = {name: _part(inner, one, (*path, name), findings) for name, one in value.items()}
-        return {name: one for name, one in found.items() if one is not None}
-    if inner is not None and get_origin(of) is list and isinstance(value, list):
-        listed = [_part(inner, one, (*path, number), findings) for number, one in enumerate(value)]
-        return [one for one in listed if one is not None]
-    if inner is not None and get_origin(of) not in (dict, list):
-        part = _part(inner, value, path, findings)
-        return _REFUSED if part is None else part
-    try:
-        return msgspec.convert(value, of)
-    except msgspec.ValidationError as problem:
-        findings.append(Finding(path_text(path), str(problem)))
-        return _REFUSED
+def _bare(of: Any) -> Any:
+    """A type without what is annotated to it."""
+    return get_args(of)[0] if get_origin(of) is Annotated else of
 
 
 def _inner(of: Any) -> type[Part] | None:

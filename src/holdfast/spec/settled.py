@@ -31,7 +31,7 @@ from holdfast.runtime.pool import Pool as RuntimePool
 from holdfast.spec import declaring
 from holdfast.spec.findings import Findings
 from holdfast.spec.model import Consumer, Group, Owner, Queue, Retry, Saga, Spec, Step, Topic, Webhook
-from holdfast.spec.reading import Path
+from holdfast.spec.reading import BACKOFF, Path
 from holdfast.spec.shapes import MOST_FIELDS, read_shape
 
 MOST_INPUTS = 200
@@ -103,9 +103,11 @@ def _sqs(path: Path, queue: Queue, findings: Findings) -> None:
     """What is said of SQS, where it delivers; there it is named, so that everyone who reads the file knows it."""
     delivery = queue.delivery
     if delivery.via == "sqs" and delivery.sqs_queue is None and not queue.external:
-        findings.error(path, 'via: sqs needs the name or URL of the SQS queue: sqs_queue: "tasks"')
+        findings.error(
+            path, 'via: sqs needs the name or URL of the SQS queue: sqs_queue: "tasks"', lacks=[(*path, "sqs_queue")]
+        )
     if delivery.via != "sqs" and (delivery.sqs_queue is not None or delivery.sqs_fallback is not None):
-        findings.error(path, "sqs_queue and sqs_fallback are for queues with via: sqs")
+        findings.error(path, "sqs_queue and sqs_fallback are for queues with via: sqs", lacks=[(*path, "via")])
 
 
 def _topic(path: Path, name: str, topic: Topic, findings: Findings) -> None:
@@ -171,7 +173,8 @@ def _schedule(path: Path, settings: dict[str, Any], findings: Findings) -> None:
     for setting, value in settings.items():
         findings.obey((*path, setting), partial(schedule_change, cast("Any", {setting: value})))
     given = {name: value for name, value in timing.items() if value is not None}
-    findings.obey(path, partial(schedule_spec, cast("Any", {"queue": "any", **given})), given)
+    lacks = [] if given else [(*path, name) for name in timing]
+    findings.obey(path, partial(schedule_spec, cast("Any", {"queue": "any", **given})), given, lacks)
     for name, value in given.items() if len(given) > 1 else ():
         findings.obey((*path, name), partial(schedule_spec, cast("Any", {"queue": "any", name: value})))
 
@@ -189,13 +192,18 @@ def _consumer(path: Path, name: str, consumer: Consumer, findings: Findings) -> 
         RuntimeConsumer(cast("Any", None), stand_in, queues, **{"name": "any", **options})
 
     options = declaring.consumer_options("any", consumer)
-    refused = set(consumer.queues).difference(queues)
-    weights = {one: weight for one, weight in options.pop("weights").items() if one not in refused}
+    refused, some_unread = set(consumer.queues).difference(queues), findings.may_be_unread((*path, "queues"))
+    weights = {
+        one: weight
+        for one, weight in options.pop("weights").items()
+        if one not in refused and (one in queues or not some_unread)
+    }
     for setting, value in options.items():
         findings.obey_each((*path, setting), partial(_alone, made, setting), value)
     findings.obey_each((*path, "weights"), lambda some: made(policy="weighted", weights=some), weights)
     if consumer.policy != "weighted":
-        findings.obey((*path, "weights"), lambda: made(policy=consumer.policy, weights=weights))
+        lacks = [(*path, "policy")]
+        findings.obey((*path, "weights"), lambda: made(policy=consumer.policy, weights=weights), lacks=lacks)
 
 
 def _alone(made: Callable[..., None], setting: str, value: Any) -> None:
@@ -227,9 +235,8 @@ def _backoff(path: Path, waits: Retry | Step, findings: Findings) -> None:
         findings.obey((*path, "backoff_steps_ms", number), partial(Backoff, steps=(wait / 1000,)))
     first, longest = waits.initial_backoff_ms, waits.max_backoff_ms
     if good and first > longest and not waits.backoff_steps_ms:
-        findings.error(
-            (*path, "initial_backoff_ms"), f"the first wait ({first} ms) is above the longest ({longest} ms)"
-        )
+        text = f"the first wait ({first} ms) is above the longest ({longest} ms)"
+        findings.error((*path, "initial_backoff_ms"), text, lacks=[(*path, name) for name in BACKOFF])
 
 
 def _fields(path: Path, fields: dict[str, str], findings: Findings) -> None:
