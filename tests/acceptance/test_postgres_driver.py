@@ -40,7 +40,15 @@ def test_the_installed_psycopg_is_known() -> None:
 
 @pytest.mark.parametrize(
     ("version", "is_known"),
-    [("3.2", True), ("3.2.13", True), ("3.3.0.dev1", True), ("3.4.0", False), ("3.20.1", False), ("4.0", False)],
+    [
+        ("3.3", True),
+        ("3.3.8", True),
+        ("3.3.0.dev1", True),
+        ("3.2.13", False),
+        ("3.4.0", False),
+        ("3.20.1", False),
+        ("4.0", False),
+    ],
 )
 def test_a_version_is_known_by_its_first_two_numbers(version: str, is_known: bool) -> None:
     assert driver.is_known(version) == is_known
