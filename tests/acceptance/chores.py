@@ -162,6 +162,7 @@ def unheard_answers(hf: Holdfast, clock: FakeClock, count: int) -> None:
 
 def read_by_all(hf: Holdfast, clock: FakeClock, count: int) -> None:
     _publish(hf, ["one"], count)
+    hf.topic("t", min_retention=0)
     while claims := hf.claim("t", group="one", n=1000):
         hf.ack(claims)
     clock.advance(1)

@@ -39,18 +39,21 @@ def _sqlite_steps(hf: Holdfast, call: Callable[[], Any]) -> int:
 def longest_write(hf: Holdfast, call: Callable[[], Any]) -> int:
     """Steps of SQLite's machine in the longest of a call's transactions that hold the write lock."""
     database = hf.store.database  # type: ignore[attr-defined]
-    write, steps = database.write, [0]
+    steps, results = [0], list[Any]()
 
-    def counted(work: Callable[[Any], Any]) -> Any:
-        steps.append(_sqlite_steps(hf, lambda: results.append(write(work))))
-        return results.pop()
+    def counted(write: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def count(work: Callable[[Any], Any]) -> Any:
+            steps.append(_sqlite_steps(hf, lambda: results.append(write(work))))
+            return results.pop()
 
-    results: list[Any] = []
-    database.write = counted
+        return count
+
+    write, accept = counted(database.write), counted(database.accept)
+    database.write, database.accept = write, accept
     try:
         call()
     finally:
-        del database.write
+        del database.write, database.accept
     return max(steps)
 
 

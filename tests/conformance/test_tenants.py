@@ -160,6 +160,7 @@ SEE_THEIR_OWN: dict[str, Act] = {
     "accept_loss": lambda hf, acme: hf.accept_loss("news", "readers"),
     "peek": lambda hf, acme: [(one.id, one.body) for queue in ("q", "p", "inbox", "graves") for one in hf.peek(queue)],
     "stats": lambda hf, acme: [hf.stats("q"), hf.stats("p")],
+    "queue_settings": lambda hf, acme: [hf.queue_settings("q"), hf.queue_settings("p")],
     "spent": lambda hf, acme: [hf.spent("q"), hf.spent("p")],
     "is_paused": lambda hf, acme: hf.is_paused("q"),
     "blocked_keys": lambda hf, acme: hf.blocked_keys("q"),

@@ -129,9 +129,10 @@ WHERE notice_id = :id AND level = :level
 RETURNING 1
 
 -- name: untold
+-- By its index: SQLite takes the one of all notices for as good, which would look at every digest, too.
 UPDATE holdfast_notice SET telling_until = :now + 60000000
 WHERE id IN (
-    SELECT id FROM holdfast_notice
+    SELECT id FROM holdfast_notice INDEXED BY holdfast_notice_untold
     WHERE tenant = :tenant AND told_at IS NULL AND acknowledged_at IS NULL AND deliver_at IS NULL
       AND (telling_until IS NULL OR telling_until <= :now)
     ORDER BY id
