@@ -113,7 +113,7 @@ def measure_removal(count: int, place: Place, target: Target) -> Outcome:
 
 def publish(gate: Gate, target: Target, count: int, groups: int) -> float:
     with Holdfast(target.url) as hf:
-        hf.topic(TOPIC)
+        hf.topic(TOPIC, min_retention=0)
         for number in range(groups):
             hf.subscribe(TOPIC, f"group-{number}", lease=300)
         calls = [payload.bodies(start, CALL) for start in range(0, count, CALL)]
@@ -135,7 +135,7 @@ def publish_turns(gate: Gate, target: Target, count: int, groups: int) -> tuple[
     took: dict[str, list[float]] = {topic: [] for topic in topics}
     with Holdfast(target.url) as hf:
         for topic, number in topics.items():
-            hf.topic(topic)
+            hf.topic(topic, min_retention=0)
             for group in range(number):
                 hf.subscribe(topic, f"{topic}-{group}")
             hf.publish_many(topic, [])

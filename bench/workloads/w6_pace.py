@@ -68,7 +68,7 @@ def reached(steps: Steps, moment: float) -> int:
 
 def publish(gate: Gate, target: Target, count: int) -> Steps:
     with Holdfast(target.url) as hf:
-        hf.topic(TOPIC)
+        hf.topic(TOPIC, min_retention=0)
         for number in range(GROUPS):
             hf.subscribe(TOPIC, f"group-{number}", lease=300)
         calls = [payload.bodies(start, min(CALL, count - start)) for start in range(0, count, CALL)]

@@ -78,11 +78,12 @@ def test_a_message_without_a_trace_begins_one(hf: Holdfast, recorded: Recorded) 
 
 def test_headers_that_are_no_json_say_nothing(sqlite_path: Any, recorded: Recorded) -> None:
     """What a consumer makes of such a message is its own affair; there is a span about it."""
-    with Holdfast(f"sqlite:///{sqlite_path}") as hf:
+    url = f"sqlite:///{sqlite_path}?engine=stdlib"
+    with Holdfast(url) as hf:
         recorded.instrument(hf)
         hf.consumer("q", name="handler")(lambda message: None)
         hf.enqueue("q", 1)
-        with of_the_driver(f"sqlite:///{sqlite_path}?engine=stdlib") as conn:
+        with of_the_driver(url) as conn:
             conn.execute("UPDATE holdfast_message SET headers = 'no json'")
             conn.commit()
         with hf.running():
