@@ -58,15 +58,15 @@ def test_a_failure_is_tried_again_and_then_a_dead_letter_that_can_be_replayed(de
 
 def test_it_says_what_it_started_and_where(desk: Desk) -> None:
     schedule = 'schedule nightly { queue: Graves cron: "0 3 * * *" }'
-    desk.write(
-        "topic orders { group email { map_to: command Ticket.Open { title: topic } } } webhook Shop { topic: orders } "
-        + schedule
-    )
+    chain = "queue Old { message_type { title: string } map_to: queue New { title: title } } queue New {}"
+    topic = "topic orders { group email { map_to: command Ticket.Open { title: topic } } }"
+    desk.write(" ".join([chain, topic, "webhook Shop { topic: orders }", schedule]))
     server = desk.serve().ready()
     assert f"POST {server.address}/hook/Alerts → queue Tickets" in server.said
     assert f"POST {server.address}/hook/Direct → command Ticket.Open" in server.said
     assert f"POST {server.address}/hook/Shop → topic orders, NOT SIGNED" in server.said
     assert "queue Tickets → command Ticket.Open" in server.said
+    assert "queue Old → queue New" in server.said
     assert "topic orders → email" in server.said
     assert "group orders/email → command Ticket.Open" in server.said
     assert "schedule nightly (0 3 * * *) → queue Graves" in server.said

@@ -58,6 +58,10 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     ),
 }
 
+onwards = st.none() | st.builds(
+    model.Onward, queue=references, input_map=st.dictionaries(names, expressions, max_size=3)
+)
+
 
 def model_number(number: float) -> int | float:
     return int(number) if number == int(number) else number
@@ -95,6 +99,8 @@ def part(of: type[Any]) -> st.SearchStrategy[Any]:
     made = st.fixed_dictionaries(fixed, optional=free)
     if issubclass(of, model.Retry | model.Step):
         made = st.one_of(made, st.builds(with_steps, made, st.lists(milliseconds, min_size=1, max_size=3)))
+    if of in (model.Queue, model.Group):
+        made = st.builds(with_onward, made, onwards)
     if of is model.Saga:
         made = st.builds(with_parallel, made, names, st.lists(part(model.Step), min_size=1, max_size=2))
     return made.map(lambda values: of(**values))
@@ -104,6 +110,11 @@ def with_steps(values: dict[str, Any], steps: list[int]) -> dict[str, Any]:
     """A list of waits stands instead of the first and the longest."""
     kept = {name: value for name, value in values.items() if name not in ("initial_backoff_ms", "max_backoff_ms")}
     return {**kept, "backoff_steps_ms": steps}
+
+
+def with_onward(values: dict[str, Any], onward: model.Onward | None) -> dict[str, Any]:
+    """The next queue stands instead of a command."""
+    return values if values.get("map_to") is not None else {**values, "map_to_queue": onward}
 
 
 def with_parallel(values: dict[str, Any], name: str, steps: list[Any]) -> dict[str, Any]:

@@ -240,6 +240,13 @@ TEXT = """app shop {
     }
     limits { <rate> }
   }
+  queue parcels {
+    message_type { number: int, place: string }
+    <next>
+      <onward>
+      city: place
+    }
+  }
   <second>
   webhook hook {
     <target>
@@ -298,6 +305,8 @@ LINES = {
     "lease": ["lease: 5s", "lease: 0", "lease 5s", "visibility_timeout: 5s"],
     "backoff": ["backoff: 1s..60s", "backoff: 60s..1s", "backoff 1s", "initial_backoff_ms: -1"],
     "input": ["id: id", "id id", "id: id +", "id: idd"],
+    "next": ["map_to: queue orders {", "map_to: queue nowhere {", 'map_to: queue "a/b" {'],
+    "onward": ["id: number", "id number", "id: number +", "id: numer"],
     "rate": ["rate: 5/s", "rate: 0/s", "rate 5/s", "concurrency: 0"],
     "second": [
         "queue second { delivery { dead_letter: graves } }",

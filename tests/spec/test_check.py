@@ -284,3 +284,13 @@ def test_the_command_of_a_group_is_checked_like_that_of_a_queue() -> None:
         ("topics.t.groups.h.map_to.input_map.sevrity", "Incident.Create has no input 'sevrity'"),
         ("topics.t.groups.i.map_to.command", "there is no command 'Incident.Crate'"),
     ]
+
+
+def test_a_message_is_sent_on_or_runs_a_command() -> None:
+    call, onward = {"entity_type": "A", "command": "B"}, {"queue": "r"}
+    spec = from_json(msgspec.json.encode({"app": "A", "queues": {
+        "q": {"message_type": {"x": "int"}, "map_to": call, "map_to_queue": onward}, "r": {},
+    }}))  # fmt: skip
+    [finding] = check(spec)
+    assert finding.path == "queues.q.map_to_queue"
+    assert finding.message == "a message runs a command or is sent on to a queue, not both"

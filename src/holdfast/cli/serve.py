@@ -104,10 +104,14 @@ def _introduce(started: Started, options: Options) -> None:
     for name, queue in spec.queues.items():
         if queue.map_to is not None:
             click.echo(f"  queue {name} → command {queue.map_to.name}")
+        if queue.map_to_queue is not None:
+            click.echo(f"  queue {name} → queue {queue.map_to_queue.queue}")
     for name, topic in spec.topics.items():
         click.echo(f"  topic {name} → {', '.join(topic.groups) or 'nobody yet'}")
     for name, call in spec.group_calls.items():
         click.echo(f"  group {name} → command {call.name}")
+    for name, onward in spec.group_onwards.items():
+        click.echo(f"  group {name} → queue {onward.queue}")
     for name, schedule in spec.schedules.items():
         click.echo(f"  schedule {name} ({schedule.cron or f'every {schedule.every:g} s'}) → queue {schedule.queue}")
     for name, saga in spec.sagas.items():

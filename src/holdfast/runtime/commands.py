@@ -101,7 +101,7 @@ def step_input(command: Declared) -> InputOf:
     return read
 
 
-def dispatching(handlers: Mapping[str, CommandHandler], is_async: bool) -> Handler:
+def dispatching(handlers: Mapping[str, Handler], is_async: bool) -> Handler:
     """One handler for several queues, all of one kind."""
     if is_async:
 

@@ -9,10 +9,10 @@ from holdfast.client import Holdfast
 from holdfast.core.command import command_of
 from holdfast.core.message import Message
 from holdfast.errors import ExpressionTooCostly, InvalidInput
+from holdfast.outcomes import DeadLetter
 from holdfast.runtime.agents import exec_handler
 from holdfast.runtime.commands import (
     AsyncCommandHandler,
-    CommandHandler,
     InputOf,
     consumer_name,
     dispatching,
@@ -20,13 +20,15 @@ from holdfast.runtime.commands import (
     step_commands,
     step_input,
 )
+from holdfast.runtime.consumer import Handler
+from holdfast.runtime.context import Context
 from holdfast.serving.loading import function_at
 from holdfast.spec import declaring
-from holdfast.spec.model import Consumer, Spec
+from holdfast.spec.model import Call, Consumer, Onward, Spec
 from holdfast.spec.running import message_inputs, published_inputs
 
-Commanded = tuple[str, InputOf]
-"""The name of a command, and what computes its input from a message."""
+Commanded = tuple[Call | Onward, InputOf]
+"""A command or the next queue, and what computes its input from a message."""
 
 
 def has_staff(hf: Holdfast, spec: Spec) -> bool:
@@ -51,11 +53,31 @@ def declare_staff(hf: Holdfast, spec: Spec) -> None:
 
 
 def _commanded(spec: Spec) -> dict[str, Commanded]:
-    """The commands of queues, and of groups by their addresses."""
-    queues = {name: queue.map_to for name, queue in spec.queues.items() if queue.map_to is not None}
-    return {name: (call.name, input_of(message_inputs(call))) for name, call in queues.items()} | {
-        address: (call.name, input_of(published_inputs(call))) for address, call in spec.group_calls.items()
+    """What `map_to` of queues, and of groups by their addresses, does with a message."""
+    queues = {name: queue.map_to or queue.map_to_queue for name, queue in spec.queues.items()}
+    groups: dict[str, Call | Onward] = {**spec.group_calls, **spec.group_onwards}
+    return {name: (aim, input_of(message_inputs(aim))) for name, aim in queues.items() if aim is not None} | {
+        address: (aim, input_of(published_inputs(aim))) for address, aim in groups.items()
     }
+
+
+def sending_on(queue: str, inputs: InputOf) -> Handler:
+    """A handler that makes a message of this queue of each message, in the transaction of its ack. What does not fit
+    the queue never will: the message is dead at once."""
+
+    def send_on(message: Message, context: Context) -> None:
+        try:
+            context.enqueue(
+                queue,
+                inputs(message),
+                priority=message.priority,
+                key=message.key,
+                correlation_id=message.correlation_id,
+            )
+        except InvalidInput as problem:
+            raise DeadLetter(str(problem)) from problem
+
+    return send_on
 
 
 def input_of(inputs: InputOf) -> InputOf:
@@ -76,18 +98,18 @@ def _handler(hf: Holdfast, name: str, consumer: Consumer, commanded: Mapping[str
     if consumer.handler is not None:
         return function_at(consumer.handler)
     handlers = {queue: _command(hf, queue, commanded) for queue in consumer.queues}
-    kinds = {type(handler) for handler in handlers.values()}
+    kinds = {isinstance(handler, AsyncCommandHandler) for handler in handlers.values()}
     if len(kinds) > 1:
         raise InvalidInput(f"the consumer {name!r} has commands that are `def` and some that are `async def`: take two")
     if len(handlers) == 1:
         return next(iter(handlers.values()))
-    return dispatching(handlers, kinds == {AsyncCommandHandler})
+    return dispatching(handlers, kinds == {True})
 
 
-def _command(hf: Holdfast, queue: str, commanded: Mapping[str, Commanded]) -> CommandHandler:
+def _command(hf: Holdfast, queue: str, commanded: Mapping[str, Commanded]) -> Handler:
     """What runs for the messages of a queue: what the spec says, or the command whose own it is."""
     own = command_of(queue)
     if own is not None and queue not in commanded:
         return handler_for(hf, own, step_input(hf._command(own)))
-    command, inputs = commanded[queue]
-    return handler_for(hf, command, inputs)
+    aim, inputs = commanded[queue]
+    return sending_on(aim.queue, inputs) if isinstance(aim, Onward) else handler_for(hf, aim.name, inputs)

@@ -19,7 +19,7 @@ from holdfast.spec.annotations import Command, Wanted, wanted_by
 from holdfast.spec.document import Block
 from holdfast.spec.findings import Finding, Findings, path_text
 from holdfast.spec.formulas import Formulas
-from holdfast.spec.model import Consumer, Delivery, Queue, Saga, Spec, Step, Topic, VerifyHmac, Webhook
+from holdfast.spec.model import Consumer, Delivery, Group, Queue, Saga, Spec, Step, Topic, VerifyHmac, Webhook
 from holdfast.spec.parser import MOST_PROBLEMS
 from holdfast.spec.reading import Path, Reading, Unread
 
@@ -116,7 +116,7 @@ class Checker:
         self._handlers = handlers
         self._environ = environ
         self._serving = serving
-        self._group_calls = spec.group_calls
+        self._mapped_groups = {*spec.group_calls, *spec.group_onwards}
         self._saga_commands = {call.name for saga in spec.sagas.values() for call in saga.calls}
 
     def everything(self) -> None:
@@ -128,6 +128,7 @@ class Checker:
         for name, queue in self.spec.queues.items():
             self._queue(("queues", name), name, queue)
         self._circles_of_the_dead()
+        self._circles_of_messages()
         for name, topic in self.spec.topics.items():
             self._topic(("topics", name), topic)
         for name, webhook in self.spec.webhooks.items():
@@ -184,10 +185,11 @@ class Checker:
         if name in self.spec.topics:
             self.findings.error(path, f"there is a topic {name!r} too, and a name belongs to one of them")
         if queue.external:
-            kept = {"external", "message_type", "map_to"}
+            kept = {"external", "message_type", "map_to", "map_to_queue"}
             self._refuse_settings(path, queue, kept, Queue())
         self._dead_letters(path, queue.delivery)
         self._need_owner((*path, "owner"), queue.owner)
+        self._onward(path, queue)
         self._formulas.queue(path, queue)
 
     def _refuse_settings(self, path: Path, part: Queue | Topic, kept: set[str], usual: Queue | Topic) -> None:
@@ -208,6 +210,25 @@ class Checker:
             way = " → ".join([*circle, circle[0]])
             self.findings.error(path, f"dead letters would go in a circle and never rest: {way}")
 
+    def _onward(self, path: Path, part: Queue | Group) -> None:
+        if part.map_to_queue is None:
+            return
+        if part.map_to is not None:
+            self.findings.error((*path, "map_to_queue"), "a message runs a command or is sent on to a queue, not both")
+        target, here = part.map_to_queue.queue, (*path, "map_to_queue", "queue")
+        if self._need_queue(here, target) and target in self.spec.dead_letter_queues:
+            hint = "what is sent on would be taken for a death; take a queue of its own"
+            self.findings.error(here, f"{target!r} is a queue for dead letters", hint)
+
+    def _circles_of_messages(self) -> None:
+        onward = {name: queue.map_to_queue for name, queue in self.spec.queues.items()}
+        targets = {name: None if one is None else one.queue for name, one in onward.items()}
+        for circle in _circles(targets):
+            path = ("queues", circle[0], "map_to_queue", "queue")
+            self.findings.error(
+                path, f"messages would go in a circle and never end: {' → '.join([*circle, circle[0]])}"
+            )
+
     def _topic(self, path: Path, topic: Topic) -> None:
         self._count((*path, "groups"), topic.groups)
         if topic.external:
@@ -215,6 +236,7 @@ class Checker:
         for name, group in topic.groups.items():
             self._dead_letters((*path, "groups", name), group.delivery)
             self._need_owner((*path, "groups", name, "owner"), group.owner)
+            self._onward((*path, "groups", name), group)
             self._formulas.group((*path, "groups", name), group)
 
     # --- webhooks -----------------------------------------------------------------------------------------------------
@@ -291,12 +313,18 @@ class Checker:
                 continue
             if self._need_reader(here, name) and consumer.handler is None and consumer.exec is None:
                 queue = self.spec.queues.get(name)
-                if (queue is None or queue.map_to is None) and name not in self._group_calls:
+                mapped = queue is not None and (queue.map_to or queue.map_to_queue)
+                if not mapped and name not in self._mapped_groups:
                     address = parts(name)
                     kind = "queue" if address is None else "group"
                     hint = f'add handler: "module:function", or exec: "program", or map_to to the {kind}'
                     called: Path = ("queues", name) if address is None else ("topics", address[0], "groups", address[1])
-                    lacks: list[Path] = [(*path, "handler"), (*path, "exec"), (*called, "map_to")]
+                    lacks: list[Path] = [
+                        (*path, "handler"),
+                        (*path, "exec"),
+                        (*called, "map_to"),
+                        (*called, "map_to_queue"),
+                    ]
                     text = f"nothing says what to do with a message of {name!r}"
                     self.findings.error(here, text, hint, lacks=lacks)
 

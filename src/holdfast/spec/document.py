@@ -70,7 +70,16 @@ class Command:
     span: Span
 
 
-Value = Literal | Listing | Entries | Formula | Typed | Command
+@dataclass(frozen=True, slots=True)
+class Onward:
+    """`queue name { field: expression }`."""
+
+    queue: Literal
+    inputs: Entries | None
+    span: Span
+
+
+Value = Literal | Listing | Entries | Formula | Typed | Command | Onward
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from holdfast.errors import InvalidInput
 from holdfast.spec.annotations import Wanted
 from holdfast.spec.findings import Findings
 from holdfast.spec.message_type import DEAD_LETTER, ENVELOPE, PUBLISHED, expression_type, scope
-from holdfast.spec.model import Call, Group, Queue, Saga, Spec, Step, Webhook
+from holdfast.spec.model import Call, Group, Onward, Queue, Saga, Spec, Step, Webhook
 from holdfast.spec.reading import Path
 from holdfast.spec.settled import MOST_INPUTS
 from holdfast.spec.shapes import read_shape, read_shapes
@@ -33,20 +33,46 @@ class Formulas:
         self._published = scope(read_shapes(PUBLISHED))
 
     def queue(self, path: Path, queue: Queue) -> None:
-        """What `map_to` gives to its command."""
-        if queue.map_to is None:
+        """What `map_to` gives to its command, or to the next queue."""
+        if queue.map_to is None and queue.map_to_queue is None:
             return
+        word = "map_to" if queue.map_to is not None else "map_to_queue"
         if not queue.message_type:
             hint = "say what a message looks like: message_type { payload: json }"
             text, lacks = "map_to needs a message_type, whose fields it can use", [(*path, "message_type")]
-            self._findings.error((*path, "map_to"), text, hint, lacks=lacks)
+            self._findings.error((*path, word), text, hint, lacks=lacks)
         else:
-            self._call((*path, "map_to"), queue.map_to, self._scope(queue.message_type))
+            self._mapped(path, queue, self._scope(queue.message_type))
 
     def group(self, path: Path, group: Group) -> None:
         """The same for a group."""
-        if group.map_to is not None:
-            self._call((*path, "map_to"), group.map_to, self._published)
+        self._mapped(path, group, self._published)
+
+    def _mapped(self, path: Path, part: Queue | Group, seen: Scope) -> None:
+        if part.map_to is not None:
+            self._call((*path, "map_to"), part.map_to, seen)
+        if part.map_to_queue is not None:
+            self._onward((*path, "map_to_queue"), part.map_to_queue, seen)
+
+    def _onward(self, path: Path, onward: Onward, seen: Scope) -> None:
+        """Whether what is made of a message is one of the next queue."""
+        known = self._spec.queues.get(onward.queue)
+        fields = known.message_type if known is not None else {}
+        wanted = self._scope(fields)
+        if len(onward.input_map) > MOST_INPUTS:
+            text = f"there are {len(onward.input_map)} fields; at most {MOST_INPUTS} are allowed"
+            self._findings.error(path, text)
+        for name, text in onward.input_map.items():
+            here = (*path, "input_map", name)
+            if wanted and name not in wanted:
+                hint = did_you_mean(name, wanted) or f"it has {', '.join(wanted)}"
+                lacks: list[Path] = [("queues", onward.queue, "message_type", name)]
+                self._findings.error(here, f"a message of {onward.queue!r} has no field {name!r}", hint, lacks=lacks)
+            self._of(here, text, seen, wanted.get(name, types.JSON))
+        for name, of in fields.items():
+            if name not in onward.input_map and not _may_be_left_out(of):
+                text = f"a message of {onward.queue!r} needs {name}: {of}"
+                self._findings.error((*path, "queue"), text, f"add {name}: …", lacks=[(*path, "input_map", name)])
 
     def webhook(self, path: Path, webhook: Webhook) -> None:
         """What a webhook asks of a request, and what it gives to its command."""
@@ -232,6 +258,13 @@ def _type_of(text: str) -> Type:
         return expression_type(read_shape(text))
     except InvalidInput:
         return types.JSON  # Said where it stands.
+
+
+def _may_be_left_out(text: str) -> bool:
+    try:
+        return read_shape(text).optional
+    except InvalidInput:
+        return True  # What it is was not understood, which is said where it stands.
 
 
 def _seen(data: Scope | None, steps: Scope, unsure: bool) -> Scope:

@@ -74,7 +74,7 @@ def hint_for(word: str, grammar: Grammar) -> str | None:
     return None
 
 
-_NO_SETTINGS = {"app", "name", "parallel", "backoff_steps_ms"}
+_NO_SETTINGS = {"app", "name", "parallel", "backoff_steps_ms", "map_to_queue"}
 """Fields that are written in another way than as settings: see `_other_words`, and names stand before the braces."""
 
 

@@ -73,6 +73,15 @@ class Call(Part, frozen=True):
         return f"{self.entity_type}.{self.command}"
 
 
+class Onward(Part, frozen=True):
+    """Another queue, and the fields of the message that it gets: expressions over the one before it."""
+
+    always: ClassVar[tuple[str, ...]] = ("input_map",)
+
+    queue: Name
+    input_map: Inputs = {}
+
+
 class Commitment(Part, frozen=True):
     """What must be true before a message counts as done: a shell command that checks it."""
 
@@ -160,6 +169,7 @@ class Queue(Part, frozen=True):
     requires: Labels = {}
     commitments: list[Commitment] = []
     map_to: Call | None = None
+    map_to_queue: Onward | None = None
     names_below: bool = False
     external: bool = False
 
@@ -181,6 +191,7 @@ class Group(Part, frozen=True):
     requires: Labels = {}
     commitments: list[Commitment] = []
     map_to: Call | None = None
+    map_to_queue: Onward | None = None
 
 
 class Topic(Part, frozen=True):
@@ -349,6 +360,12 @@ class Spec(Part, frozen=True):
     pools: dict[str, Pool] = {}
     schedules: dict[str, Schedule] = {}
     sagas: dict[str, Saga] = {}
+
+    @property
+    def group_onwards(self) -> dict[str, Onward]:
+        """Where groups send their messages on to, by their addresses."""
+        groups = [(topic, name, one) for topic, of in self.topics.items() for name, one in of.groups.items()]
+        return {address(topic, name): one.map_to_queue for topic, name, one in groups if one.map_to_queue is not None}
 
     @property
     def group_calls(self) -> dict[str, Call]:

@@ -9,7 +9,20 @@ from holdfast.core import expressions
 from holdfast.core.expressions.cursor import Cursor, Lost
 from holdfast.core.expressions.lexer import Token
 from holdfast.core.expressions.source import Span, did_you_mean
-from holdfast.spec.document import Block, Command, Document, Entries, Formula, Item, Setting, Typed, Value, Word
+from holdfast.spec.document import (
+    Block,
+    Command,
+    Document,
+    Entries,
+    Formula,
+    Item,
+    Literal,
+    Onward,
+    Setting,
+    Typed,
+    Value,
+    Word,
+)
 from holdfast.spec.grammar import Entry, Grammar, hint_for
 from holdfast.spec.literals import parse_key, parse_literal
 from holdfast.spec.model import Spec
@@ -206,7 +219,7 @@ class Parser:
         if entry.kind == "expression":
             return self._formula()
         if entry.kind == "call":
-            return self._command()
+            return self._onward() if entry.field == "map_to" and self._names_a_queue() else self._command()
         if entry.kind == "fields":
             return self._entries(self._typed)
         if entry.kind == "map":
@@ -243,6 +256,16 @@ class Parser:
         start = self._cursor.peek().span
         shape = parse_shape(self._cursor)
         return Typed(shape, start.to(self._cursor.last))
+
+    def _names_a_queue(self) -> bool:
+        return self._cursor.at_word("queue") and self._cursor.peek(1).kind in ("name", "string")
+
+    def _onward(self) -> Onward:
+        cursor, start = self._cursor, self._cursor.next().span
+        queue = parse_literal(cursor)
+        assert isinstance(queue, Literal), "a name or a text follows"
+        inputs = self._entries(self._formula) if cursor.peek().is_mark("{") else None
+        return Onward(queue, inputs, Span(start.start, cursor.last.end))
 
     def _command(self) -> Command:
         cursor, start = self._cursor, self._cursor.peek().span

@@ -9,7 +9,19 @@ import re
 
 from holdfast.core.expressions import to_text
 from holdfast.core.expressions.source import Span
-from holdfast.spec.document import Block, Command, Entries, Formula, Item, Listing, Literal, Setting, Typed, Value
+from holdfast.spec.document import (
+    Block,
+    Command,
+    Entries,
+    Formula,
+    Item,
+    Listing,
+    Literal,
+    Onward,
+    Setting,
+    Typed,
+    Value,
+)
 from holdfast.spec.reading import Reading
 from holdfast.spec.shapes import quoted
 
@@ -72,10 +84,10 @@ class _Printer:
 
     def _setting(self, setting: Setting) -> None:
         value = setting.value
-        entries = value.inputs if isinstance(value, Command) else value if isinstance(value, Entries) else None
+        entries = value.inputs if isinstance(value, Command | Onward) else value if isinstance(value, Entries) else None
         flat = self._flat_setting(setting)
         if entries is not None and not self._stays_flat(setting.span, flat):
-            head = self._head(setting) + (self._command(setting) + " {" if isinstance(value, Command) else "{")
+            head = self._head(setting) + (self._aim(setting) + " {" if isinstance(value, Command | Onward) else "{")
             self._open(head, setting.span.start, entries.opened)
             for inner in entries.settings:
                 self._setting(inner)
@@ -108,18 +120,20 @@ class _Printer:
         return f"{block.keyword.text}{named} {_braces(inside)}"
 
     def _flat_setting(self, setting: Setting) -> str:
-        if isinstance(setting.value, Command):
+        if isinstance(setting.value, Command | Onward):
             inputs = setting.value.inputs
             inside = "" if inputs is None else " " + self._flat(inputs)
-            return self._head(setting) + self._command(setting) + inside
+            return self._head(setting) + self._aim(setting) + inside
         return self._head(setting) + self._flat(setting.value)
 
     def _head(self, setting: Setting) -> str:
         with_braces = setting.entry is not None and setting.entry.kind in ("fields", "map")
         return name_text(setting.key.text) + (" " if with_braces else ": ")
 
-    def _command(self, setting: Setting) -> str:
+    def _aim(self, setting: Setting) -> str:
         value = setting.value
+        if isinstance(value, Onward):
+            return f"queue {self._literal(value.queue)}"
         assert isinstance(value, Command), "asked for nothing else"
         word = "" if setting.key.text == "command" else "command "
         return f"{word}{value.entity.text}.{value.command.text}"

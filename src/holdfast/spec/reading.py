@@ -15,7 +15,7 @@ from holdfast.core.expressions.cursor import Cursor
 from holdfast.core.expressions.lexer import Token
 from holdfast.core.expressions.source import Problem, Source, Span
 from holdfast.core.expressions.tree import Node
-from holdfast.spec import values
+from holdfast.spec import model, values
 from holdfast.spec.document import (
     Block,
     Command,
@@ -25,6 +25,7 @@ from holdfast.spec.document import (
     Item,
     Listing,
     Literal,
+    Onward,
     Setting,
     Typed,
     Value,
@@ -222,6 +223,9 @@ class Reading:
         if entry.kind == "backoff":
             self._take_backoff(setting, path, fields)
             return
+        if isinstance(setting.value, Onward):
+            self._take_onward(setting.value, path, fields)
+            return
         if entry.field in fields:
             self._note(f"{setting.key.text!r} was set before, by another name", setting.key.span)
             return
@@ -230,6 +234,16 @@ class Reading:
             self.unread.add(here)
         else:
             fields[entry.field] = found
+
+    def _take_onward(self, value: Onward, path: Path, fields: dict[str, Any]) -> None:
+        here = (*path, "map_to_queue")
+        self.spans[here], self.spans[(*here, "queue")] = value.span, value.queue.span
+        queue = self._try(value.queue, lambda: values.read(value.queue, Entry("queue", "name")))
+        inputs = self._each(value.inputs, (*here, "input_map"), self._input) if value.inputs else {}
+        if queue is _REFUSED:  # Its fields are looked at all the same.
+            self.unread.add((*here, "queue"))
+            queue = "?"
+        fields["map_to_queue"] = model.Onward(queue=queue, input_map=inputs)
 
     def _take_backoff(self, setting: Setting, path: Path, fields: dict[str, Any]) -> None:
         """It says what other settings say one by one; only the jitter can be said beside it."""

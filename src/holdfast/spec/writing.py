@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from holdfast.spec.grammar import Entry, Grammar, grammar_of
-from holdfast.spec.model import Call, Part, Retry, Saga, Spec, Step, defaults_of
+from holdfast.spec.model import Call, Group, Part, Queue, Retry, Saga, Spec, Step, defaults_of
 from holdfast.spec.printer import format_reading, name_text
 from holdfast.spec.reading import read_text
 from holdfast.spec.shapes import quoted
@@ -38,6 +38,10 @@ def _settings(part: Part, grammar: Grammar) -> Iterator[str]:
     for field, value in given.items():
         if value != usual[field]:
             yield from _setting(words[field], grammar[words[field]], value)
+    if isinstance(part, Queue | Group) and part.map_to_queue is not None:
+        onward = part.map_to_queue
+        inputs = (f"{name_text(name)}: {text}" for name, text in onward.input_map.items())
+        yield from _block(f"map_to: queue {_value(onward.queue, 'name')}", inputs)
 
 
 def _setting(word: str, entry: Entry, value: Any) -> Iterator[str]:
