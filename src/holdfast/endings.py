@@ -42,9 +42,7 @@ def expired(claims: Sequence[Claim]) -> list[Settlement]:
 def canceled(claims: Sequence[Claim], reason: str) -> list[Settlement]:
     """Their consumer found that nobody wants them any more; why stands in their history."""
     text = trouble_of(reason).error
-    return [
-        claim.settlement(Event.CANCELED, failure=Failure(claim.attempt, claim.lease.worker, text)) for claim in claims
-    ]
+    return [claim.settlement(Event.CANCELED, failure=_failure(claim, text)) for claim in claims]
 
 
 def snoozed(claims: Sequence[Claim], delay: Duration) -> list[Settlement]:
@@ -64,7 +62,7 @@ def nacked(
     for claim in claims:
         chance = random.random()  # noqa: S311
         verdict = after_failure(claim.channel.spec, claim.attempt, chance=chance, delay=wait, permanent=permanent)
-        failure = Failure(claim.attempt, claim.lease.worker, text, trouble.traceback)
+        failure = _failure(claim, text, trouble.traceback)
         settlements.append(claim.settlement(verdict.event, delay=micros(verdict.wait), failure=failure))
     return settlements
 
@@ -220,3 +218,7 @@ def refuse(lost: Sequence[Claim]) -> None:
             "or it was settled or cancelled before (on PostgreSQL perhaps by a first try of this call whose answer was "
             "lost; hf.status tells what became of it). Nothing was changed for them now"
         )
+
+
+def _failure(claim: Claim, error: str, traceback: str | None = None) -> Failure:
+    return Failure(claim.attempt, claim.lease.worker, error, traceback, claim.lease.since_us)

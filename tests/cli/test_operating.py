@@ -1,13 +1,14 @@
-"""`holdfast send`, `queues`, `peek`, `dlq`, `notices` and `schedules`, as an operator types them."""
+"""`holdfast send`, `queues`, `peek`, `status`, `dlq`, `notices` and `schedules`, as an operator types them."""
 
 import json
 import subprocess
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, Step
+from holdfast import Holdfast, Step, effort
 from holdfast.core.stats import METRICS
 from tests.cli.commands import command, environment, holdfast, values
 
@@ -281,3 +282,24 @@ def test_schedules_are_listed_stopped_run_and_removed(run: Any, db: str, tmp_pat
     refused = holdfast("schedules", "pause", "tidy", folder=tmp_path, HOLDFAST_DB=db)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "there is no schedule 'tidy'" in refused.stderr
+
+
+def test_a_message_shows_where_it_is_and_each_claim(run: Any, db: str, tmp_path: Path) -> None:
+    with Holdfast(db, worker="w") as hf:
+        sent = hf.enqueue("emails", {"to": "ada"})
+        hf.nack(hf.claim("emails"), "no route", delay=0)
+        [claim] = hf.claim("emails")
+        effort.remember(hf, claim, "thread-7")
+        shown = run("status", sent.id)
+        assert any(
+            "processing" in line and "thread-7" in line and f"{claim.lease.since:%H:%M:%S}" in line for line in shown
+        )
+        assert any("failed" in line and "no route" in line for line in shown)
+        [found] = values(run("status", sent.id, "--json"))
+        assert (found["state"], found["session"], found["message"]["body"]) == ("processing", "thread-7", {"to": "ada"})
+        assert datetime.fromisoformat(found["claimed_at"]) == claim.lease.since
+        assert [step["event"] for step in found["timeline"]] == ["enqueued", "claimed", "failed", "claimed"]
+        assert [line["claimed_at"] for line in found["history"]] == [found["timeline"][1]["at"]]
+    answer = holdfast("status", "01890a5d-ac96-774b-bcce-b302099a8057", "--db", db, folder=tmp_path)
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert "there is no message 01890a5d" in answer.stderr

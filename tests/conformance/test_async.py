@@ -42,6 +42,8 @@ def test_a_message_goes_all_the_way(run: Run) -> None:
         assert (claim.message.id, claim.attempt, claim.queue) == (receipt.id, 1, "q")
         assert (claim.message.body, claim.message.headers, claim.message.key) == ({"a": 1}, {"h": 1}, "k")
         assert claim.lease.worker == hf.worker == "anna"
+        found = await hf.status(receipt.id)
+        assert (found.claimed_at, found.session) == (claim.lease.since, None)
         await claim.ack()
         assert (await hf.status(receipt.id)).state == "succeeded"
         assert await hf.queues() == ["q"]

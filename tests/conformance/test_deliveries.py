@@ -319,3 +319,22 @@ def test_two_senders_never_hand_over_the_same(hf: Holdfast, client: OpenClient) 
         thread.join()
     assert len(found) == len(set(found)) == 200
     assert {one.generation for one in found} == {1}
+
+
+def test_a_status_tells_since_when_what_sqs_delivered_is_worked_on(hf: Holdfast, clock: FakeClock) -> None:
+    queue, sent = through_sqs(hf, max_attempts=2), hf.enqueue("q", 1)
+    begun = []
+    for _ in range(2):
+        clock.advance(1)
+        pointers = hand_over(hf, queue)
+        assert hf.status(sent.id).claimed_at is None
+        clock.advance(1)
+        (claim,) = come_with(hf, queue, pointers).grants
+        begun.append(clock.utc)
+        clock.advance(1)
+        hf.extend(claim, 60)
+        assert hf.status(sent.id).claimed_at == claim.lease.since == begun[-1]
+        hf.nack(claim, "no", delay=0)
+    found = hf.status(sent.id)
+    assert (found.state, found.claimed_at) == ("dead", begun[-1])
+    assert [failure.claimed_at for failure in found.history] == begun

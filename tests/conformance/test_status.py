@@ -1,8 +1,10 @@
 """Where a message is: through its whole life, and until its history is over."""
 
+from datetime import datetime, timedelta
+
 import pytest
 
-from holdfast import Holdfast, InvalidInput
+from holdfast import Claim, Holdfast, InvalidInput, effort, endings
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, claim_one
 
@@ -207,3 +209,111 @@ def test_a_canceled_member_is_never_called_a_success_while_its_run_is_open(hf: H
     status = hf.status(canceled.message.id)
     assert status is None or status.state == "canceled"
     held.ack()
+
+
+def claimed_at(hf: Holdfast, message_id: str) -> datetime | None:
+    found = hf.status(message_id)
+    assert found is not None
+    return found.claimed_at
+
+
+def end_as_canceled(hf: Holdfast, claim: Claim) -> None:
+    """As a handler does that returns Cancel."""
+    assert hf.store.messages.settle(endings.canceled([claim], "nobody wants it")) == [True]
+
+
+@pytest.mark.parametrize("delay", [0, 5])
+def test_a_status_tells_since_when_a_message_is_worked_on(hf: Holdfast, clock: FakeClock, delay: int) -> None:
+    message_id = hf.enqueue("q", 1, delay=delay).id
+    assert claimed_at(hf, message_id) is None
+    clock.advance(7)
+    claim, begun = claim_one(hf), clock.utc
+    assert claimed_at(hf, message_id) == claim.lease.since == begun
+    clock.advance(10)
+    claim.extend(60)
+    assert claimed_at(hf, message_id) == begun
+    assert hf.status(message_id).until == clock.utc + timedelta(seconds=60)
+
+
+@pytest.mark.parametrize("delay", [0, 5])
+def test_another_attempt_is_another_claim(hf: Holdfast, clock: FakeClock, delay: int) -> None:
+    hf.queue("q", max_attempts=3)
+    message_id, begun = hf.enqueue("q", 1, delay=delay).id, []
+    for end in ("nack", "silence", "snooze"):
+        clock.advance(5)
+        claim = claim_one(hf)
+        begun.append(clock.utc)
+        assert claimed_at(hf, message_id) == begun[-1]
+        clock.advance(1)
+        if end == "nack":
+            claim.nack("no", delay=0)
+        elif end == "snooze":
+            claim.snooze(1)
+        else:
+            clock.advance(30)
+            hf.sweep("q")
+        assert claimed_at(hf, message_id) is None
+    assert [failure.claimed_at for failure in hf.status(message_id).history] == begun[:2]
+    clock.advance(1)
+    last = claim_one(hf)
+    begun[-1] = clock.utc
+    clock.advance(1)
+    last.nack("no")
+    assert claimed_at(hf, message_id) == begun[-1]
+    [letter] = hf.dead_letters("q")
+    assert [failure.claimed_at for failure in letter.history] == begun
+
+
+def test_a_row_tells_of_the_claim_that_ended_it(hf: Holdfast, clock: FakeClock) -> None:
+    acked, canceled, expired, waiting = (hf.enqueue("q", n, delay=1, ttl=60).id for n in range(4))
+    clock.advance(1)
+    begun = clock.utc
+    first, second, _, last = hf.claim("q", n=4)
+    last.nack("no", delay=50)
+    clock.advance(1)
+    first.ack()
+    end_as_canceled(hf, second)
+    hf.cancel(waiting)
+    assert (claimed_at(hf, acked), claimed_at(hf, canceled), claimed_at(hf, waiting)) == (begun, begun, None)
+    clock.advance(60)
+    hf.sweep("q")
+    assert (where(hf, expired)[0], claimed_at(hf, expired)) == ("expired", None)
+
+
+def test_a_run_tells_of_its_claim_as_long_as_it_is_open(hf: Holdfast, clock: FakeClock) -> None:
+    ids = [receipt.id for receipt in hf.enqueue_many("q", range(4))]
+    begun = clock.utc
+    claims = hf.claim("q", n=4)
+    clock.advance(1)
+    claims[0].ack()
+    end_as_canceled(hf, claims[1])
+    hf.cancel(ids[2])
+    assert [claimed_at(hf, message_id) for message_id in ids] == [begun] * 4
+    assert [where(hf, message_id)[0] for message_id in ids] == ["succeeded", "canceled", "canceled", "processing"]
+
+
+@pytest.mark.parametrize("delay", [0, 5])
+def test_a_status_tells_what_its_handlers_keep_with_it(hf: Holdfast, clock: FakeClock, delay: int) -> None:
+    hf.queue("q", max_attempts=2)
+    ids = [receipt.id for receipt in hf.enqueue_many("q", range(2), delay=delay)]
+    clock.advance(delay)
+    kept, other = hf.claim("q", n=2)
+    effort.remember(hf, kept, "thread-7")
+    assert [hf.status(message_id).session for message_id in ids] == ["thread-7", None]
+    kept.nack("no", delay=0)
+    assert hf.status(kept.message.id).session == "thread-7"
+    again = claim_one(hf)
+    assert hf.status(kept.message.id).session == "thread-7"
+    again.nack("no")
+    assert (where(hf, kept.message.id)[0], hf.status(kept.message.id).session) == ("dead", "thread-7")
+    effort.remember(hf, other, "thread-8")
+    other.ack()
+    assert (where(hf, other.message.id)[0], hf.status(other.message.id).session) == ("succeeded", "thread-8")
+
+
+def test_a_claim_within_the_limit_of_a_key_is_told_too(hf: Holdfast, clock: FakeClock) -> None:
+    hf.queue("q", key_concurrency=1)
+    first, second = (hf.enqueue("q", n, key="k").id for n in range(2))
+    clock.advance(3)
+    claim_one(hf)
+    assert (claimed_at(hf, first), claimed_at(hf, second)) == (clock.utc, None)

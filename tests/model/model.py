@@ -216,7 +216,7 @@ class Model:
         return [[m for m in run if m.place <= end], [m for m in run if m.place > end]]
 
     def _lease(self, members: list[Message], until: int) -> list[Claim]:
-        lease = Lease(next(self._leases), until, members, is_run=bool(members) and members[0].plain)
+        lease = Lease(next(self._leases), self.clock(), until, members, is_run=bool(members) and members[0].plain)
         for message in members:
             message.state = next_state(message.state, Event.CLAIMED)
             message.attempts += 1
@@ -297,7 +297,8 @@ class Model:
     def _move(self, message: Message, event: Event, wait: int = 0, error: str = "", last_try: bool = False) -> None:
         """What happens to a message that is being worked on, whoever says so."""
         lease, message.lease = message.lease, None
-        failure = Failure(message.attempts, WORKER, error, at_us=self.clock())
+        since = lease.since if lease else None
+        failure = Failure(message.attempts, WORKER, error, claimed_at_us=since, at_us=self.clock())
         message.state = next_state(message.state, event)
         message.attempts = attempts_after(message.attempts, event)
         if error:

@@ -16,6 +16,7 @@ from holdfast import Holdfast
 from holdfast.claims import Claim
 from holdfast.core.deadletter import DeadLetterRecord
 from holdfast.core.duration import micros
+from holdfast.core.lifecycle import WAITING, State
 from holdfast.core.message import Message, MessageStatus, encode_json, id_text
 from holdfast.errors import HoldfastError, LeaseLost
 from tests.clock import FakeClock
@@ -144,7 +145,13 @@ class Subject:
         with no_process_clock():
             found = self.client.status(self._ids[name])
         return found and MessageStatus(
-            self.names[found.id], found.queue, found.state, found.attempts, found.enqueued_at_us, found.due_at_us
+            self.names[found.id],
+            found.queue,
+            found.state,
+            found.attempts,
+            found.enqueued_at_us,
+            found.due_at_us,
+            claimed_at_us=found.claimed_at_us if found.state in (*WAITING, State.PROCESSING) else None,
         )
 
     def stats(self, queue: str) -> Counts:

@@ -93,7 +93,9 @@ class Message:
     @property
     def status(self) -> MessageStatus:
         due_at = self.due_at if self.state is State.PENDING else None
-        return MessageStatus(self.seen.name, self.queue, self.state, self.attempts, self.seen.enqueued_at, due_at)
+        since = self.lease.since if self.lease else None
+        name, enqueued_at = self.seen.name, self.seen.enqueued_at
+        return MessageStatus(name, self.queue, self.state, self.attempts, enqueued_at, due_at, claimed_at_us=since)
 
     def is_over(self, spec: QueueSpec, now: int) -> bool:
         """Whether its own time to live, or its queue's age limit, has passed."""
@@ -104,6 +106,7 @@ class Message:
 @dataclass(eq=False)
 class Lease:
     number: int
+    since: int
     until: int
     members: list[Message]
     is_run: bool

@@ -19,6 +19,7 @@ COMMANDS = {
     "topics": ("holdfast.cli.topics", "List all topics of a tenant: how far behind the last of their groups is."),
     "groups": ("holdfast.cli.groups", "See how far the groups of a topic are; pause, move and end them."),
     "peek": ("holdfast.cli.peek", "Show the next messages of a queue in the order of claiming."),
+    "status": ("holdfast.cli.status", "Show where a message is, and what happened to it."),
     "dlq": ("holdfast.cli.dlq", "Look at dead letters, replay them, delete them; and see who did."),
     "work": ("holdfast.cli.work", "Run the consumers of a program until told to stop, or a program per message."),
     "serve": ("holdfast.cli.serve", "Serve a spec: its webhooks, its commands and consumers, and the admin API."),

@@ -94,7 +94,7 @@ def read_history(raw: bytes | None) -> list[Failure]:
 
 def add_to_history(raw: bytes | None, failure: Failure, at: int) -> bytes:
     """The history with one more failure; only the last 20 are kept."""
-    line = Failure(failure.attempt, failure.worker, short_error(failure.error), failure.traceback, at)
+    line = msgspec.structs.replace(failure, error=short_error(failure.error), at_us=at)
     return encode_json([*read_history(raw), line][-HISTORY_LIMIT:])
 
 

@@ -217,8 +217,9 @@ class Lease(Timed, msgspec.Struct, gc=False):
     since = Moment()
 
 
-class Failure(Timed, msgspec.Struct, frozen=True, rename={"at_us": "at"}):
-    """One line of a message's error history. `at` is filled in by the database's clock.
+class Failure(Timed, msgspec.Struct, frozen=True, rename={"at_us": "at", "claimed_at_us": "claimed_at"}):
+    """One line of a message's error history: when the attempt was claimed, and when it failed, both by the database's
+    clock.
 
     `error` begins with one sentence, such as "RuntimeError: guard rejected"; `traceback` is that of an exception.
     """
@@ -227,16 +228,20 @@ class Failure(Timed, msgspec.Struct, frozen=True, rename={"at_us": "at"}):
     worker: str
     error: str
     traceback: str | None = None
-    at_us: int = 0
+    claimed_at_us: int | None = None
+    at_us: int = 0  # The last one: see `untimed_history`.
 
+    claimed_at = MomentOrNone()
     at = Moment()
 
 
 class MessageStatus(Timed, msgspec.Struct, frozen=True):
     """What is known of a message now.
 
-    `due_at` is when a pending one can be claimed, `worker` and `until` say who works on it and for how long, `progress`
-    how far its handler is, if it has told; `finished_at` is when it ended; `history` are the attempts that failed.
+    `due_at` is when a pending one can be claimed; `worker`, `claimed_at` and `until` say who works on it, since when,
+    and for how long, `progress` how far its handler is, if it has told; `finished_at` is when it ended, and
+    `claimed_at` then when the claim began that ended it, where these are known; `history` are the attempts that failed.
+    `session` is the text that its handlers keep with it from attempt to attempt.
     `message` is the message itself. What was published has a state for each of the `groups` that want it; its own is
     pending for as long as the topic keeps it.
     """
@@ -255,9 +260,12 @@ class MessageStatus(Timed, msgspec.Struct, frozen=True):
     message: Message | None = None
     progress: Any = None
     groups: dict[str, State] = {}
+    claimed_at_us: int | None = None
+    session: str | None = None
 
     enqueued_at = Moment()
     due_at = MomentOrNone()
+    claimed_at = MomentOrNone()
     until = MomentOrNone()
     finished_at = MomentOrNone()
 

@@ -103,7 +103,7 @@ def _cancel_in_run(tx: Transaction, group: int, content: Content) -> bool:
     held = tx.one("runs.holding", group=group, id=content.id)
     if held is None:
         return False
-    token, size, *_, before = held
+    token, size, *_, claimed_at, before = held
     locked = tx.one("runs.lock", token=token)
     if locked is None:
         return False
@@ -111,7 +111,8 @@ def _cancel_in_run(tx: Transaction, group: int, content: Content) -> bool:
     place = run.places_left(gone, size)[before]
     if run.is_settled(settled, place):
         return False
-    rows.add(tx, [NewRow(group, content, state=next_state(State.PROCESSING, Event.CANCELED), attempts=1)])
+    state = next_state(State.PROCESSING, Event.CANCELED)
+    rows.add(tx, [NewRow(group, content, state=state, attempts=1, claimed_at=claimed_at)])
     tx.run("lanes.remove", id=content.id)
     split(tx, token, size, run.settle(settled, size, [place]), run.settle(gone, size, [place]), history, shared=False)
     return True

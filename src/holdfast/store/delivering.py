@@ -318,7 +318,14 @@ def _take(
     now = tx.clock()
     until = now + request.term(channel)
     wanted = [
-        {"seq": row[0], "generation": one.generation, "token": token, "until": until, "worker": request.worker}
+        {
+            "seq": row[0],
+            "generation": one.generation,
+            "token": token,
+            "until": until,
+            "worker": request.worker,
+            "since": now,
+        }
         for one, row in found
     ]
     tx.each("delivery.take", wanted)

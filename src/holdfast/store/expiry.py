@@ -86,7 +86,7 @@ def _take_back_runs(tx: Transaction, insert: Insert, channel: Channel, limit: in
 
 def _take_back_run(tx: Transaction, insert: Insert, channel: Channel, lapsed: Row, most: int) -> tuple[int, bool]:
     """How many members came back, and whether that was all of them."""
-    token, size, settled, gone, history, worker, shared = lapsed
+    token, size, settled, gone, history, worker, claimed_at, shared = lapsed
     left = run.places_left(gone, size)
     silent = [index for index, place in enumerate(left) if not run.is_settled(settled, place)][:most]
     passed = silent[0] if silent else len(left)
@@ -97,7 +97,7 @@ def _take_back_run(tx: Transaction, insert: Insert, channel: Channel, lapsed: Ro
         for place, row in zip(left[passed:end], found, strict=False)
         if not run.is_settled(settled, place)
     ]
-    _bring_back(tx, insert, channel, [content for _, content in members], _silence(1, worker))
+    _bring_back(tx, insert, channel, [content for _, content in members], _silence(1, worker, claimed_at))
     places = [place for place, _ in members]
     settled = run.settle(settled, size, places)
     split(tx, token, size, settled, gone if shared else run.settle(gone, size, places), history, shared)
@@ -139,7 +139,7 @@ def _take_back(tx: Transaction, insert: Insert, channel: Channel, lapsed: list[H
     sagas.hold(tx, [row.saga for row in lapsed if row.saga])
     now, back, ended = tx.clock(), [], []
     for row in lapsed:
-        failure = _silence(row.attempts, row.worker)
+        failure = _silence(row.attempts, row.worker, row.claimed_at)
         if after_lapse(channel.spec, row.attempts).event is Event.DIED:
             bury(tx, insert, channel.group, row.content, row.attempts, failure, row.errors, row, unknown=True)
             tx.each("rows.remove", [{"group": channel.group, "id": row.content.id}])
@@ -165,5 +165,6 @@ def _back(channel: Channel, row: HeldRow, failure: Failure, now: int) -> dict[st
     }
 
 
-def _silence(attempt: int, worker: str) -> Failure:
-    return Failure(attempt, worker, f"the lease of {worker} ended without an answer: killed, hung or cut off")
+def _silence(attempt: int, worker: str, claimed_at: int | None) -> Failure:
+    error = f"the lease of {worker} ended without an answer: killed, hung or cut off"
+    return Failure(attempt, worker, error, claimed_at_us=claimed_at)

@@ -9,7 +9,7 @@ import msgspec
 from holdfast.core import priority, run
 from holdfast.core.deadletter import BlockedKey, read_history
 from holdfast.core.lifecycle import WAITING, State
-from holdfast.core.message import Message, MessageId, MessageStatus, encode_json, id_text
+from holdfast.core.message import Failure, Message, MessageId, MessageStatus, encode_json, id_text
 from holdfast.core.queue import user_key
 from holdfast.core.scaling import Load
 from holdfast.core.search import Wanted
@@ -91,13 +91,20 @@ def _place(tx: Transaction, tenant: str, message_id: MessageId) -> MessageStatus
     known = MessageStatus(message.id, queue, State.PENDING, 0, enqueued_at, message=message)
     if tx.one("lanes.is_pending", group=group, id=message_id):
         return msgspec.structs.replace(known, due_at_us=enqueued_at)
+    known = msgspec.structs.replace(known, attempts=1, session=_session(tx, group, message_id))
     held = tx.one("runs.holding", group=group, id=message_id)
-    if held is None:
-        return msgspec.structs.replace(known, state=State.SUCCEEDED, attempts=1)
-    _, size, settled, gone, worker, until, before = held
+    if held is None:  # No index leads from a message to a run that is over.
+        return msgspec.structs.replace(known, state=State.SUCCEEDED)
+    _, size, settled, gone, worker, until, claimed_at, before = held
+    known = msgspec.structs.replace(known, claimed_at_us=claimed_at)
     if run.is_settled(settled, run.places_left(gone, size)[before]):
-        return msgspec.structs.replace(known, state=State.SUCCEEDED, attempts=1)
-    return msgspec.structs.replace(known, state=State.PROCESSING, attempts=1, worker=worker, until_us=until)
+        return msgspec.structs.replace(known, state=State.SUCCEEDED)
+    return msgspec.structs.replace(known, state=State.PROCESSING, worker=worker, until_us=until)
+
+
+def _session(tx: Transaction, group: int, message_id: MessageId) -> str | None:
+    found = tx.one("effort.session", group=group, id=message_id)
+    return found[0] if found else None
 
 
 def _published(message: Message, enqueued_at: int, topic: str) -> MessageStatus:
@@ -108,7 +115,8 @@ def _published(message: Message, enqueued_at: int, topic: str) -> MessageStatus:
 def _told(row: Row) -> MessageStatus:
     """What a row or a dead letter tells."""
     message = Content.of(row).message()
-    queue, state, attempts, due_at, worker, until, finished_at, errors = row[10:]
+    queue, state, attempts, due_at, worker, until, finished_at, errors, claimed_at, session = row[10:]
+    history = read_history(errors)
     told = State.PENDING if state == "sending" else State(state)  # Until SQS has it, it is the database's.
     return MessageStatus(
         message.id,
@@ -120,9 +128,19 @@ def _told(row: Row) -> MessageStatus:
         worker=worker if state == State.PROCESSING else None,
         until_us=until if state == State.PROCESSING else None,
         finished_at_us=finished_at,
-        history=read_history(errors),
+        history=history,
         message=message,
+        claimed_at_us=_last_claim(told, claimed_at, history),
+        session=session,
     )
+
+
+def _last_claim(state: State, claimed_at: int | None, history: Sequence[Failure]) -> int | None:
+    """When the claim began that a message is in, or that ended it. A death is the last line of its history, and what
+    has expired was wanted by nobody in time."""
+    if state is State.DEAD:
+        return history[-1].claimed_at_us if history else None
+    return None if state is State.EXPIRED else claimed_at
 
 
 def peek(tx: Transaction, channel: Channel, limit: int) -> list[Message]:

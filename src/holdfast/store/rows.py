@@ -60,6 +60,7 @@ class HeldRow(msgspec.Struct):
     attempts: int
     saga: str | None
     unwanted: bool
+    claimed_at: int | None
 
     @classmethod
     def of(cls, row: Row) -> HeldRow:
@@ -82,6 +83,7 @@ class NewRow(msgspec.Struct):
     errors: bytes | None = None
     replay_of: MessageId | None = None
     saga: str | None = None
+    claimed_at: int | None = None
 
 
 def add(tx: Transaction, new: Sequence[NewRow]) -> None:
@@ -217,4 +219,5 @@ def _columns(row: NewRow) -> dict[str, object]:
         "ttl": row.ttl,
         "enqueued_at": content.enqueued_at,
         "saga": row.saga,
+        "claimed_at": row.claimed_at,
     }

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from holdfast.core import run
 from holdfast.core.deadletter import add_to_history
-from holdfast.core.lifecycle import GIVES_ATTEMPT_BACK, Event, State, attempts_after, next_state
+from holdfast.core.lifecycle import FINAL, GIVES_ATTEMPT_BACK, Event, State, attempts_after, next_state
 from holdfast.core.message import Lease
 from holdfast.core.settlement import Settlement, each_acked
 from holdfast.store import arriving, commands, depth, rows, sagas, step_endings, tally
@@ -166,14 +166,16 @@ def _move_out(tx: Transaction, insert: Insert, leaving: list[Settlement], shared
 
 
 def _row_of(settlement: Settlement, content: Content, now: int) -> NewRow:
+    state = next_state(State.PROCESSING, settlement.event)
     return NewRow(
         settlement.lease.group,
         content,
-        state=next_state(State.PROCESSING, settlement.event),
+        state=state,
         delay=settlement.delay,
         attempts=attempts_after(settlement.attempt, settlement.event),
         alone=settlement.alone,
         errors=add_to_history(None, settlement.failure, now) if settlement.failure else None,
+        claimed_at=settlement.lease.since_us if state in FINAL else None,
     )
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
+from holdfast import Holdfast, effort, endings
 from tests.clock import FakeClock
 from tests.http.admin.conftest import Ask
 
@@ -40,13 +40,71 @@ def test_a_task_tells_of_its_failures(hf: Holdfast, ask: Ask, clock: FakeClock) 
     task = ask("GET", f"/tasks/{made['id']}")
     assert (task["status"], task["last_error"]) == ("pending", "no route to host")
     assert task["retry_state"] == "attempt 1 failed; the next one is due at 2026-01-01 00:01:00 UTC"
-    assert [step["event"] for step in task["timeline"]] == ["enqueued", "failed"]
+    assert [step["event"] for step in task["timeline"]] == ["enqueued", "claimed", "failed"]
     clock.advance(61)
     hf.nack(hf.claim("email"), "still not")
     task = ask("GET", f"/tasks/{made['id']}")
     assert (task["status"], task["last_error"]) == ("dead", "still not")
     assert task["retry_state"] == "gave up after 2 attempts; replay its dead letter to try again"
-    assert [step["event"] for step in task["timeline"]] == ["enqueued", "failed", "failed", "dead"]
+    events = ["enqueued", "claimed", "failed", "claimed", "failed", "dead"]
+    assert [step["event"] for step in task["timeline"]] == events
+
+
+@pytest.mark.parametrize("delay", [0, 5])
+def test_a_task_tells_of_each_claim(hf: Holdfast, ask: Ask, clock: FakeClock, delay: int) -> None:
+    hf.queue("email", backoff=60)
+    begun = clock() / 1_000_000
+    made = ask("POST", "/tasks", 201, json={"type": "email", "payload": 1, "delay": delay})
+    task = ask("GET", f"/tasks/{made['id']}")
+    assert (task["claimed_at"], task["session"]) == (None, None)
+    clock.advance(10)
+    [claim] = hf.claim("email")
+    clock.advance(1)
+    hf.nack(claim, "no route to host")
+    clock.advance(89)
+    [claim] = hf.claim("email")
+    effort.remember(hf, claim, "thread-7")
+    clock.advance(1)
+    for path in ("/tasks", "/admin/messages"):
+        task = ask("GET", f"{path}/{made['id']}")
+        assert (task["claimed_at"], task["session"], task["worker"]) == (begun + 100, "thread-7", claim.lease.worker)
+        steps = [(step["event"], step["at"] - begun, step["attempt"], step["worker"]) for step in task["timeline"]]
+        worker = claim.lease.worker
+        assert steps == [
+            ("enqueued", 0, None, None),
+            ("claimed", 10, 1, worker),
+            ("failed", 11, 1, worker),
+            ("claimed", 100, 2, worker),
+        ]
+    claim.ack()
+    task = ask("GET", f"/tasks/{made['id']}")
+    assert (task["status"], task["claimed_at"]) == ("succeeded", begun + 100)
+    assert [(step["event"], step["at"] - begun) for step in task["timeline"]][-2:] == [
+        ("claimed", 100),
+        ("succeeded", 101),
+    ]
+
+
+def test_a_claim_that_was_canceled_is_told_once(hf: Holdfast, ask: Ask) -> None:
+    hf.queue("email")
+    ids = [receipt.id for receipt in hf.enqueue_many("email", [1, 2])]
+    first, _ = hf.claim("email", n=2)
+    hf.store.messages.settle(endings.canceled([first], "nobody wants it"))
+    hf.cancel(ids[1])
+    told = [[step["event"] for step in ask("GET", f"/tasks/{one}")["timeline"]] for one in ids]
+    assert told == [["enqueued", "claimed", "failed", "canceled"], ["enqueued", "claimed", "canceled"]]
+
+
+def test_a_dead_letter_tells_of_each_claim(hf: Holdfast, ask: Ask, clock: FakeClock) -> None:
+    hf.queue("email", max_attempts=1)
+    hf.enqueue("email", 1)
+    [claim] = hf.claim("email")
+    begun = clock() / 1_000_000
+    clock.advance(2)
+    claim.nack("no")
+    [letter] = hf.dead_letters("email")
+    [line] = ask("GET", f"/admin/queues/email/dlq/{letter.id}")["history"]
+    assert (line["claimed_at"], line["at"]) == (begun, begun + 2)
 
 
 @pytest.mark.parametrize("when", [{"delay": 30}, {"run_at": 1767225630}, {"delay": 30, "run_at": 1767225610}])

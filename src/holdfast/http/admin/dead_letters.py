@@ -27,11 +27,13 @@ from holdfast.http.admin.models import (
     Output,
     ReaderName,
     Seconds,
+    SecondsOrNone,
     Text,
     existing,
     existing_reader,
     refusals,
     seconds,
+    seconds_or_none,
 )
 from holdfast.http.admin.previews import preview
 from holdfast.http.admin.roles import Administers, Operates, Reads
@@ -78,6 +80,7 @@ class Failed(Output):
     worker: str
     error: str
     traceback: str | None
+    claimed_at: SecondsOrNone
     at: Seconds
 
 
@@ -346,7 +349,14 @@ def _detail(letter: DeadLetterRecord) -> DeadLetterDetail:
         replays=letter.replays,
         traceback=letter.traceback,
         history=[
-            Failed(attempt=f.attempt, worker=f.worker, error=f.error, traceback=f.traceback, at=seconds(f.at))
+            Failed(
+                attempt=f.attempt,
+                worker=f.worker,
+                error=f.error,
+                traceback=f.traceback,
+                claimed_at=seconds_or_none(f.claimed_at),
+                at=seconds(f.at),
+            )
             for f in letter.history
         ],
         message=Original(

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 
 from holdfast.client import Holdfast
 from holdfast.core.message import MessageStatus
+from holdfast.core.timeline import timeline
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.http.admin import readable
 from holdfast.http.admin.models import (
@@ -45,7 +46,8 @@ class Step(Output):
 
 
 class State(Output):
-    """Where a message is. `retry_state` says in words what will happen next; `last_error` is that of its last attempt
+    """Where a message is. `claimed_at` is when the claim began that it is in, or that ended it; `session` is what its
+    handlers keep with it. `retry_state` says in words what will happen next; `last_error` is that of its last attempt
     that failed."""
 
     id: str
@@ -56,7 +58,9 @@ class State(Output):
     due_at: SecondsOrNone
     finished_at: SecondsOrNone
     worker: str | None
+    claimed_at: SecondsOrNone
     leased_until: SecondsOrNone
+    session: str | None
     last_error: str | None
     retry_state: str
     timeline: list[Step]
@@ -177,7 +181,7 @@ def now(hf: Holdfast) -> int:
 
 def state(status: MessageStatus, moment: int) -> dict[str, Any]:
     """The fields of `State`."""
-    steps = [Step(**{**one, "at": seconds(one["at"])}) for one in readable.timeline(status)]
+    steps = [Step(**{**one, "at": seconds(one["at"])}) for one in timeline(status)]
     return {
         "id": status.id,
         "queue": status.queue,
@@ -187,7 +191,9 @@ def state(status: MessageStatus, moment: int) -> dict[str, Any]:
         "due_at": seconds_or_none(status.due_at),
         "finished_at": seconds_or_none(status.finished_at),
         "worker": status.worker,
+        "claimed_at": seconds_or_none(status.claimed_at),
         "leased_until": seconds_or_none(status.until),
+        "session": status.session,
         "last_error": status.history[-1].error if status.history else None,
         "retry_state": readable.retry_state(status, moment),
         "timeline": steps,

@@ -1,9 +1,8 @@
-"""What is known of a message, in words and in the order in which it happened."""
+"""What will happen to a message next, in words."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from holdfast.core.lifecycle import WAITING, State
 from holdfast.core.message import MessageStatus
@@ -21,24 +20,6 @@ def retry_state(status: MessageStatus, now: int) -> str:
     if status.state is State.SUCCEEDED:
         return f"done after {_attempts(status.attempts)}; nothing more will happen"
     return f"{status.state} after {_attempts(status.attempts)}; nothing more will happen"
-
-
-def timeline(status: MessageStatus) -> list[dict[str, Any]]:
-    """From the enqueue through the attempts that failed to the end."""
-    begin = [{"event": "enqueued", "at": status.enqueued_at}]
-    failures = [
-        {
-            "event": "failed",
-            "at": one.at,
-            "attempt": one.attempt,
-            "worker": one.worker,
-            "error": one.error,
-            "traceback": one.traceback,
-        }
-        for one in status.history
-    ]
-    end = [{"event": str(status.state), "at": status.finished_at}] if status.finished_at is not None else []
-    return begin + failures + end
 
 
 def moment(at: datetime) -> str:

@@ -68,7 +68,8 @@ class TaskReceipt(Output):
 
 
 class Task(Output):
-    """Where a task is. `retry_state` says in words what will happen next."""
+    """Where a task is. `claimed_at` is when the claim began that it is in, or that ended it; `session` is what its
+    handlers keep with it. `retry_state` says in words what will happen next."""
 
     id: str
     type: str
@@ -78,7 +79,9 @@ class Task(Output):
     due_at: SecondsOrNone
     finished_at: SecondsOrNone
     worker: str | None
+    claimed_at: SecondsOrNone
     leased_until: SecondsOrNone
+    session: str | None
     last_error: str | None
     retry_state: str
     timeline: list[Step]

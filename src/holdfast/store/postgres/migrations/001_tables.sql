@@ -150,6 +150,7 @@ CREATE TABLE holdfast_run (
     gone        bytea,
     until       bigint      NOT NULL,
     worker      text        NOT NULL,
+    claimed_at  bigint      NOT NULL,
     finished_at bigint
 );
 
@@ -174,6 +175,7 @@ CREATE TABLE holdfast_row (
     token          bigint,
     until          bigint,
     worker         text,
+    claimed_at     bigint,
     finished_at    bigint,
     errors         bytea,
     replay_of      uuid,

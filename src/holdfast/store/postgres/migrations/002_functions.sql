@@ -263,9 +263,9 @@ BEGIN
         END IF;
         IF granted > 0 THEN
             INSERT INTO holdfast_run (token, group_id, lane, lo, hi, after_xid, after_seq, last_xid, last_seq, size, settled, until,
-                                      worker)
+                                      worker, claimed_at)
             VALUES (nextval('holdfast_token'), reader, wanted_lane, now_at.lo, now_at.hi, now_at.xid, now_at.seq, xids[taken],
-                    seqs[taken], taken, bits, new_until, new_worker)
+                    seqs[taken], taken, bits, new_until, new_worker, new_until - term)
             RETURNING * INTO opened;
             RETURN NEXT opened;
         END IF;
@@ -338,7 +338,7 @@ BEGIN
         ), taken AS (
             UPDATE holdfast_row r
             SET state = 'processing', attempts = r.attempts + 1, token = new_token, until = new_until,
-                worker = new_worker
+                worker = new_worker, claimed_at = moment
             FROM picked WHERE r.seq = picked.seq
             RETURNING r.*
         )

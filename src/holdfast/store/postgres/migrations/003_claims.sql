@@ -188,7 +188,8 @@ BEGIN
             SELECT r.seq FROM holdfast_row r WHERE r.seq = ANY (choice.picked) AND r.state = 'pending' FOR UPDATE SKIP LOCKED
         ), taken AS (
             UPDATE holdfast_row r
-            SET state = 'processing', attempts = r.attempts + 1, token = new_token, until = new_until, worker = new_worker
+            SET state = 'processing', attempts = r.attempts + 1, token = new_token, until = new_until, worker = new_worker,
+                claimed_at = moment
             FROM free WHERE r.seq = free.seq
             RETURNING r.*
         )

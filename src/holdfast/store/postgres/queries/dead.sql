@@ -48,7 +48,8 @@ WHERE id = ANY (ARRAY(
 -- name: look_up
 -- The last death of a message.
 SELECT d.message_id, d.lane, d.body, d.headers, d.key, d.correlation_id, d.reply_to, d.topic, NULL::bigint, d.enqueued_at,
-       c.name, 'dead', d.attempts, NULL::bigint, NULL, NULL::bigint, d.failed_at, d.errors
+       c.name, 'dead', d.attempts, NULL::bigint, NULL, NULL::bigint, d.failed_at, d.errors, NULL::bigint,
+       (SELECT e.session FROM holdfast_effort e WHERE e.group_id = d.group_id AND e.message_id = d.message_id)
 FROM holdfast_dead d
 JOIN holdfast_channel c ON c.id = d.channel_id
 WHERE d.message_id = :id::uuid AND d.tenant = :tenant

@@ -116,7 +116,7 @@ SELECT nextval('holdfast_token')
 
 -- name: take
 UPDATE holdfast_row
-SET state = 'processing', attempts = attempts + 1, token = :token, until = :until, worker = :worker
+SET state = 'processing', attempts = attempts + 1, token = :token, until = :until, worker = :worker, claimed_at = :since
 WHERE seq = :seq AND generation = :generation AND state IN ('sending', 'enqueued')
 RETURNING 1
 

@@ -1,7 +1,8 @@
 -- name: insert
 -- A row with an order key is claimable only as the first unfinished one of its key.
 INSERT INTO holdfast_row (group_id, id, lane, state, due_at, attempts, alone, order_key, head, finished_at,
-                          errors, replay_of, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, saga)
+                          errors, replay_of, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, saga,
+                          claimed_at)
 VALUES (:group, :id::uuid, :lane, :state, (SELECT holdfast_now(:now::bigint)) + :delay, :attempts, :alone, :order_key,
         :first OR :order_key::text = '' OR NOT EXISTS (SELECT 1 FROM holdfast_blocked
                                        WHERE group_id = :group AND order_key = :order_key)
@@ -11,14 +12,15 @@ VALUES (:group, :id::uuid, :lane, :state, (SELECT holdfast_now(:now::bigint)) + 
         CASE WHEN :state::text IN ('pending', 'processing') THEN NULL ELSE (SELECT holdfast_now(:now::bigint)) END,
         :errors, :replay_of::uuid, :body, :headers, :key, :correlation_id, :reply_to, :topic,
         coalesce(:expires_at::bigint, (SELECT holdfast_now(:now::bigint)) + :ttl::bigint),
-        coalesce(:enqueued_at::bigint, (SELECT holdfast_now(:now::bigint))), :saga)
+        coalesce(:enqueued_at::bigint, (SELECT holdfast_now(:now::bigint))), :saga, :claimed_at)
 ON CONFLICT DO NOTHING
 RETURNING 1
 
 -- name: insert_together
 -- Several of one key in one call: the first of them is the first of its key. Not by EXISTS, which the server would make a table of all keys for.
 INSERT INTO holdfast_row (group_id, id, lane, state, due_at, attempts, alone, order_key, head, finished_at,
-                          errors, replay_of, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, saga)
+                          errors, replay_of, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, saga,
+                          claimed_at)
 SELECT m.group_id, m.id, m.lane, m.state, (SELECT holdfast_now(:now::bigint)) + m.delay, m.attempts, m.alone, m.order_key,
        m.first OR m.order_key = ''
            OR (SELECT 1 FROM holdfast_blocked b WHERE b.group_id = m.group_id AND b.order_key = m.order_key LIMIT 1) IS NULL
@@ -27,13 +29,14 @@ SELECT m.group_id, m.id, m.lane, m.state, (SELECT holdfast_now(:now::bigint)) + 
               AND row_number() OVER (PARTITION BY m.group_id, m.order_key ORDER BY m.place) = 1,
        CASE WHEN m.state IN ('pending', 'processing') THEN NULL ELSE (SELECT holdfast_now(:now::bigint)) END,
        m.errors, m.replay_of, m.body, m.headers, m.key, m.correlation_id, m.reply_to, m.topic,
-       coalesce(m.expires_at, (SELECT holdfast_now(:now::bigint)) + m.ttl), coalesce(m.enqueued_at, (SELECT holdfast_now(:now::bigint))), m.saga
+       coalesce(m.expires_at, (SELECT holdfast_now(:now::bigint)) + m.ttl), coalesce(m.enqueued_at, (SELECT holdfast_now(:now::bigint))), m.saga,
+       m.claimed_at
 FROM unnest(:group::bigint[], :id::uuid[], :lane::bigint[], :state::text[], :delay::bigint[], :attempts::bigint[], :alone::boolean[],
             :order_key::text[], :first::boolean[], :errors::bytea[], :replay_of::uuid[], :body::bytea[], :headers::bytea[], :key::text[],
             :correlation_id::text[], :reply_to::text[], :topic::text[], :expires_at::bigint[], :ttl::bigint[], :enqueued_at::bigint[],
-            :saga::text[]) WITH ORDINALITY
+            :saga::text[], :claimed_at::bigint[]) WITH ORDINALITY
     AS m (group_id, id, lane, state, delay, attempts, alone, order_key, first, errors, replay_of, body, headers, key,
-          correlation_id, reply_to, topic, expires_at, ttl, enqueued_at, saga, place)
+          correlation_id, reply_to, topic, expires_at, ttl, enqueued_at, saga, claimed_at, place)
 ORDER BY m.place
 ON CONFLICT DO NOTHING
 RETURNING id AS of_id, group_id AS of_group, 1
@@ -45,7 +48,7 @@ SELECT pg_advisory_xact_lock(hashtextextended(:order_key::text, :group::bigint))
 -- name: lock
 -- The row behind a claim, if the token still holds.
 SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, errors, order_key, replay_of, worker,
-       alone, attempts, saga, unwanted
+       alone, attempts, saga, unwanted, claimed_at
 FROM holdfast_row
 WHERE group_id = :group AND id = :id::uuid AND token = :token
 FOR UPDATE
@@ -53,7 +56,7 @@ FOR UPDATE
 -- name: lock_together
 SELECT r.group_id AS of_group, r.id AS of_id, r.token AS of_token,
        r.id, r.lane, r.body, r.headers, r.key, r.correlation_id, r.reply_to, r.topic, r.expires_at, r.enqueued_at, r.errors, r.order_key,
-       r.replay_of, r.worker, r.alone, r.attempts, r.saga, r.unwanted
+       r.replay_of, r.worker, r.alone, r.attempts, r.saga, r.unwanted, r.claimed_at
 FROM unnest(:group::bigint[], :id::uuid[], :token::bigint[]) WITH ORDINALITY AS m (group_id, id, token, place)
 JOIN holdfast_row r ON r.id = m.id AND r.group_id = m.group_id AND r.token = m.token
 ORDER BY m.place
@@ -82,7 +85,7 @@ RETURNING r.group_id AS of_group, r.id AS of_id,
 -- name: again
 UPDATE holdfast_row
 SET state = 'pending', due_at = (SELECT holdfast_now(:now::bigint)) + :delay, attempts = :attempts, alone = :alone, errors = :errors,
-    token = NULL, until = NULL
+    token = NULL, until = NULL, claimed_at = NULL
 WHERE group_id = :group AND id = :id::uuid
 RETURNING 1
 
@@ -118,7 +121,7 @@ RETURNING CASE WHEN unwanted THEN 0 ELSE until END
 
 -- name: lapsed
 SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, errors, order_key, replay_of, worker,
-       alone, attempts, saga, unwanted
+       alone, attempts, saga, unwanted, claimed_at
 FROM holdfast_row
 WHERE group_id = :group AND state = 'processing' AND until <= (SELECT holdfast_now(:now::bigint))
 ORDER BY until, seq
@@ -209,7 +212,8 @@ WHERE r.id = :id::uuid AND c.tenant = :tenant
 
 -- name: look_up
 SELECT r.id, r.lane, r.body, r.headers, r.key, r.correlation_id, r.reply_to, r.topic, r.expires_at, r.enqueued_at,
-       c.name, r.state, r.attempts, r.due_at, r.worker, r.until, r.finished_at, r.errors
+       c.name, r.state, r.attempts, r.due_at, r.worker, r.until, r.finished_at, r.errors, r.claimed_at,
+       (SELECT e.session FROM holdfast_effort e WHERE e.group_id = r.group_id AND e.message_id = r.id)
 FROM holdfast_row r
 JOIN holdfast_group g ON g.id = r.group_id
 JOIN holdfast_channel c ON c.id = g.channel_id
@@ -329,7 +333,7 @@ SELECT 1 FROM holdfast_row WHERE group_id = :group AND id = :id::uuid AND finish
 -- name: lapsed_step
 -- One message of a step whose lease has ended.
 SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, errors, order_key, replay_of, worker,
-       alone, attempts, saga, unwanted
+       alone, attempts, saga, unwanted, claimed_at
 FROM holdfast_row
 WHERE group_id = :group AND id = :id::uuid AND state = 'processing' AND until <= (SELECT holdfast_now(:now::bigint))
 FOR UPDATE SKIP LOCKED

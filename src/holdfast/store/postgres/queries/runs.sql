@@ -25,7 +25,7 @@ WHERE token = :token AND finished_at IS NULL
 RETURNING until
 
 -- name: lapsed
-SELECT r.token, r.size, r.settled, r.gone, g.history, r.worker, g.source IS NOT NULL
+SELECT r.token, r.size, r.settled, r.gone, g.history, r.worker, r.claimed_at, g.source IS NOT NULL
 FROM holdfast_run r JOIN holdfast_group g ON g.id = r.group_id
 WHERE r.group_id = :group AND r.finished_at IS NULL AND r.until <= (SELECT holdfast_now(:now::bigint))
 ORDER BY r.until, r.token
@@ -44,7 +44,7 @@ LIMIT :limit OFFSET :passed
 
 -- name: holding
 -- The open run that a claimed message of a lane is in, and how many of that run are before it. A group has few open runs.
-SELECT r.token, r.size, r.settled, r.gone, r.worker, r.until,
+SELECT r.token, r.size, r.settled, r.gone, r.worker, r.until, r.claimed_at,
        (SELECT count(*) FROM holdfast_message n
         WHERE n.lane = r.lane AND (n.xid, n.seq) > (r.after_xid, r.after_seq) AND (n.xid, n.seq) < (m.xid, m.seq)
           AND pg_visible_in_snapshot(n.xid, r.hi) AND NOT pg_visible_in_snapshot(n.xid, r.lo))

@@ -141,6 +141,7 @@ CREATE TABLE holdfast_run (
     gone        BLOB,
     until       INTEGER NOT NULL,
     worker      TEXT    NOT NULL,
+    claimed_at  INTEGER NOT NULL,
     finished_at INTEGER
 );
 
@@ -165,6 +166,7 @@ CREATE TABLE holdfast_row (
     token          INTEGER,
     until          INTEGER,
     worker         TEXT,
+    claimed_at     INTEGER,
     finished_at    INTEGER,
     errors         BLOB,
     replay_of      BLOB,

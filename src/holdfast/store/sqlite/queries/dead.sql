@@ -48,7 +48,8 @@ WHERE id IN (
 -- name: look_up
 -- The last death of a message.
 SELECT d.message_id, d.lane, d.body, d.headers, d.key, d.correlation_id, d.reply_to, d.topic, NULL, d.enqueued_at,
-       c.name, 'dead', d.attempts, NULL, NULL, NULL, d.failed_at, d.errors
+       c.name, 'dead', d.attempts, NULL, NULL, NULL, d.failed_at, d.errors, NULL,
+       (SELECT e.session FROM holdfast_effort e WHERE e.group_id = d.group_id AND e.message_id = d.message_id)
 FROM holdfast_dead d
 JOIN holdfast_channel c ON c.id = d.channel_id
 WHERE d.message_id = :id AND d.tenant = :tenant

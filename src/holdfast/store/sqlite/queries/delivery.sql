@@ -118,7 +118,7 @@ UPDATE holdfast_counter SET value = value + 1 WHERE name = 'token' RETURNING val
 
 -- name: take
 UPDATE holdfast_row
-SET state = 'processing', attempts = attempts + 1, token = :token, until = :until, worker = :worker
+SET state = 'processing', attempts = attempts + 1, token = :token, until = :until, worker = :worker, claimed_at = :since
 WHERE seq = :seq AND generation = :generation AND state IN ('sending', 'enqueued')
 RETURNING 1
 

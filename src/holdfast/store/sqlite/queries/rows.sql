@@ -1,7 +1,8 @@
 -- name: insert
 -- A row with an order key is claimable only as the first unfinished one of its key.
 INSERT INTO holdfast_row (group_id, id, lane, state, due_at, attempts, alone, order_key, head, finished_at,
-                          errors, replay_of, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, saga)
+                          errors, replay_of, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, saga,
+                          claimed_at)
 VALUES (:group, :id, :lane, :state, :now + :delay, :attempts, :alone, :order_key,
         :first OR :order_key = '' OR NOT EXISTS (SELECT 1 FROM holdfast_blocked
                                        WHERE group_id = :group AND order_key = :order_key)
@@ -10,7 +11,7 @@ VALUES (:group, :id, :lane, :state, :now + :delay, :attempts, :alone, :order_key
                                          AND finished_at IS NULL),
         CASE WHEN :state IN ('pending', 'processing') THEN NULL ELSE :now END,
         :errors, :replay_of, :body, :headers, :key, :correlation_id, :reply_to, :topic, coalesce(:expires_at, :now + :ttl),
-        coalesce(:enqueued_at, :now), :saga)
+        coalesce(:enqueued_at, :now), :saga, :claimed_at)
 ON CONFLICT DO NOTHING
 RETURNING 1
 
@@ -36,13 +37,13 @@ LIMIT 1
 
 -- name: take
 UPDATE holdfast_row
-SET state = 'processing', attempts = attempts + 1, token = :token, until = :until, worker = :worker
+SET state = 'processing', attempts = attempts + 1, token = :token, until = :until, worker = :worker, claimed_at = :now
 WHERE seq = :seq
 
 -- name: lock
 -- The row behind a claim, if the token still holds.
 SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, errors, order_key, replay_of, worker,
-       alone, attempts, saga, unwanted
+       alone, attempts, saga, unwanted, claimed_at
 FROM holdfast_row
 WHERE group_id = :group AND id = :id AND token = :token
 
@@ -55,7 +56,7 @@ RETURNING (SELECT history FROM holdfast_group g WHERE g.id = group_id), (SELECT 
 -- name: again
 UPDATE holdfast_row
 SET state = 'pending', due_at = :now + :delay, attempts = :attempts, alone = :alone, errors = :errors,
-    token = NULL, until = NULL
+    token = NULL, until = NULL, claimed_at = NULL
 WHERE group_id = :group AND id = :id
 RETURNING 1
 
@@ -85,7 +86,7 @@ RETURNING CASE WHEN unwanted = 1 THEN 0 ELSE until END
 
 -- name: lapsed
 SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, errors, order_key, replay_of, worker,
-       alone, attempts, saga, unwanted
+       alone, attempts, saga, unwanted, claimed_at
 FROM holdfast_row
 WHERE group_id = :group AND state = 'processing' AND until <= :now
 ORDER BY until, seq
@@ -171,7 +172,8 @@ WHERE r.id = :id AND c.tenant = :tenant
 
 -- name: look_up
 SELECT r.id, r.lane, r.body, r.headers, r.key, r.correlation_id, r.reply_to, r.topic, r.expires_at, r.enqueued_at,
-       c.name, r.state, r.attempts, r.due_at, r.worker, r.until, r.finished_at, r.errors
+       c.name, r.state, r.attempts, r.due_at, r.worker, r.until, r.finished_at, r.errors, r.claimed_at,
+       (SELECT e.session FROM holdfast_effort e WHERE e.group_id = r.group_id AND e.message_id = r.id)
 FROM holdfast_row r
 JOIN holdfast_group g ON g.id = r.group_id
 JOIN holdfast_channel c ON c.id = g.channel_id
@@ -285,7 +287,7 @@ SELECT 1 FROM holdfast_row WHERE group_id = :group AND id = :id AND finished_at 
 -- name: lapsed_step
 -- One message of a step whose lease has ended.
 SELECT id, lane, body, headers, key, correlation_id, reply_to, topic, expires_at, enqueued_at, errors, order_key, replay_of, worker,
-       alone, attempts, saga, unwanted
+       alone, attempts, saga, unwanted, claimed_at
 FROM holdfast_row
 WHERE group_id = :group AND id = :id AND state = 'processing' AND until <= :now
 

@@ -2,8 +2,8 @@
 UPDATE holdfast_counter SET value = value + 1 WHERE name = 'token' RETURNING value
 
 -- name: open
-INSERT INTO holdfast_run (token, group_id, lane, first, last, size, settled, until, worker)
-VALUES (:token, :group, :lane, :first, :last, :size, :settled, :until, :worker)
+INSERT INTO holdfast_run (token, group_id, lane, first, last, size, settled, until, worker, claimed_at)
+VALUES (:token, :group, :lane, :first, :last, :size, :settled, :until, :worker, :now)
 
 -- name: lock
 SELECT r.size, r.settled, r.gone, g.history, g.limited, g.source IS NOT NULL
@@ -23,7 +23,7 @@ WHERE token = :token AND finished_at IS NULL
 RETURNING until
 
 -- name: lapsed
-SELECT r.token, r.size, r.settled, r.gone, g.history, r.worker, g.source IS NOT NULL
+SELECT r.token, r.size, r.settled, r.gone, g.history, r.worker, r.claimed_at, g.source IS NOT NULL
 FROM holdfast_run r JOIN holdfast_group g ON g.id = r.group_id
 WHERE r.group_id = :group AND r.finished_at IS NULL AND r.until <= :now
 ORDER BY r.until, r.token
@@ -39,7 +39,7 @@ LIMIT :limit OFFSET :passed
 
 -- name: holding
 -- The open run that a claimed message of a lane is in, and how many of that run are before it. A group has few open runs.
-SELECT r.token, r.size, r.settled, r.gone, r.worker, r.until,
+SELECT r.token, r.size, r.settled, r.gone, r.worker, r.until, r.claimed_at,
        (SELECT count(*) FROM holdfast_message n WHERE n.position >= r.first AND n.position < m.position)
 FROM holdfast_message m
 JOIN holdfast_run r ON r.group_id = :group AND r.finished_at IS NULL AND r.first <= m.position AND r.last >= m.position
