@@ -30,6 +30,7 @@ ONE_SIDED_FILES: dict[str, str] = {
     "queries/faults.sql": "SQLite has no sessions that could be ended",
     "adapting.py": "psycopg is told of our types, the libraries of SQLite need not be",
     "driver.py": "only psycopg is used past its public interface",
+    "inodes.py": "only a file can be deleted under its users",
     "log.py": "PostgreSQL lengthens its own log ahead",
     "prepared.py": "the libraries of SQLite are short by themselves",
     "arrays.py": "PostgreSQL takes many messages as arrays, SQLite one by one",

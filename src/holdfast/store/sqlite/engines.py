@@ -26,6 +26,7 @@ import apsw
 
 from holdfast.core.routing import is_wanted
 from holdfast.errors import EngineConflict, InvalidInput
+from holdfast.store.sqlite import inodes
 
 Row = tuple[Any, ...]
 Parameters = Sequence[Any] | dict[str, Any]
@@ -250,10 +251,8 @@ def connect(path: str, engine: str, mode: Mode = "rwc") -> OwnConnection:
 
 def log_number(path: str) -> int | None:
     """The number of the file (inode) that a database's path leads to as its log. A file that is open keeps its own."""
-    try:
-        return os.stat(path + "-wal").st_ino
-    except OSError:
-        return None
+    found = inodes.look(os.fsencode(path + "-wal"))
+    return found and found[0]
 
 
 def lost_log(path: str, engine: str) -> EngineConflict:

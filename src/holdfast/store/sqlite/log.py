@@ -17,6 +17,7 @@ import math
 import os
 from contextlib import suppress
 
+from holdfast.store.sqlite import inodes
 from holdfast.store.sqlite.engines import lost_log
 
 STEP = 524_288
@@ -46,6 +47,7 @@ class Log:
 
     def __init__(self, path: str, engine: str = "apsw") -> None:
         self._path = os.path.realpath(path) + "-wal"
+        self._bytes = os.fsencode(self._path)
         self._database = path
         self._engine = engine
         self._held: _Held | None = None
@@ -77,14 +79,11 @@ class Log:
         No lock is held: if the connections were closed meanwhile, that is why it is gone.
         """
         held = self._held
-        try:
-            found = os.stat(self._path)
-        except OSError:
-            found = None
         if held is None:
             return
-        if found is not None and found.st_ino == held.number:
-            self.is_short = found.st_size % STEP > 0
+        number, length = inodes.look(self._bytes) or (None, 0)
+        if number == held.number:
+            self.is_short = length % STEP > 0
         elif held is self._held:
             self.is_lost = True
             self.refuse_if_lost()
