@@ -38,7 +38,11 @@ def run_holdfast(url: str) -> None:
     with Holdfast(url) as hf:
         hf.queue(QUEUE, history=0)
         hook = Hook(
-            name="bench", queue=QUEUE, verifier=Verifier("X-Signature", [SECRET]), key=function_of("payload.id")
+            name="bench",
+            queue=QUEUE,
+            verifier=Verifier("X-Signature", [SECRET]),
+            key=function_of("payload.id"),
+            key_is_signed=True,
         )
         serve(
             hf, create_app(hf, [hook], routers=ROUTERS), port=0, on_started=lambda at: say(int(at.rpartition(":")[2]))

@@ -17,6 +17,9 @@ from holdfast.core.message import Duplicate, MessageId, NewMessage, Once
 from holdfast.errors import IdempotencyConflict
 from holdfast.store.transaction import Transaction
 
+Place = tuple[int, str]
+"""Where a key is known: the number of a queue or topic, and the key."""
+
 SOONEST_LOOK = 1_000_000
 """Microseconds until a key is looked at again, at least."""
 
@@ -29,12 +32,7 @@ def known(tx: Transaction, new: Sequence[NewMessage]) -> dict[int, Duplicate]:
     keyed = sorted([(_place(message), index) for index, message in enumerate(new) if message.once is not None])
     if not keyed:
         return {}
-    earliest: dict[tuple[int, str], NewMessage] = {}
-    for place, index in keyed:
-        earliest.setdefault(place, new[index])
-    taken = _take(tx, earliest)
-    if free := _freed(tx, [place for place, message in earliest.items() if message.id not in taken]):
-        taken |= _take(tx, {place: earliest[place] for place in free})
+    taken = _take_free(tx, new, keyed)
     found = {index: _first(tx, *place, new[index]) for place, index in keyed if new[index].id not in taken}
     return found | _known_by_alias(tx, new, [index for _, index in keyed if index not in found])
 
@@ -44,21 +42,32 @@ def _known_by_alias(tx: Transaction, new: Sequence[NewMessage], fresh: Sequence[
 
     All transactions take keys before aliases, and the two never meet: the order of locks is one everywhere.
     """
+    aliases = [(index, _once(new[index]).alias) for index in fresh]
+    aliased = sorted([((_place(new[index])[0], alias), index) for index, alias in aliases if alias is not None])
+    if not aliased:
+        return {}
+    taken = _take_free(tx, new, aliased, aliases=True)
     found = {}
-    aliased = [(alias, index) for index in fresh if (alias := _once(new[index]).alias) is not None]
-    for alias, index in sorted(aliased):
-        message = new[index]
-        channel, key = _place(message)
-        once = _once(message)
-        place = {"channel": channel, "key": alias}
-        values = {**place, "id": message.id, "digest": once.digest, "window": once.window}
-        is_taken = tx.one("idempotency.alias", **values) is not None
-        if not is_taken and _freed(tx, [(channel, alias)]):
-            is_taken = tx.one("idempotency.alias", **values) is not None
-        if not is_taken:
-            first = found[index] = _first(tx, channel, alias, message)
+    for place, index in aliased:
+        if new[index].id not in taken:
+            first = found[index] = _first(tx, *place, new[index])
+            channel, key = _place(new[index])
             tx.run("idempotency.redirect", channel=channel, key=key, id=first.id)
     return found
+
+
+def _take_free(
+    tx: Transaction, new: Sequence[NewMessage], keyed: Sequence[tuple[Place, int]], *, aliases: bool = False
+) -> set[MessageId]:
+    """Takes these keys, each for the first message that has it, as far as they are free or can be freed; the messages
+    that have got theirs."""
+    earliest: dict[Place, NewMessage] = {}
+    for place, index in keyed:
+        earliest.setdefault(place, new[index])
+    taken = _take(tx, earliest, aliases)
+    if free := _freed(tx, [place for place, message in earliest.items() if message.id not in taken]):
+        taken |= _take(tx, {place: earliest[place] for place in free}, aliases)
+    return taken
 
 
 def find(tx: Transaction, channel: int, key: str) -> Duplicate | None:
@@ -120,7 +129,7 @@ class Fate(msgspec.Struct, frozen=True):
         return run.is_settled(self.settled, run.places_left(self.gone, self.run_size)[self.before])
 
 
-def _freed(tx: Transaction, places: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+def _freed(tx: Transaction, places: Sequence[Place]) -> list[Place]:
     """Those of these keys, which are held, that are over, though no sweep has come by."""
     if not places:
         return []
@@ -166,7 +175,7 @@ def _judge(of: Known, fate: Fate, now: int) -> Look:
     return Look(of, False, now + max(of.lasts // 4, waited // 4, SOONEST_LOOK))
 
 
-def _place(message: NewMessage) -> tuple[int, str]:
+def _place(message: NewMessage) -> Place:
     return priority.channel_of(message.lane), _once(message).key
 
 
@@ -175,13 +184,14 @@ def _once(message: NewMessage) -> Once:
     return message.once
 
 
-def _take(tx: Transaction, new: Mapping[tuple[int, str], NewMessage]) -> set[MessageId]:
+def _take(tx: Transaction, new: Mapping[Place, NewMessage], aliases: bool) -> set[MessageId]:
     """Takes the keys of these messages, as far as they are free; the messages that have got theirs."""
     found = tx.all(
         "idempotency.remember",
         keys=msgspec.json.encode([(*place, _once(message).window) for place, message in new.items()]).decode(),
         ids=b"".join([message.id for message in new.values()]),
         digests=b"".join([_once(message).digest for message in new.values()]),
+        aliases=aliases,
     )
     return {message_id for (message_id,) in found}
 

@@ -1,10 +1,11 @@
 -- name: remember
--- Keys are taken, unless they are known already: :keys is a list of [channel, key, window], :ids and :digests are as long for each. A key is
--- free again when its message has ended and its window is over; a quarter of the window from now, someone looks for the first time. Rivals
--- wait here for each other's commit.
-INSERT INTO holdfast_idempotency (channel_id, key, message_id, digest, expires_at, lasts)
+-- Keys are taken, unless they are known already: :keys is a list of [channel, key, window], :ids and :digests are as long for each, and :aliases
+-- says whether they are second keys of their messages. A key is free again when its message has ended and its window is over; a quarter of the
+-- window from now, someone looks for the first time. Rivals wait here for each other's commit.
+INSERT INTO holdfast_idempotency (channel_id, key, message_id, digest, expires_at, lasts, is_alias)
 SELECT (n.value ->> 0)::bigint, n.value ->> 1, encode(substr(:ids::bytea, (16 * n.place - 15)::integer, 16), 'hex')::uuid,
-       substr(:digests::bytea, (16 * n.place - 15)::integer, 16), (SELECT holdfast_now(:now::bigint)) + (n.value ->> 2)::bigint / 4, (n.value ->> 2)::bigint
+       substr(:digests::bytea, (16 * n.place - 15)::integer, 16), (SELECT holdfast_now(:now::bigint)) + (n.value ->> 2)::bigint / 4, (n.value ->> 2)::bigint,
+       :aliases::boolean
 FROM json_array_elements(:keys::json) WITH ORDINALITY AS n (value, place)
 ORDER BY n.place
 ON CONFLICT (channel_id, key) DO UPDATE
@@ -12,16 +13,6 @@ SET message_id = excluded.message_id, digest = excluded.digest, expires_at = exc
     is_alias = excluded.is_alias
 WHERE holdfast_idempotency.ended AND holdfast_idempotency.expires_at <= (SELECT holdfast_now(:now::bigint))
 RETURNING message_id
-
--- name: alias
--- A second key of a message, unless it is known already.
-INSERT INTO holdfast_idempotency (channel_id, key, message_id, digest, expires_at, lasts, is_alias)
-VALUES (:channel, :key, :id::uuid, :digest, (SELECT holdfast_now(:now::bigint)) + :window::bigint / 4, :window::bigint, true)
-ON CONFLICT (channel_id, key) DO UPDATE
-SET message_id = excluded.message_id, digest = excluded.digest, expires_at = excluded.expires_at, lasts = excluded.lasts, ended = false,
-    is_alias = excluded.is_alias
-WHERE holdfast_idempotency.ended AND holdfast_idempotency.expires_at <= (SELECT holdfast_now(:now::bigint))
-RETURNING 1
 
 -- name: redirect
 UPDATE holdfast_idempotency SET message_id = :id::uuid, is_alias = true WHERE channel_id = :channel AND key = :key

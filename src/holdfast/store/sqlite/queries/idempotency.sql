@@ -1,9 +1,10 @@
 -- name: remember
--- Keys are taken, unless they are known already: :keys is a list of [channel, key, window], :ids and :digests are as long for each. A key is
--- free again when its message has ended and its window is over; a quarter of the window from now, someone looks for the first time.
-INSERT INTO holdfast_idempotency (channel_id, key, message_id, digest, expires_at, lasts)
+-- Keys are taken, unless they are known already: :keys is a list of [channel, key, window], :ids and :digests are as long for each, and :aliases
+-- says whether they are second keys of their messages. A key is free again when its message has ended and its window is over; a quarter of the
+-- window from now, someone looks for the first time.
+INSERT INTO holdfast_idempotency (channel_id, key, message_id, digest, expires_at, lasts, is_alias)
 SELECT n.value ->> 0, n.value ->> 1, substr(:ids, 16 * n.key + 1, 16), substr(:digests, 16 * n.key + 1, 16),
-       :now + (n.value ->> 2) / 4, n.value ->> 2
+       :now + (n.value ->> 2) / 4, n.value ->> 2, :aliases
 FROM json_each(:keys) n
 WHERE true
 ON CONFLICT (channel_id, key) DO UPDATE
@@ -11,16 +12,6 @@ SET message_id = excluded.message_id, digest = excluded.digest, expires_at = exc
     is_alias = excluded.is_alias
 WHERE holdfast_idempotency.ended AND holdfast_idempotency.expires_at <= :now
 RETURNING message_id
-
--- name: alias
--- A second key of a message, unless it is known already.
-INSERT INTO holdfast_idempotency (channel_id, key, message_id, digest, expires_at, lasts, is_alias)
-VALUES (:channel, :key, :id, :digest, :now + :window / 4, :window, 1)
-ON CONFLICT (channel_id, key) DO UPDATE
-SET message_id = excluded.message_id, digest = excluded.digest, expires_at = excluded.expires_at, lasts = excluded.lasts, ended = 0,
-    is_alias = excluded.is_alias
-WHERE holdfast_idempotency.ended AND holdfast_idempotency.expires_at <= :now
-RETURNING 1
 
 -- name: redirect
 UPDATE holdfast_idempotency SET message_id = :id, is_alias = 1 WHERE channel_id = :channel AND key = :key
