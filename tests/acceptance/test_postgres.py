@@ -226,6 +226,25 @@ def test_a_client_closes_while_a_forked_child_lives_on(postgres_url: str, connec
     assert "holdfast-listen" not in thread_names()
 
 
+def test_a_client_closes_while_its_listener_ends_by_itself(
+    postgres_url: str, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A notification may let the thread see that it is over before it is told so."""
+    hf, rival = connect(postgres_url), connect(postgres_url)
+    assert hf.claim("q", wait=0.01) == []
+    listener: Any = hf.store.wakeup._listener  # type: ignore[attr-defined]
+    say_so = listener._closed.set
+
+    def notice_first() -> None:
+        say_so()
+        rival.enqueue("q", 1)
+        listener._thread.join()
+
+    monkeypatch.setattr(listener._closed, "set", notice_first)
+    hf.close()
+    assert not listener._thread.is_alive()
+
+
 def thread_names() -> set[str]:
     return {thread.name for thread in threading.enumerate()}
 

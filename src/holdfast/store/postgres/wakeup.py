@@ -19,6 +19,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -215,7 +216,8 @@ class Listener(Ears):
     def close(self, within: float = _TO_END) -> None:
         """Ends the thread, which hears of it at once, unless the server keeps it waiting."""
         self._closed.set()
-        self._closing.send(b"!")  # Closing alone would not be heard as long as a forked child has it too.
+        with suppress(OSError):  # A notification may have let it see that already, and hang up.
+            self._closing.send(b"!")  # Closing alone would not be heard as long as a forked child has it too.
         self._closing.close()
         self._thread.join(timeout=within)
 
