@@ -18,7 +18,6 @@ from holdfast.core.topic import GroupSpec, Start, TopicSpec, address, parts, rea
 from holdfast.errors import (
     GroupCanceled,
     InvalidInput,
-    SchemaTooNew,
     StoreError,
     UnknownGroup,
     UnknownQueue,
@@ -309,13 +308,11 @@ class ChannelBook(forks.Guarded):
         schema = self._store.schema
         if self._settings.migrate:
             schema.migrate()
-        elif schema.version() < schema.newest:
+        elif (version := schema.verify()) < schema.newest:
             raise StoreError(
-                f"the database is at schema {schema.version()}, this Holdfast needs {schema.newest}: "
+                f"the database is at schema {version}, this Holdfast needs {schema.newest}: "
                 "run `holdfast migrate`, or allow it with Holdfast(url, migrate=True)"
             )
-        elif schema.version() > schema.newest:
-            raise SchemaTooNew
         if schema.is_ahead():
             raise StoreError(
                 "this database was restored from a dump of another server, and its messages carry transaction numbers "

@@ -29,6 +29,7 @@ HoldfastError
     ├── StoreCorrupt      the file is damaged or not a database
     ├── EngineConflict    two SQLite libraries on one file in one process
     ├── NetworkFileSystem the SQLite file is not on a local disk
+    ├── SchemaMismatch    the database was made by other migrations than those of this Holdfast
     └── SchemaTooNew      the database was migrated by a newer Holdfast
 """
 
@@ -170,6 +171,10 @@ class EngineConflict(StoreError):
 
 class NetworkFileSystem(StoreError):
     """The SQLite file is on a network file system, where its log does not work; put it on a local disk."""
+
+
+class SchemaMismatch(StoreError):
+    """The database was made by other migrations than those of this Holdfast, so its tables may be others."""
 
 
 class SchemaTooNew(StoreError):

@@ -167,7 +167,15 @@ def test_an_old_schema_is_not_migrated(db: str, look: Look, monkeypatch: pytest.
 def test_a_newer_schema_is_a_problem(db: str, look: Look) -> None:
     with Holdfast(db) as hf:
         hf.enqueue("emails", 1)
-        hf.store.database.write(lambda tx: tx.run("schema.record", number=99, name="from the future"))  # type: ignore[attr-defined]
+        hf.store.database.write(lambda tx: tx.run("schema.record", number=99, name="from the future", digest="cafe"))  # type: ignore[attr-defined]
+    code, findings = look(db)
+    assert (code, not_ok(findings)) == (1, {"schema": "problem"})
+
+
+def test_other_migrations_are_a_problem(db: str, look: Look) -> None:
+    with Holdfast(db) as hf:
+        hf.enqueue("emails", 1)
+        hf.store.database.write(lambda tx: tx.execute("UPDATE holdfast_migration SET digest = 'cafe'"))  # type: ignore[attr-defined]
     code, findings = look(db)
     assert (code, not_ok(findings)) == (1, {"schema": "problem"})
 

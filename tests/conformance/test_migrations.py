@@ -7,7 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from holdfast import Holdfast, SchemaTooNew, StoreError
+from holdfast import Holdfast, SchemaMismatch, SchemaTooNew, StoreError
+from holdfast.store.opening import migration_script
+from holdfast.store.sqlfile import statements
 from tests.conformance.steps import OpenClient, drain
 
 START = """
@@ -105,6 +107,44 @@ def test_a_database_of_a_newer_holdfast_is_refused(hf: Holdfast, client: OpenCli
     for use in (lambda: older.enqueue("q", 1), older.queues, lambda: older.claim("q")):
         with pytest.raises(SchemaTooNew, match="upgrade"):
             use()
+
+
+OTHERWISE = {
+    "a changed text": ("UPDATE holdfast_migration SET digest = 'cafe' WHERE number = 1", "another text"),
+    "a missing one": ("DELETE FROM holdfast_migration WHERE number = 1", "has not seen migration 001"),
+    "an unknown one": (
+        "UPDATE holdfast_migration SET name = '001_theirs' WHERE number = 1",
+        "001_theirs.*does not know",
+    ),
+    "from before digests": ("ALTER TABLE holdfast_migration DROP COLUMN digest", "from before 0.1"),
+}
+
+
+@pytest.mark.parametrize("migrate", [True, False])
+@pytest.mark.parametrize("how", OTHERWISE)
+def test_a_database_of_other_migrations_is_refused_and_left_alone(
+    hf: Holdfast, client: OpenClient, how: str, migrate: bool
+) -> None:
+    statement, reason = OTHERWISE[how]
+    hf.enqueue("q", "kept")
+    hf.store.schema._database._database.write(lambda tx: tx.execute(statement))
+    stranger = client(migrate=migrate)
+    for use in (
+        lambda: stranger.enqueue("q", 1),
+        stranger.queues,
+        lambda: stranger.claim("q"),
+        stranger.store.schema.migrate,
+    ):
+        with pytest.raises(SchemaMismatch, match=f"{reason}.*restore a backup"):
+            use()
+    assert [message.body for message in hf.peek("q", 10)] == ["kept"]
+
+
+def test_what_was_run_by_hand_is_known_by_its_text(url: str, hf: Holdfast) -> None:
+    script = migration_script(url)
+    hf.store.schema._database._database.write(lambda tx: [tx.execute(one) for one in statements(script)])
+    assert hf.store.schema.verify() == hf.store.schema.newest
+    assert hf.store.schema.migrate() == []
 
 
 def test_without_leave_to_migrate_an_empty_database_is_refused_with_advice(client: OpenClient) -> None:

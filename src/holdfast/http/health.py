@@ -11,7 +11,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from pydantic import BaseModel
 
 from holdfast.client import Holdfast
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, SchemaTooNew
 
 log = logging.getLogger("holdfast.http")
 
@@ -57,11 +57,13 @@ class Probe:
 
     def _schema(self) -> State:
         try:
-            version, newest = self._hf.store.schema.version(), self._hf.store.schema.newest
+            version, newest = self._hf.store.schema.verify(), self._hf.store.schema.newest
+        except SchemaTooNew:
+            return "ahead"
         except HoldfastError as problem:
             log.warning("not ready: %s", problem)
             return "failing"
-        return "ok" if version == newest else "behind" if version < newest else "ahead"
+        return "ok" if version == newest else "behind"
 
 
 @router.get("/health", operation_id="health")

@@ -9,11 +9,11 @@ from importlib.metadata import version
 import msgspec
 
 from holdfast.core import health
-from holdfast.core.health import Finding, QueueHealth
+from holdfast.core.health import Finding, QueueHealth, problem
 from holdfast.core.queue import QueueSpec
 from holdfast.errors import StoreError
 from holdfast.store import channels, reading
-from holdfast.store.migrate import schema_version
+from holdfast.store.migrate import REMEDY, Known, applied, schema_version
 from holdfast.store.transaction import Transaction
 
 _spec = msgspec.json.Decoder(QueueSpec)
@@ -55,11 +55,13 @@ def _by_time(tx: Transaction, queue: QueueHealth) -> QueueHealth:
     return msgspec.structs.replace(queue, waiting_since=since)
 
 
-def contents(tx: Transaction, newest: int) -> list[Finding]:
+def contents(tx: Transaction, known: Known) -> list[Finding]:
     """The schema and, if it is the one that our queries are written for, the queues in it."""
+    if (difference := known.difference(applied(tx))) is not None:
+        return [problem("schema", difference, f"{REMEDY}.")]
     schema = schema_version(tx)
-    findings = [health.schema_finding(schema, newest)]
-    if schema != newest:
+    findings = [health.schema_finding(schema, known.newest)]
+    if schema != known.newest:
         return findings
     latest = tx.one("health.newest")
     found = tx.all("health.queues", most=health.MOST_COUNTED, grace=GRACE, queues=MOST_QUEUES + 1)

@@ -67,7 +67,7 @@ class PostgresStore:
         self.schema = Migrator(PostgresSchema(self.database), __name__)
         self.join = Joining(self.database, self.schema.newest)
         self.lend = Lending(self.database, self.join)
-        self.health = PostgresHealth(self.database, self.schema.newest)
+        self.health = PostgresHealth(self.database, self.schema.known)
         self.faults = PostgresFaults(self.database)
 
     def close(self) -> None:

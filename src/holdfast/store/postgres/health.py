@@ -8,7 +8,7 @@ import psycopg
 
 from holdfast.core.health import Finding, advise, ok, problem, size, skew_finding, span
 from holdfast.store.health import attempted, contents, software, through_sqs
-from holdfast.store.migrate import schema_version
+from holdfast.store.migrate import Known, schema_version
 from holdfast.store.postgres.connection import MOST_CONNECTIONS, Database, PostgresTransaction
 
 OLDEST = 130_000
@@ -23,9 +23,9 @@ CROWDED = 0.8
 class PostgresHealth:
     """What could be wrong with the server and our tables."""
 
-    def __init__(self, database: Database, newest: int) -> None:
+    def __init__(self, database: Database, known: Known) -> None:
         self._database = database
-        self._newest = newest
+        self._known = known
 
     def look(self) -> list[Finding]:
         """Everything that can be seen without changing anything; nothing more if the server cannot be reached."""
@@ -38,13 +38,13 @@ class PostgresHealth:
 
     def through_sqs(self) -> list[tuple[str, str]]:
         """The queues that SQS delivers, and where."""
-        return self._database.read(lambda tx: through_sqs(tx, self._newest))
+        return self._database.read(lambda tx: through_sqs(tx, self._known.newest))
 
     def _tables(self, tx: PostgresTransaction) -> list[Finding]:
-        if schema_version(tx) == self._newest and tx.one("schema.is_ahead") is not None:
+        if schema_version(tx) == self._known.newest and tx.one("schema.is_ahead") is not None:
             found = "restored from a dump of another server, whose transaction numbers this one has not reached"
             return [problem("schema", found, "Stop everything that uses the database and run `holdfast rebase` once.")]
-        return contents(tx, self._newest)
+        return contents(tx, self._known)
 
 
 def _server(tx: PostgresTransaction) -> list[Finding]:

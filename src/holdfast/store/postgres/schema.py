@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.store import tally
 from holdfast.store.channels import find
 from holdfast.store.expiry import sweep
-from holdfast.store.migrate import schema_version
+from holdfast.store.migrate import Applied, applied, digest_of, schema_version
 from holdfast.store.postgres import lanes
 from holdfast.store.postgres.connection import Database, PostgresTransaction
 from holdfast.store.sqlfile import statements
@@ -21,6 +21,10 @@ class PostgresSchema:
         """The last migration's number, 0 for an empty database."""
         return self._database.read(schema_version)
 
+    def applied(self) -> list[Applied]:
+        """The migrations that it has seen."""
+        return self._database.read(applied)
+
     def apply(self, number: int, name: str, script: str) -> bool:
         """Runs one migration unless someone else has."""
 
@@ -31,7 +35,7 @@ class PostgresSchema:
                 return False
             for statement in statements(script):
                 tx.execute(statement)
-            tx.run("schema.record", number=number, name=name)
+            tx.run("schema.record", number=number, name=name, digest=digest_of(script))
             return True
 
         return self._database.write_at_length(work)

@@ -75,7 +75,7 @@ class SqliteStore:
         self.schema = Migrator(SqliteSchema(self.database), __name__)
         self.join = Joining(self.database, self.schema.newest)
         self.lend = Lending(self.database)
-        self.health = SqliteHealth(self.database, self.schema.newest)
+        self.health = SqliteHealth(self.database, self.schema.known)
         self.faults = SqliteFaults(self.database)
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ import apsw
 from holdfast.core.health import Finding, advise, ok, problem, size
 from holdfast.errors import InvalidInput
 from holdfast.store.health import attempted, contents, software, through_sqs
+from holdfast.store.migrate import Known
 from holdfast.store.sqlite.connection import Database, SqliteTransaction
 from holdfast.store.sqlite.engines import ENGINES
 from holdfast.store.sqlite.filesystem import NETWORK, kind_of
@@ -33,9 +34,9 @@ SURE_LEVELS = {2: "FULL", 3: "EXTRA"}
 class SqliteHealth:
     """What could be wrong with the file."""
 
-    def __init__(self, database: Database, newest: int) -> None:
+    def __init__(self, database: Database, known: Known) -> None:
         self._database = database
-        self._newest = newest
+        self._known = known
 
     def look(self) -> list[Finding]:
         """Everything that can be seen without changing anything; a file that must not be opened is not."""
@@ -54,12 +55,12 @@ class SqliteHealth:
 
     def through_sqs(self) -> list[tuple[str, str]]:
         """The queues that SQS delivers, and where."""
-        return self._database.inspect(lambda tx: through_sqs(tx, self._newest))
+        return self._database.inspect(lambda tx: through_sqs(tx, self._known.newest))
 
     def _inside(self, tx: SqliteTransaction) -> list[Finding]:
         found = tx.one("health.durability")
         assert found is not None, "there is always a mode and a level"
-        return [durability_finding(*found), *contents(tx, self._newest)]
+        return [durability_finding(*found), *contents(tx, self._known)]
 
 
 def version_finding(engine: str) -> Finding:

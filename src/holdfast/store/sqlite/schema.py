@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.store.migrate import schema_version
+from holdfast.store.migrate import Applied, applied, digest_of, schema_version
 from holdfast.store.sqlfile import statements
 from holdfast.store.sqlite.connection import Database, SqliteTransaction
 
@@ -17,6 +17,10 @@ class SqliteSchema:
         """The last migration's number, 0 for an empty file."""
         return self._database.read(schema_version)
 
+    def applied(self) -> list[Applied]:
+        """The migrations that it has seen."""
+        return self._database.read(applied)
+
     def apply(self, number: int, name: str, script: str) -> bool:
         """Runs one migration unless someone else has."""
 
@@ -26,7 +30,7 @@ class SqliteSchema:
                 return False
             for statement in statements(script):
                 tx.execute(statement)
-            tx.run("schema.record", number=number, name=name)
+            tx.run("schema.record", number=number, name=name, digest=digest_of(script))
             return True
 
         return self._database.write(work)

@@ -2,6 +2,7 @@
 CREATE TABLE IF NOT EXISTS holdfast_migration (
     number     bigint PRIMARY KEY,
     name       text   NOT NULL,
+    digest     text   NOT NULL,
     applied_at bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 )
 
@@ -15,8 +16,18 @@ SELECT 1 WHERE to_regclass('holdfast_migration') IS NOT NULL
 -- name: version
 SELECT coalesce(max(number), 0) FROM holdfast_migration
 
+-- name: applied
+SELECT number, name, digest FROM holdfast_migration ORDER BY number
+
+-- name: has_digests
+SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('holdfast_migration') AND attname = 'digest' AND NOT attisdropped
+
+-- name: applied_without_digests
+-- In tables from before 0.1.
+SELECT number, name, NULL::text FROM holdfast_migration ORDER BY number
+
 -- name: record
-INSERT INTO holdfast_migration (number, name) VALUES (:number, :name)
+INSERT INTO holdfast_migration (number, name, digest) VALUES (:number, :name, :digest)
 
 -- name: identity
 -- Tells this set of tables from that of any other database or schema.
