@@ -46,6 +46,13 @@ def staffed(hf: Holdfast, *, orders: str = "", mails: str = "", more: str = "") 
     declare_staff(hf, reading.spec)
 
 
+def run_until_dead(hf: Holdfast) -> None:
+    """A consumer that ends when its queue is empty may end between two attempts."""
+    for _ in range(3):
+        if not hf.dead_letters():
+            hf.run()
+
+
 @pytest.mark.parametrize("more", ["", "consumer all { queues: [orders, news/mail] }"])
 def test_each_message_makes_one_of_the_next_queue(hf: Holdfast, more: str) -> None:
     staffed(hf, more=more)
@@ -76,7 +83,7 @@ def test_a_message_is_done_only_if_the_next_one_is_stored(hf: Holdfast) -> None:
     staffed(hf, mails="retention { max_depth: 1 }")
     for number in (1, 2):
         hf.enqueue("orders", {"id": number, "to": "ada"})
-    hf.run()
+    run_until_dead(hf)
     assert hf.stats("mails").pending == 1
     [dead] = hf.dead_letters()
     assert (dead.queue, dead.attempts) == ("orders", 2)
@@ -86,7 +93,7 @@ def test_a_message_is_done_only_if_the_next_one_is_stored(hf: Holdfast) -> None:
 def test_nothing_is_sent_by_an_attempt_that_fails_after_it(hf: Holdfast) -> None:
     staffed(hf, orders='commitment "never" { check: "false" }')
     hf.enqueue("orders", {"id": 1, "to": "ada"})
-    hf.run()
+    run_until_dead(hf)
     [dead] = hf.dead_letters()
     assert (dead.queue, dead.attempts) == ("orders", 2)
     assert hf.stats("mails").pending == 0
