@@ -15,9 +15,10 @@ from holdfast.core.given import Settle
 from holdfast.core.message import Duplicate, NewMessage
 from holdfast.core.queue import QueueSpec
 from holdfast.core.settlement import Settlement
-from holdfast.errors import HoldfastError, SchemaTooNew, StoreError
+from holdfast.errors import HoldfastError, StoreError
 from holdfast.store import arriving, channels, commands, sagas, tally
 from holdfast.store.api import Channel
+from holdfast.store.migrate import Migrator, too_new
 from holdfast.store.saga_api import NewSaga
 from holdfast.store.transaction import Transaction
 
@@ -105,12 +106,13 @@ class JoinedTransaction:
         return result
 
 
-def check_schema(tx: Transaction, newest: int) -> None:
+def check_schema(tx: Transaction, schema: Migrator) -> None:
     """Migrating inside someone's transaction would hold up everyone, so the tables have to be there."""
+    newest = schema.newest
     found = tx.one("schema.version") if tx.one("schema.exists") else None
     version = found[0] if found else 0
-    if version > newest:
-        raise SchemaTooNew
+    if version > newest and not schema.has_matched:
+        raise too_new(version, newest)
     if version < newest:
         raise StoreError(
             f"the database that conn= leads to is at schema {version}, this Holdfast needs {newest}: declare your "

@@ -2,17 +2,24 @@
 
 The text of a migration never changes once it is released. The database notes the SHA-256 of each text that was run, and
 tables that come from other texts than ours are refused: nobody knows what they look like.
+
+A client checks the schema once, when it first uses the database. If a newer release migrates the database later, that
+client keeps working, because migrations are compatible with running processes of the previous release. Clients of the
+older release that start afterwards raise `SchemaTooNew`. See docs/howto/change-the-tables.md.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from holdfast.errors import SchemaMismatch, SchemaTooNew
 from holdfast.store.sqlfile import load_migrations, load_queries
 from holdfast.store.transaction import Transaction
+
+Migration = tuple[int, str, str]
+"""Its number, name and text."""
 
 
 class Applied(NamedTuple):
@@ -35,10 +42,15 @@ class Migratable(Protocol):
 
 
 class Known:
-    """The migrations that this code knows."""
+    """The migrations that this code knows, in order."""
 
-    def __init__(self, package: str) -> None:
-        self.all = load_migrations(package)
+    def __init__(self, migrations: Iterable[Migration]) -> None:
+        self.all = list(migrations)
+
+    @classmethod
+    def of(cls, package: str) -> Known:
+        """Those of a store."""
+        return cls(load_migrations(package))
 
     @property
     def newest(self) -> int:
@@ -58,9 +70,11 @@ class Known:
 class Migrator:
     """Brings one database up to this version of Holdfast."""
 
-    def __init__(self, database: Migratable, package: str) -> None:
+    def __init__(self, database: Migratable, known: Known) -> None:
         self._database = database
-        self.known = Known(package)
+        self.known = known
+        self.has_matched = False
+        """Whether the database was once at this version: then it may be at a newer one now. See above."""
 
     @property
     def newest(self) -> int:
@@ -76,20 +90,19 @@ class Migrator:
         applied = self._database.applied()
         version, newest = max((one.number for one in applied), default=0), self.newest
         if version > newest:
-            raise SchemaTooNew(
-                f"the database is at schema {version}, this Holdfast knows {newest}: upgrade this installation"
-            )
+            raise too_new(version, newest)
         if (trouble := self.known.difference(applied)) is not None:
             raise SchemaMismatch(f"{trouble}. {REMEDY}")
+        self.has_matched |= version == newest
         return version
 
     def migrate(self) -> list[str]:
         """Runs what is missing; the names of what it ran. Refuses a database that it cannot be sure of (`verify`)."""
-        version, ran = self.verify(), []
-        for number, name, script in self.known.all[version:]:
-            # Another process may have been faster; then there is nothing left to do.
-            if self._database.apply(number, name, script):
-                ran.append(name)
+        version = self.verify()
+        missing = self.known.all[version:]
+        ran = [name for number, name, script in missing if self._database.apply(number, name, script)]
+        if missing:
+            self.verify()  # Another process may have been faster, with other migrations than ours.
         return ran
 
     def is_ahead(self) -> bool:
@@ -105,6 +118,11 @@ REMEDY = (
     "Its tables may differ from those that this Holdfast needs, so it is left alone: use the Holdfast that made it, "
     "restore a backup, or start with a new database"
 )
+
+
+def too_new(version: int, newest: int) -> SchemaTooNew:
+    """A newer release has migrated the database."""
+    return SchemaTooNew(f"the database is at schema {version}, this Holdfast knows {newest}: upgrade this installation")
 
 
 def digest_of(script: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from holdfast.core.discretion import without_password
@@ -16,6 +18,8 @@ _FORMS = "sqlite:///relative.db, sqlite:////absolute.db or postgresql://user@hos
 
 def open_store(settings: Settings) -> Store:
     """Opens what the URL names. Drivers are imported only when they are wanted."""
+    if os.name != "posix":
+        raise InvalidInput(f"Holdfast needs a POSIX system; {sys.platform} is not supported (on Windows, use WSL)")
     kind = settings.url.split(":", 1)[0] if isinstance(settings.url, str) else ""
     if kind == "sqlite":
         return _open_sqlite(settings)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
@@ -22,7 +23,7 @@ class Shield:
     """One thread's. Threads that nobody interrupts have none."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # It knows whose it is: see __enter__.
         self._depth = 0
         self._waiting: type[BaseException] | None = None
 
@@ -39,11 +40,16 @@ class Shield:
                 send()
 
     def __enter__(self) -> None:
+        before = self._depth
         try:
             with self._lock:
-                self._depth += 1
-        except BaseException:  # One that was sent just before arrives when the lock is free: nothing has begun.
-            self._depth -= 1
+                self._depth = before + 1
+        except BaseException:
+            # One that was sent just before arrives here: nothing has begun. Since Python 3.14 it can arrive after the
+            # lock was taken and before `with` would release it.
+            self._depth = before
+            with suppress(RuntimeError):  # It is not held.
+                self._lock.release()
             raise
 
     def __exit__(self, *_: object) -> None:

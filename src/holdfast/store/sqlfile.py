@@ -41,6 +41,11 @@ def blocks(text: str) -> dict[str, str]:
     }
 
 
+def is_transactional(text: str) -> bool:
+    """Whether a migration runs in a transaction: not on PostgreSQL if its first line says `-- without transaction`."""
+    return not text.startswith("-- without transaction\n")
+
+
 def statements(text: str) -> list[str]:
     """A migration's statements; one ends at a semicolon at the end of a line, functions are kept whole by `$$`."""
     found, current, quoted = [], [], False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.store.commands import CommandsRole
 from holdfast.store.delivering_role import DeathsRole, DeliveriesRole
 from holdfast.store.letters_role import LettersRole
-from holdfast.store.migrate import Migrator
+from holdfast.store.migrate import Known, Migrator
 from holdfast.store.postgres import lanes
 from holdfast.store.postgres.connection import Clock, Database
 from holdfast.store.postgres.faults import PostgresFaults
@@ -64,8 +64,8 @@ class PostgresStore:
         self.saga_definitions = SagaDefinitionsRole(self.database)
         self.schedules = SchedulesRole(self.database, lanes.insert)
         self.wakeup = self.database.wakeup
-        self.schema = Migrator(PostgresSchema(self.database), __name__)
-        self.join = Joining(self.database, self.schema.newest)
+        self.schema = Migrator(PostgresSchema(self.database), Known.of(__name__))
+        self.join = Joining(self.database, self.schema)
         self.lend = Lending(self.database, self.join)
         self.health = PostgresHealth(self.database, self.schema.known)
         self.faults = PostgresFaults(self.database)

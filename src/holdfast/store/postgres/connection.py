@@ -79,7 +79,8 @@ _LOCALLY = "".join(f"; SET LOCAL {setting}" for setting in _PLANNING)
 _LOCKS_WITHIN = "SET LOCAL lock_timeout = {}"
 """For work that may take longer than patience: then the server bounds each wait for a lock, in milliseconds."""
 
-_FOREVER = "SET LOCAL statement_timeout = 0"
+_FOREVER = ("SET LOCAL statement_timeout = 0", "SET LOCAL idle_in_transaction_session_timeout = 0")
+_PATIENT = ("SET statement_timeout = 0", "SET lock_timeout = 0")
 _WITHIN = "statement_timeout = {}"
 """With a driver that is not known, the server bounds each statement, in milliseconds."""
 
@@ -254,16 +255,32 @@ class Database(forks.Guarded):
         """Runs `work` in a transaction: all of it happens, durably, or nothing."""
         return self._keep_trying(self._within(_BEGIN, work))
 
-    def write_at_length(self, work: Callable[[PostgresTransaction], Result]) -> Result:
-        """The same for work that may well take longer than patience: only its waits for locks are bounded."""
+    def write_at_length(self, work: Callable[[PostgresTransaction], Result], lock_wait: float | None = None) -> Result:
+        """The same for work that may well take longer than patience: only its waits for locks are bounded.
+
+        After waiting `lock_wait` seconds for a lock it is rolled back, and tried again until patience ends.
+        """
+        milliseconds = self._milliseconds() if lock_wait is None else min(self._milliseconds(), round(1e3 * lock_wait))
 
         def bounded(tx: PostgresTransaction) -> Result:
-            tx.execute(_LOCKS_WITHIN.format(self._milliseconds()))
-            if not self._is_known:
-                tx.execute(_FOREVER)
+            tx.execute(_LOCKS_WITHIN.format(milliseconds))
+            for setting in _FOREVER:
+                tx.execute(setting)
             return work(tx)
 
         return self._keep_trying(self._within(_BEGIN, bounded), is_long=True)
+
+    def run_outside(self, statements: Sequence[str]) -> None:
+        """Runs statements that PostgreSQL refuses inside of a transaction, on a connection of their own."""
+        connection = self.connect()
+        try:
+            if not self.address.pooled:
+                for setting in _PATIENT:
+                    connection.execute(setting)
+            for statement in statements:
+                connection.execute(statement.encode(), prepare=False)
+        finally:
+            connection.close()
 
     def accept(self, work: Callable[[PostgresTransaction], Result]) -> Result:
         """The same for work that stores new messages: a full disk is the server's affair."""

@@ -54,6 +54,11 @@ def is_conflict(error: BaseException) -> bool:
     return isinstance(error, _AGAIN)
 
 
+def is_lock_wait(error: BaseException | None) -> bool:
+    """The statement waited for a lock for longer than `lock_timeout`."""
+    return isinstance(error, errors.LockNotAvailable)
+
+
 def is_away(error: BaseException) -> bool:
     """The server is restarting, failing over or out of reach: try again until patience ends.
 

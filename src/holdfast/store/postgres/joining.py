@@ -13,6 +13,7 @@ from psycopg.rows import tuple_row
 
 from holdfast.errors import InvalidInput, StoreError
 from holdfast.store.joining import NO_TRANSACTION, OTHER_DATABASE, JoinedTransaction, OnLoop, check_schema
+from holdfast.store.migrate import Migrator
 from holdfast.store.postgres import lanes
 from holdfast.store.postgres.adapting import adapt
 from holdfast.store.postgres.connection import Cursor, Database, PostgresTransaction, Row
@@ -25,9 +26,9 @@ AnyConnection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 class Joining:
     """Connections of others, each looked at once: is there our schema, and is it the database of our URL?"""
 
-    def __init__(self, database: Database, newest: int) -> None:
+    def __init__(self, database: Database, schema: Migrator) -> None:
         self._database = database
-        self._newest = newest
+        self._schema = schema
         self._identity: Row | None = None
         self._known: WeakSet[AnyConnection] = WeakSet()
 
@@ -65,7 +66,7 @@ class Joining:
         return LoopCursor(awaited, conn)
 
     def _check(self, tx: PostgresTransaction) -> None:
-        check_schema(tx, self._newest)
+        check_schema(tx, self._schema)
         if self._identity is None:
             self._identity = self._database.glance(lambda own: own.one("schema.identity"))
         if tx.one("schema.identity") != self._identity:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.store.commands import CommandsRole
 from holdfast.store.delivering_role import DeathsRole, DeliveriesRole
 from holdfast.store.letters_role import LettersRole
-from holdfast.store.migrate import Migrator
+from holdfast.store.migrate import Known, Migrator
 from holdfast.store.replies import RepliesRole
 from holdfast.store.retention_role import RetentionRole
 from holdfast.store.roles import (
@@ -72,8 +72,8 @@ class SqliteStore:
         self.saga_definitions = SagaDefinitionsRole(self.database)
         self.schedules = SchedulesRole(self.database, lanes.insert)
         self.wakeup = self.database.wakeup
-        self.schema = Migrator(SqliteSchema(self.database), __name__)
-        self.join = Joining(self.database, self.schema.newest)
+        self.schema = Migrator(SqliteSchema(self.database), Known.of(__name__))
+        self.join = Joining(self.database, self.schema)
         self.lend = Lending(self.database)
         self.health = SqliteHealth(self.database, self.schema.known)
         self.faults = SqliteFaults(self.database)

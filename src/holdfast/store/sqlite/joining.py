@@ -11,6 +11,7 @@ import apsw
 
 from holdfast.errors import EngineConflict, InvalidInput
 from holdfast.store.joining import NO_TRANSACTION, OTHER_DATABASE, JoinedTransaction, check_schema
+from holdfast.store.migrate import Migrator
 from holdfast.store.settling import settle
 from holdfast.store.sqlite import lanes
 from holdfast.store.sqlite.connection import Database, SqliteTransaction
@@ -21,9 +22,9 @@ from holdfast.store.sqlite.statements import QUERIES
 class Joining:
     """Connections of others, each checked: is it this file, and is there our schema?"""
 
-    def __init__(self, database: Database, newest: int) -> None:
+    def __init__(self, database: Database, schema: Migrator) -> None:
         self._database = database
-        self._newest = newest
+        self._schema = schema
 
     def __call__(self, conn: object) -> JoinedTransaction:
         connection = self._borrowed(conn)
@@ -31,7 +32,7 @@ class Joining:
             raise InvalidInput(OTHER_DATABASE)
         self._database.check_log()
         tx = SqliteTransaction(connection, self._database.now(connection))
-        check_schema(tx, self._newest)
+        check_schema(tx, self._schema)
         return JoinedTransaction(tx, lanes.insert, lambda tx, given: settle(tx, lanes.insert, given), _note)
 
     def _borrowed(self, conn: object) -> Connection:
