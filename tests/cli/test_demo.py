@@ -3,20 +3,23 @@
 import re
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from holdfast import Holdfast
 from tests.cli.commands import command, environment, holdfast
+from tests.waiting import eventually
 
 SMALL = ["--messages", "400", "--seconds", "2"]
 
 
 def test_nothing_is_lost(tmp_path: Path) -> None:
-    answer = holdfast("demo", *SMALL, folder=tmp_path)
-    assert (answer.returncode, answer.stderr) == (0, "")
+    for seconds in ("2", "10", "50"):  # On a slow machine they have to hold messages for longer, to be caught doing so.
+        answer = holdfast("demo", "--messages", "400", "--seconds", seconds, folder=tmp_path)
+        assert (answer.returncode, answer.stderr) == (0, "")
+        if "kill -9" in answer.stdout:
+            break
     verdict = re.search(r"Nothing was lost: 400 enqueued = (\d+) done \+ (\d+) dead", answer.stdout)
     assert verdict is not None
     done, dead = map(int, verdict.groups())
@@ -27,9 +30,7 @@ def test_nothing_is_lost(tmp_path: Path) -> None:
     dies, of = re.search(r"dies with (\d+) messages", answer.stdout), re.search(r"over (\d+) of (\d+)", answer.stdout)
     assert dies is not None
     assert of is not None
-    acked_unheard = re.search(r"(\d+) of them acked just before the kill", answer.stdout)
-    assert dies.group(1) == of.group(2)
-    assert int(of.group(1)) + int(acked_unheard.group(1) if acked_unheard else 0) == int(of.group(2))
+    assert dies.group(1) == of.group(1) == of.group(2)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -64,7 +65,7 @@ def test_in_a_terminal_it_is_a_live_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
     demo = start(tmp_path)
-    workers = wait_for_workers(demo.pid)
+    workers = wait_for_workers(demo)
     demo.send_signal(number)
     _, errors = demo.communicate(timeout=60)
     assert demo.returncode == 128 + number
@@ -75,18 +76,15 @@ def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, number: signa
 
 def test_workers_do_not_outlive_a_killed_demo(tmp_path: Path) -> None:
     demo = start(tmp_path)
-    workers = wait_for_workers(demo.pid)
+    workers = wait_for_workers(demo)
     demo.kill()
     demo.communicate(timeout=60)
-    deadline = time.monotonic() + 60
-    while any(pid in parents() for pid in workers):
-        assert time.monotonic() < deadline, "a worker went on without its demo"
-        time.sleep(0.1)
+    eventually(lambda: not any(pid in parents() for pid in workers), "no worker goes on without its demo")
 
 
 def test_a_worker_that_ends_by_itself_fails_the_demo(tmp_path: Path) -> None:
     demo = start(tmp_path)
-    workers = wait_for_workers(demo.pid)
+    workers = wait_for_workers(demo)
     subprocess.run(["kill", "-USR1", str(workers[0])], check=True)
     _, errors = demo.communicate(timeout=60)
     assert demo.returncode == 1
@@ -111,16 +109,13 @@ def start(folder: Path) -> "subprocess.Popen[bytes]":
     )
 
 
-def wait_for_workers(demo: int) -> list[int]:
-    """The processes of a demo, once all of them run."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        workers = [pid for pid, parent in parents().items() if parent == demo]
-        if len(workers) == 6:
-            time.sleep(1.0)
-            return workers
-        time.sleep(0.05)
-    raise AssertionError("the demo did not start its processes")
+def wait_for_workers(demo: "subprocess.Popen[bytes]") -> list[int]:
+    """The processes of a demo, once they are at work."""
+    assert demo.stdout is not None
+    assert any(b"6 processes are at work" in line for line in demo.stdout), demo.communicate()
+    workers = [pid for pid, parent in parents().items() if parent == demo.pid]
+    assert len(workers) == 6
+    return workers
 
 
 def parents() -> dict[int, int]:

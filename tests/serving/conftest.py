@@ -61,8 +61,14 @@ class Desk:
         self.write()
 
     def write(self, more: str = "", mark: str = "") -> None:
-        (self.folder / "app.holdfast").write_text(SPEC.format(more=more))
-        (self.folder / "handlers.py").write_text(MODULE.format(mark=mark))
+        self.replace("app.holdfast", SPEC.format(more=more))
+        self.replace("handlers.py", MODULE.format(mark=mark))
+
+    def replace(self, name: str, text: str) -> None:
+        """At once: a server that watches the file never sees half of it."""
+        new = self.folder / f"{name}.new"
+        new.write_text(text)
+        new.replace(self.folder / name)
 
     def serve(self, *options: str, port: int = 0, **environment: str) -> Served:
         served = Served(self.folder, "--db", self.db, "--module", "handlers.py", *options, port=port, **environment)

@@ -17,8 +17,9 @@ from typing import Any
 
 import httpx
 
-from tests.acceptance.children import ROOT, end_with
+from tests.acceptance.children import ROOT
 from tests.acceptance.programs import GUARD, command_line, processes
+from tests.acceptance.template import end_with
 
 SECRET = "a secret that nobody guesses"
 MAIN = "import sys; from holdfast.cli.main import main; sys.exit(main())"
@@ -41,7 +42,9 @@ class Served:
             start_new_session=True,
             preexec_fn=partial(end_with, os.getpid()),
         )
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._is_silent = False
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
 
     def ready(self) -> Served:
         self.hears("ready; Ctrl-C stops")
@@ -53,11 +56,8 @@ class Served:
     def hears(self, what: str, times: int = 1) -> None:
         """Waits until it has said this."""
         with self._changed:
-            said = self._changed.wait_for(
-                lambda: self.said.count(what) >= times or self.process.poll() is not None, GUARD
-            )
-        assert said, f"never said {what!r}, but:\n{self.said}"
-        assert self.said.count(what) >= times, self.said
+            self._changed.wait_for(lambda: self.said.count(what) >= times or self._is_silent, GUARD)
+        assert self.said.count(what) >= times, f"never said {what!r}, but:\n{self.said}"
 
     @property
     def said(self) -> str:
@@ -82,18 +82,23 @@ class Served:
         self.process.send_signal(number)
 
     def wait(self) -> int:
-        return self.process.wait(GUARD)
+        """Its exit code, once all that it and its consumers wrote has been read: they end with it."""
+        code = self.process.wait(GUARD)
+        self._listener.join(GUARD)
+        return code
 
     def end(self) -> None:
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(GUARD)
+        self.wait()
 
     def _listen(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            with self._changed:
-                self._lines.append(line)
-                self._changed.notify_all()
+        with self.process.stdout as lines:
+            for line in lines:
+                with self._changed:
+                    self._lines.append(line)
+                    self._changed.notify_all()
         with self._changed:
+            self._is_silent = True
             self._changed.notify_all()

@@ -11,6 +11,7 @@ from holdfast.serving.staffing import declare_staff, has_staff
 from holdfast.spec.applying import apply
 from holdfast.spec.check import check_reading
 from holdfast.spec.reading import read_text
+from tests.waiting import eventually
 
 SPEC = """app Shop {
   queue orders {
@@ -33,7 +34,7 @@ SPEC = """app Shop {
 
 @pytest.fixture
 def hf(url: str) -> Iterator[Holdfast]:
-    with Holdfast(url, patience=5) as client:
+    with Holdfast(url) as client:
         yield client
 
 
@@ -48,9 +49,7 @@ def staffed(hf: Holdfast, *, orders: str = "", mails: str = "", more: str = "") 
 
 def run_until_dead(hf: Holdfast) -> None:
     """A consumer that ends when its queue is empty may end between two attempts."""
-    for _ in range(3):
-        if not hf.dead_letters():
-            hf.run()
+    eventually(lambda: hf.dead_letters() or hf.run(), "a message is dead")
 
 
 @pytest.mark.parametrize("more", ["", "consumer all { queues: [orders, news/mail] }"])

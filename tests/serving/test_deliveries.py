@@ -29,7 +29,7 @@ def served(hf: Holdfast, parts: str) -> Iterator[Running]:
 
 @pytest.fixture
 def hf(url: str) -> Iterator[Holdfast]:
-    with Holdfast(url, patience=5) as client:
+    with Holdfast(url) as client:
         yield client
 
 

@@ -37,7 +37,7 @@ SPEC = """app Shop {
 
 @pytest.fixture
 def hf(url: str) -> Iterator[Holdfast]:
-    with Holdfast(url, patience=5) as client:
+    with Holdfast(url) as client:
         yield client
 
 

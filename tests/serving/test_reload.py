@@ -17,9 +17,10 @@ from holdfast.serving import workers
 from holdfast.serving.loading import Sources
 from holdfast.spec.plan import make_plan
 from holdfast.spec.reading import read_text
-from tests.acceptance.programs import GUARD, command_line, processes, soon
+from tests.acceptance.programs import GUARD, command_line, processes
 from tests.serving.conftest import Desk
 from tests.serving.served import Served
+from tests.waiting import eventually
 
 Look = Callable[[], Holdfast]
 
@@ -43,8 +44,8 @@ def test_sighup_reloads_the_module_too(desk: Desk) -> None:
     assert server.deliver("Other", {}).status_code == 202
     server.deliver("Direct", {"title": "direct"})
     server.deliver("Alerts", {"id": "1", "title": "queued"})
-    soon(lambda: sorted(desk.opened) == ["direct!", "queued!"], "both run the new code")
-    soon(lambda: before not in server.consumers, "the old consumers have left")
+    eventually(lambda: sorted(desk.opened) == ["direct!", "queued!"], "both run the new code")
+    eventually(lambda: before not in server.consumers, "the old consumers have left")
 
 
 def test_what_cannot_work_changes_nothing(desk: Desk) -> None:
@@ -53,14 +54,14 @@ def test_what_cannot_work_changes_nothing(desk: Desk) -> None:
     server.hears("app.holdfast was not reloaded, and what was served is served on")
     assert "sideways" in server.said
     assert server.deliver("Alerts", {"id": "1", "title": "still"}).status_code == 202
-    soon(lambda: desk.opened == ["still"], "what was served is served on")
+    eventually(lambda: desk.opened == ["still"], "what was served is served on")
     desk.write(OTHER)
     server.hears("reloaded app.holdfast")
 
 
 def test_a_module_that_cannot_be_read_changes_nothing(desk: Desk) -> None:
     server = desk.serve().ready()
-    (desk.folder / "handlers.py").write_text("this is no Python")
+    desk.replace("handlers.py", "this is no Python")
     server.hears("app.holdfast was not reloaded, and what was served is served on")
     assert server.deliver("Direct", {"title": "still"}).json()["result"] == {"opened": "still"}
 
@@ -88,7 +89,7 @@ def test_consumers_that_cannot_start_change_nothing(desk: Desk, look: Look, is_l
     assert ("changed queue Graves" in server.said) is is_late
     assert make_plan(look(), before).steps == []
     assert server.deliver("Alerts", {"id": "1", "title": "still"}).status_code == 202
-    soon(lambda: desk.opened == ["still"], "what was served is served on")
+    eventually(lambda: desk.opened == ["still"], "what was served is served on")
 
 
 def test_a_server_is_told_to_stop_while_consumers_start(
@@ -105,7 +106,7 @@ def test_a_server_is_told_to_stop_while_consumers_start(
     with ThreadPoolExecutor(2) as pool:
         starting = pool.submit(keeping.replace)
         try:
-            soon((tmp_path / "begun").exists, "the process reads its module")
+            eventually((tmp_path / "begun").exists, "the process reads its module")
             pool.submit(keeping.ask_to_stop).result(GUARD)
             with pytest.raises(workers.NotStarted):
                 starting.result(GUARD)
@@ -128,7 +129,7 @@ def test_no_delivery_and_no_message_is_dropped_by_reloads(desk: Desk) -> None:
         server.hears("reloaded app.holdfast", times=number + 1)
     sent = [title for sender in senders for title in sender.stop()]
     assert {code for sender in senders for code in sender.codes} == {202}
-    soon(lambda: len(desk.opened) >= len(sent), "all are worked on")
+    eventually(lambda: len(desk.opened) >= len(sent), "all are worked on")
     worked = Counter(line.rpartition("-")[0] or line for line in desk.opened)
     assert {title: worked[title] for title in sent} == dict.fromkeys(sent, 1)
 

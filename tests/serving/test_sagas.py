@@ -11,9 +11,10 @@ import httpx
 import pytest
 
 from holdfast import Holdfast
-from tests.acceptance.programs import GUARD, soon
+from tests.acceptance.programs import GUARD
 from tests.serving.conftest import Desk
 from tests.serving.served import Served
+from tests.waiting import eventually
 
 ORDER = """
   queue Stock {{
@@ -22,7 +23,7 @@ ORDER = """
     map_to: command Stock.Take {{ item: item, charge: charge }}
   }}
   queue holdfast.commands.Card.Charge {{ delivery {{ lease: 2s }} }}
-  queue holdfast.commands.Parcel.Ship {{ delivery {{ lease: 2s, max_attempts: 2, backoff: none }} }}
+  queue holdfast.commands.Parcel.Ship {{ delivery {{ lease: 2s, max_attempts: 5, backoff: none }} }}
   saga order {{
     data {{ number: string, price: float, to: string }}
     step card {{
@@ -121,7 +122,7 @@ def reaches(server: Served, number: str, status: str, running: str | None = None
         under_way = [step["name"] for step in found["steps"] if step["status"] == "running"]
         return bool(found["status"] == status and (running is None or under_way == [running]))
 
-    soon(is_there, f"{number} is {status} {running or ''}")
+    eventually(is_there, f"{number} is {status} {running or ''}")
     found: dict[str, Any] = server.get(f"admin/sagas/{number}")
     return found
 

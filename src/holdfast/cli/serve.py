@@ -14,6 +14,7 @@ import click
 from holdfast.core.discretion import without_password
 from holdfast.core.duration import seconds
 from holdfast.errors import InvalidInput
+from holdfast.sd_notify import Notifier
 from holdfast.serving.loading import Sources
 
 if TYPE_CHECKING:
@@ -60,9 +61,11 @@ def serve(
 
     The database is made as the spec says. A change of FILE, or SIGHUP, is taken over while everything runs; what
     cannot work is refused, and what was served is served on. Ctrl-C or SIGTERM: nothing new is accepted or claimed,
-    what was begun finishes. A second one: at once.
+    what was begun finishes. A second one: at once. Under systemd it reports its state (Type=notify) and pings the
+    watchdog.
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=log_level.upper(), stream=sys.stderr)
+    notifier = Notifier.from_environment()
     os.environ["HOLDFAST_LOG"] = log_level.upper()  # For the consumers' process.
     try:
         from holdfast.http.tokens import load_tokens
@@ -84,7 +87,7 @@ def serve(
         watch=not no_reload,
         accept_loss=accept_loss,
     )
-    Serving(options).run(lambda started: _introduce(started, options))
+    Serving(options, notifier).run(lambda started: _introduce(started, options))
 
 
 def _step(step: Step) -> str:

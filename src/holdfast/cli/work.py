@@ -13,6 +13,7 @@ import click
 
 from holdfast import AsyncHoldfast, Holdfast, InvalidInput
 from holdfast.cli.options import open_client
+from holdfast.sd_notify import Notifier
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -34,14 +35,16 @@ LEVELS = ("debug", "info", "warning", "error")
 @click.option("--trust-commitments", is_flag=True, help="With --exec: run checks that messages bring along.")
 @click.option("--grace", default="30s", show_default=True, help="How long handlers may finish when told to stop.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
-def work(app: str | None, names: Sequence[str], grace: str, log_level: str, **options: Any) -> None:
+def work(app: str | None, names: Sequence[str], grace: str, log_level: str, **options: Any) -> int:
     """Run the consumers of a program until told to stop, or a program per message.
 
     MODULE:APP is where your Holdfast stands, such as `mail:hf`; all of its consumers are run, or those named.
 
     Ctrl-C or SIGTERM: nothing new is claimed, what was not begun goes back, handlers finish. A second one: at once.
+    Under systemd it reports its state (Type=notify) and pings the watchdog. The exit code is 1 if a consumer failed.
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=log_level.upper(), stream=sys.stderr)
+    notifier = Notifier.from_environment()
     if (app is None) == (options["command"] is None):
         raise click.UsageError("say what to run: MODULE:APP, or --exec 'CMD' --queue NAME --db URL")
     if app is None:
@@ -49,10 +52,11 @@ def work(app: str | None, names: Sequence[str], grace: str, log_level: str, **op
     else:
         found = load(app)
     if isinstance(found, AsyncHoldfast):
-        asyncio.run(found.run(*names, grace=grace))
+        runner = asyncio.run(found._run_and_notify(names, grace, notifier))
     else:
         with found:
-            found.run(*names, grace=grace)
+            runner = found._run_and_notify(names, grace, notifier)
+    return 1 if runner.failed() else 0
 
 
 def load(address: str) -> Holdfast | AsyncHoldfast:

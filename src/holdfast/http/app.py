@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
-from holdfast.aio import AsyncHoldfast, awaited
+from holdfast.aio import AsyncHoldfast, asynchronous
 from holdfast.client import Holdfast
 from holdfast.errors import InvalidInput
 from holdfast.http.answers import HANDLERS
@@ -97,7 +97,7 @@ def create_app(
     Every route of theirs has a `require` of its own; one that has not is refused here and now. `hosts` are the names
     that the server answers to. Without `tokens`, the admin API is open: see `serve`.
     """
-    client = awaited(hf)
+    client = asynchronous(hf)
     receiving = ingress(client) if ingress is not None else Ingress(client)
     receiving.replace(hooks)
     api = FastAPI(title="Holdfast", docs_url=None, redoc_url=None, openapi_url=None, exception_handlers=HANDLERS)

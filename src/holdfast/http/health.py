@@ -79,20 +79,27 @@ async def health() -> Health:
 )
 async def ready(request: Request, response: Response) -> Readiness:
     """The database answers in time, its schema is the one that this code knows, maintenance does its work, and the
-    server is not about to stop."""
+    server is not about to stop. A server that is running when a newer release migrates the database stays ready, with
+    `schema_version` "ahead", so that a load balancer does not lose all old servers at once."""
     app: FastAPI = request.app
     database, schema = await _probe(app).look()
     trouble = _maintenance(app)()
     if trouble is not None:
         log.warning("not ready: maintenance fails: %s", trouble)
     found = Readiness(
-        ready=database == schema == "ok" and trouble is None and not app.state.stopping.is_set(),
+        ready=database == "ok" and _fits(app, schema) and trouble is None and not app.state.stopping.is_set(),
         database=database,
         schema_version=schema,
         maintenance="ok" if trouble is None else "failing",
     )
     response.status_code = 200 if found.ready else 503
     return found
+
+
+def _fits(app: FastAPI, schema: State) -> bool:
+    """Whether this server can work with the schema: it can with a newer one that came while it was running."""
+    hf: Holdfast = app.state.auth.tenants.hf
+    return schema == "ok" or (schema == "ahead" and hf.store.schema.has_matched)
 
 
 def _probe(app: FastAPI) -> Probe:

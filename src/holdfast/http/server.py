@@ -95,6 +95,10 @@ class Server:
             self._socket.close()
             self._app.close()
 
+    def stuck(self) -> str | None:
+        """Return which loop beside HTTP has ended or hangs, so that only a restart helps; None if all turn."""
+        return self._runner.stuck()
+
     def stop(self) -> None:
         """Nothing new is accepted, and what is under way may finish."""
         if self._asked is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
@@ -17,6 +18,7 @@ from holdfast.http.routes import ROUTERS
 from holdfast.http.server import Server
 from holdfast.http.tokens import Tokens
 from holdfast.runtime.signals import Signals
+from holdfast.sd_notify import Notifier
 from holdfast.serving.live import Live, Reloader
 from holdfast.serving.loading import Sources
 from holdfast.serving.workers import Orders, Workers
@@ -53,8 +55,10 @@ class Started(msgspec.Struct, frozen=True):
 class Serving:
     """A spec at work. What cannot work is refused before anything listens."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, notifier: Notifier | None = None) -> None:
         self._options = options
+        self._notifier = notifier or Notifier()
+        self._address = ""
         self._hf = Holdfast(options.url, tenant=options.tenant, strict=True)
         try:
             self._live = Live(self._hf, options.sources, os.environ, options.accept_loss)
@@ -98,11 +102,32 @@ class Serving:
 
     def _tell(self, on_started: Callable[[Started], object], address: str) -> None:
         on_started(Started(self._live.spec, address, self._live.staffed))
+        self._address = address
+        self._notifier.ready(self._status())
+        if self._notifier.is_watched:
+            self._ping(asyncio.get_running_loop())
+
+    def _ping(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From the server's event loop, again and again for as long as that turns."""
+        self._notifier.ping(
+            lambda: self._server.stuck() or (self._workers.stuck() if self._options.consumers else None)
+        )
+        loop.call_later(self._notifier.pause, self._ping, loop)
+
+    def _status(self) -> str:
+        return f"Serving {self._live.spec.app} at {self._address}."
 
     def _reload(self) -> None:
-        self._live.reload(self._app.ingress.replace, self._workers if self._options.consumers else None)
+        self._notifier.reloading(f"Reloading {self._options.sources.spec}.")
+        try:
+            self._live.reload(self._app.ingress.replace, self._workers if self._options.consumers else None)
+        except BaseException:
+            self._notifier.ready(f"{self._status()} The last reload was refused: see the log.")
+            raise
+        self._notifier.ready(self._status())
 
     def _on_signal(self, count: int) -> None:
+        self._notifier.stopping(f"Draining: requests and handlers have {self._options.grace:g} s to finish.")
         if count == 1:
             self._asked = time.monotonic()
             self._workers.ask_to_stop()

@@ -69,6 +69,10 @@ class Workers:
                 raise
         self._keeper.start()
 
+    def stuck(self) -> str | None:
+        """Return what no longer looks after the consumers' process; None if all is well."""
+        return None if self._keeper.is_alive() else f"{self._keeper.name} has ended"
+
     def replace(self, change: AbstractContextManager[object] | None = None) -> None:
         """A new process takes over, which reads everything anew; the old one finishes what it has begun. If the new
         one cannot start, the old one stays.

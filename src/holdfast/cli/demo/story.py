@@ -17,6 +17,9 @@ _TICK = 0.05
 _LOOK = 0.25
 _PAGE = 500
 
+_REPORTS = 10.0
+"""Seconds that reports of what the database already knows may take."""
+
 
 class DemoFailed(HoldfastError):
     """The demo did not come to its end."""
@@ -71,7 +74,7 @@ class Story:
         if victim.killed:
             self._wait_for_take_over()
         self._until(self._is_over, "every message to end")
-        self._until(self._is_reported, "the last reports", patience=2.0, needed=False)
+        self._until(self._is_reported, "the last reports", patience=_REPORTS, needed=False)
         verdict = self.ledger.verdict(self._dead(), self._succeeded)
         self._tell(f"every message has ended: {verdict.done:,} done, {verdict.dead:,} dead")
         self._replay_one()
@@ -80,7 +83,8 @@ class Story:
     def _kill_in_mid_work(self, victim: Member) -> bool:
         """Kills a consumer in the first half of its work on a claim: freeze it, look what it holds, then decide.
 
-        It may have acked without having said so yet, so the database is asked what it holds.
+        It may have acked without having said so yet, so the database is asked what it holds. Every message must have
+        attempts left, so that others take it over.
         """
         age = time.monotonic() - victim.tally.claimed_at
         if not victim.tally.held or age > 0.5 * self.plan.work * len(victim.tally.held):
@@ -99,6 +103,8 @@ class Story:
     def _wait_for_take_over(self) -> None:
         orphans, taken = self.ledger.orphans, self.ledger.taken_over
         self._until(lambda: orphans <= taken or self._is_over(), "the lease of the killed consumer to end")
+        # If that was the last work there was, the database knows of its end before the report of it is read.
+        self._until(lambda: orphans <= taken, "the last reports", patience=_REPORTS, needed=False)
         self._tell(
             f"its lease of {LEASE:.0f} s is over: other consumers have taken over {len(taken)} of {len(orphans)}"
         )
@@ -163,11 +169,9 @@ class Story:
         return found
 
     def _is_held(self, message_id: str) -> bool:
-        return self._state(message_id) is State.PROCESSING
+        status = self.hf.status(message_id)
+        return status is not None and status.state is State.PROCESSING and status.attempts < ATTEMPTS
 
     def _succeeded(self, message_id: str) -> bool:
-        return self._state(message_id) is State.SUCCEEDED
-
-    def _state(self, message_id: str) -> State | None:
         status = self.hf.status(message_id)
-        return None if status is None else status.state
+        return status is not None and status.state is State.SUCCEEDED
