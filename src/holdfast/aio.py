@@ -9,28 +9,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar
 
 from holdfast import endings
-from holdfast.awaiting import AsyncOperating
+from holdfast.awaiting import AsyncOperating, awaited
 from holdfast.awaiting_answers import AsyncAsking
-from holdfast.awaiting_budgets import AsyncBudgeting
 from holdfast.awaiting_commands import AsyncCommanding
-from holdfast.awaiting_commitments import AsyncCommitting
 from holdfast.awaiting_consumers import AsyncConsuming
-from holdfast.awaiting_crew import AsyncCrewing
 from holdfast.awaiting_gather import AsyncGather
-from holdfast.awaiting_groups import AsyncGrouping
 from holdfast.awaiting_publishing import AsyncPublishing
-from holdfast.awaiting_sagas import AsyncOrchestrating
-from holdfast.awaiting_schedules import AsyncScheduling
-from holdfast.awaiting_seeking import AsyncSeeking
 from holdfast.claims import Claim
 from holdfast.client import Holdfast
 from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration
 from holdfast.core.message import Duplicate, Lease, Message, MessageId
-from holdfast.core.queue import QueueSettings, channel_name
+from holdfast.core.queue import channel_name
 from holdfast.core.settlement import Settlement
 from holdfast.core.sqs_names import PREFIX
 from holdfast.drafting import Key, Options, listed
@@ -109,14 +102,7 @@ AsyncClaims = AsyncClaim | Iterable[AsyncClaim]
 class AsyncHoldfast(
     AsyncOperating,
     AsyncConsuming,
-    AsyncCrewing,
-    AsyncBudgeting,
-    AsyncCommitting,
-    AsyncScheduling,
-    AsyncOrchestrating,
     AsyncPublishing,
-    AsyncGrouping,
-    AsyncSeeking,
     AsyncAsking,
     AsyncCommanding,
 ):
@@ -173,17 +159,9 @@ class AsyncHoldfast(
         """Who claims."""
         return self._hf.worker
 
-    async def queue(self, name: str, **settings: Unpack[QueueSettings]) -> None:
-        """Declares a queue, or changes settings of one. See `Holdfast.queue`."""
-        await self._run(self._hf.queue, name, **settings)
-
-    async def queue_settings(self, name: str) -> dict[str, Any]:
-        """Return all settings of a queue, a group or a topic. See `Holdfast.queue_settings`."""
-        return await self._run(self._hf.queue_settings, name)
-
-    async def queues(self) -> list[str]:
-        """The names of all declared queues of this tenant."""
-        return await self._run(self._hf.queues)
+    queue = awaited(Holdfast.queue)
+    queue_settings = awaited(Holdfast.queue_settings)
+    queues = awaited(Holdfast.queues)
 
     async def enqueue(
         self,
@@ -280,6 +258,19 @@ class AsyncHoldfast(
         """Renews leases for `duration` from now."""
         await self._run(self._hf.extend, _plain(claims), duration)
 
+    async def start_saga(
+        self,
+        name: str,
+        data: dict[str, Any] | None = None,
+        *,
+        id: str | None = None,
+        delay: Duration = 0,
+        conn: Any = None,
+    ) -> str:
+        """Starts a saga and returns its id. See `Holdfast.start_saga`."""
+        call = partial(self._hf.start_saga, name, data, id=id, delay=delay)
+        return await (self._run(call) if conn is None else self._within(conn, call))
+
     def acting_as(self, actor: str | None = None, *, tenant: str | None = None) -> AsyncHoldfast:
         """A client over the same connections, in another name or for another tenant. See `Holdfast.acting_as`."""
         other = AsyncHoldfast.__new__(AsyncHoldfast)
@@ -348,7 +339,7 @@ class AsyncHoldfast(
             await self._threads.sleep(attempt.refuse, undo=lambda _: None)
 
 
-def awaited(hf: Holdfast) -> AsyncHoldfast:
+def asynchronous(hf: Holdfast) -> AsyncHoldfast:
     """The same client for asyncio: one store, one set of consumers, message types and functions around."""
     client = AsyncHoldfast.__new__(AsyncHoldfast)
     client._adopt(hf, Threads(hf.settings.patience))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Unpack
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.consumer import Consumer, ConsumerOptions, Handler, Middleware
     from holdfast.runtime.pool import Pool, PoolOptions
     from holdfast.runtime.runner import Runner
+    from holdfast.sd_notify import Notifier
 
 
 class AsyncConsuming:
@@ -51,12 +52,21 @@ class AsyncConsuming:
 
     async def run(self, *consumers: Consumer | str, grace: Duration = GRACE) -> None:
         """Works until SIGTERM, Ctrl-C or `stop()`. See `Holdfast.run`."""
+        await self._run_and_notify(consumers, grace)
+
+    async def _run_and_notify(
+        self, consumers: Sequence[Consumer | str], grace: Duration, notifier: Notifier | None = None
+    ) -> Runner:
         from holdfast.runtime.signals import Signals
 
         running = self.running(*consumers, grace=grace)
-        with Signals(running.prepare().on_signal):  # From before the first handler runs.
+        runner = running.prepare()
+        runner.notifier = notifier or runner.notifier
+        with Signals(runner.on_signal):  # From before the first handler runs.
             async with running:
+                runner.tell_ready()
                 await running.wait()
+        return runner
 
     def running(self, *consumers: Consumer | str, grace: Duration = GRACE) -> AsyncRunning:
         """Works until the end of an `async with` block. See `Holdfast.running`."""
@@ -87,7 +97,15 @@ class AsyncRunning:
 
     async def wait(self) -> None:
         """Until every consumer has ended."""
-        await asyncio.to_thread(self.prepare().wait)
+        runner = self.prepare()
+        ended = asyncio.create_task(asyncio.to_thread(runner.wait))
+        try:
+            while runner.notifier.is_watched and not ended.done():
+                runner.notifier.ping(runner.stuck)
+                await asyncio.wait({ended}, timeout=runner.notifier.pause)
+            await ended
+        finally:
+            ended.cancel()
 
     async def __aenter__(self) -> AsyncRunning:
         self._hf._runner = self.prepare()

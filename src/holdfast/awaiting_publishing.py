@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
-from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
-from holdfast.awaiting import Awaiting
+from holdfast.awaiting import Awaiting, awaited
 from holdfast.core import priority as priorities
 from holdfast.core import routing
 from holdfast.core.duration import Duration
 from holdfast.core.given import KEPT, Default, Kept
-from holdfast.core.topic import GroupSettings
 from holdfast.drafting import Key, Options, listed
 from holdfast.outgoing import AsyncSending, Outgoing, await_through
 from holdfast.publishing import Publishing, for_groups
@@ -36,9 +34,9 @@ class AsyncPublishing(Awaiting, AsyncSending):
         """Declares a topic, or changes settings of one. See `Holdfast.topic`."""
         await self._run(self._hf.topic, name, mode=mode, **settings)
 
-    async def topics(self) -> list[str]:
-        """The names of all declared topics of this tenant."""
-        return await self._run(self._hf.topics)
+    topics = awaited(Publishing.topics)
+    subscribe = awaited(Publishing.subscribe)
+    unsubscribe = awaited(Publishing.unsubscribe)
 
     async def publish(
         self,
@@ -76,21 +74,6 @@ class AsyncPublishing(Awaiting, AsyncSending):
         unique = one_for_each(idempotency_key)
         options = (priority, key, 0, headers, correlation_id, reply_to, ttl, unique)
         return await self._publish(topic, bodies, options, conn)
-
-    async def subscribe(
-        self,
-        topic: str,
-        group: str,
-        *,
-        start: str | float | datetime = "latest",
-        **settings: Unpack[GroupSettings],
-    ) -> None:
-        """Adds a group to a topic, or changes settings of one. See `Holdfast.subscribe`."""
-        await self._run(self._hf.subscribe, topic, group, start=start, **settings)
-
-    async def unsubscribe(self, topic: str, group: str) -> bool:
-        """Ends a group for good; False if there is none of this name. See `Holdfast.unsubscribe`."""
-        return await self._run(self._hf.unsubscribe, topic, group)
 
     async def _publish(self, name: str, bodies: Iterable[Any], options: Options, conn: Any) -> list[Receipt]:
         routing.topic_name(name, "topic")

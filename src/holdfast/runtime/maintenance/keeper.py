@@ -8,47 +8,16 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.errors import HoldfastError
 from holdfast.limits import SWEEP_LIMIT
-from holdfast.runtime.maintenance import (
-    ageing,
-    commands,
-    crew,
-    deliveries,
-    escalation,
-    history,
-    liveness,
-    reaper,
-    replies,
-    retention,
-    sagas,
-    schedules,
-    wakeups,
-)
+from holdfast.runtime.maintenance.duties import DUTIES
 
 if TYPE_CHECKING:
     from holdfast.client import Holdfast
 
 log = logging.getLogger("holdfast")
-
-DUTIES: tuple[ModuleType, ...] = (
-    reaper,
-    ageing,
-    history,
-    liveness,
-    retention,
-    escalation,
-    schedules,
-    sagas,
-    crew,
-    replies,
-    commands,
-    deliveries,
-    wakeups,
-)
 
 TERM = 10.0
 """Seconds that a leader leads without a word."""
@@ -81,7 +50,18 @@ class Keeper:
         self._leads = False
         self._over = threading.Event()
         self._failing: dict[str, tuple[float, str]] = {}
+        self.turned_at = time.monotonic()
+        """When it last began with something: one duty makes few calls, each of which ends in time."""
         self._thread = threading.Thread(target=self._run, name="holdfast-maintenance", daemon=True)
+
+    @property
+    def name(self) -> str:
+        """What it is called in logs."""
+        return self._thread.name
+
+    def is_alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread.is_alive()
 
     def start(self) -> None:
         """Begins."""
@@ -138,20 +118,20 @@ class Keeper:
         is_behind = False
         for duty, due in self._due.items():
             if time.monotonic() >= due and not self._over.is_set():
-                more = self._safely(duty.__name__, partial(duty.turn, self._hf), 0) >= SWEEP_LIMIT
-                self._due[duty] = 0.0 if more else time.monotonic() + duty.EVERY
+                more = self._safely(duty.name, partial(duty.turn, self._hf), 0) >= SWEEP_LIMIT
+                self._due[duty] = 0.0 if more else time.monotonic() + duty.every
                 is_behind = is_behind or more
         return is_behind
 
     def _safely(self, name: str, work: Callable[[], Done], otherwise: Done) -> Done:
         """Whatever goes wrong with one duty, the others are done. It is told of once."""
+        self.turned_at = time.monotonic()
         try:
             done = work()
         except Exception as problem:
             unexpected = None if isinstance(problem, HoldfastError) else problem
             if name not in self._failing:
-                what = name.rpartition(".")[2]
-                log.warning("maintenance (%s): %s; it goes on as soon as it can", what, problem, exc_info=unexpected)
+                log.warning("maintenance (%s): %s; it goes on as soon as it can", name, problem, exc_info=unexpected)
             since, _ = self._failing.get(name, (time.monotonic(), ""))
             self._failing[name] = (since, str(problem))
             return otherwise
