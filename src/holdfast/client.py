@@ -41,7 +41,7 @@ from holdfast.outgoing import Outgoing, put_through
 from holdfast.publishing import Publishing
 from holdfast.receipts import Receipt, one_for_each, receipts
 from holdfast.seeking import Seeking
-from holdfast.settings import Settings
+from holdfast.settings import Settings, adjusted
 from holdfast.store.api import Channel, ClaimRequest, Joined, Store
 from holdfast.store.opening import open_store
 from holdfast.store.saga_api import NewSaga
@@ -77,7 +77,7 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         sqs_create: bool = False,
     ) -> None:
         given = (url, tenant, strict, worker, migrate, patience, sweep_every, clock, actor)
-        settings = Settings(*given, delivery, sqs_prefix, sqs_create)
+        settings = adjusted(Settings(*given, delivery, sqs_prefix, sqs_create))
         self._assemble(settings, open_store(settings))
 
     def _assemble(

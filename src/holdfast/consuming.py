@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.gate import Gate
     from holdfast.runtime.pool import Pool, PoolOptions
     from holdfast.runtime.runner import Runner
+    from holdfast.sd_notify import Notifier
 
 GRACE = 30.0
 
@@ -128,12 +129,19 @@ class Consuming(Starts):
         Then nothing new is claimed, what was not begun is handed back, and handlers have `grace` to finish; a second
         signal stops at once. Returns earlier if all consumers end by themselves (`empty="terminate"`).
         """
+        self._run_and_notify(consumers, grace)
+
+    def _run_and_notify(
+        self, consumers: Sequence[Consumer | str], grace: Duration, notifier: Notifier | None = None
+    ) -> Runner:
         runner = self.running(*consumers, grace=grace)
+        runner.notifier = notifier or runner.notifier
         self._runner = runner
         try:
             runner.run()
         finally:
             self._runner = None
+        return runner
 
     def running(self, *consumers: Consumer | str, grace: Duration = GRACE) -> Runner:
         """The same inside of something else: works in threads until the end of a `with` block.

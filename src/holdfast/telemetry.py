@@ -1,4 +1,4 @@
-"""OpenTelemetry, for those who want it: `instrument(hf)` after `pip install "holdfast[otel]"`.
+"""OpenTelemetry, for those who want it: `instrument(hf)` after `pip install 'holdfast[otel]'`.
 
 An enqueue is a span whose place in its trace travels in the headers of the messages (W3C `traceparent` and
 `tracestate`); working on one of them is a span below it, whichever process does it and however much later.
@@ -26,7 +26,7 @@ try:
     from opentelemetry.trace import Link, Span, SpanKind, StatusCode
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 except ImportError as problem:
-    raise ImportError('holdfast.telemetry needs OpenTelemetry: pip install "holdfast[otel]"') from problem
+    raise ImportError("holdfast.telemetry needs OpenTelemetry: pip install 'holdfast[otel]'") from problem
 
 if TYPE_CHECKING:
     from holdfast.aio import AsyncHoldfast

@@ -6,7 +6,6 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from typing import Any, TypeVar
 
 import msgspec
@@ -118,11 +117,14 @@ class SqsQueue:
         self._sqs = sqs
         self.name = name
         self.is_fifo = is_fifo(name)
+        self._url = ""
 
-    @cached_property
+    @property
     def url(self) -> str:
-        """Where it is; asked for once."""
-        return self._ask("find", lambda: self._sqs.find(self.name))
+        """Return where the queue is. SQS is asked once, or once per thread if several ask at the same time."""
+        # No cached_property: on Python 3.11 its lock is shared by all queues, so one that hangs would block the others.
+        self._url = self._url or self._ask("find", lambda: self._sqs.find(self.name))
+        return self._url
 
     def send(self, bodies: Sequence[str], twins: Sequence[str] | None = None) -> list[bool]:
         """For each of up to ten texts, whether SQS says that it has it. What SQS does not mention, it has not.
@@ -233,9 +235,7 @@ def _connect(within: int) -> Any:
         import boto3  # type: ignore[import-untyped, unused-ignore]
         from botocore.config import Config  # type: ignore[import-untyped, unused-ignore]
     except ImportError as problem:
-        raise DeliveryFailed(
-            f'delivery through SQS needs boto3, which is an extra: pip install "holdfast[sqs]" ({problem})'
-        ) from None
+        raise DeliveryFailed(f"delivery through SQS needs boto3: pip install 'holdfast[sqs]' ({problem})") from None
     config = Config(
         connect_timeout=CONNECT_WITHIN,
         read_timeout=within,

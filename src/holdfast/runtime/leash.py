@@ -65,7 +65,8 @@ def _let_go() -> None:
     _held.clear()
 
 
-os.register_at_fork(after_in_child=_let_go)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)
 
 
 def leashed(command: Sequence[str], *, stdin: str, folder: str) -> list[str]:

@@ -55,6 +55,15 @@ class Rounds:
         self._held_at = -math.inf
         self._thread = threading.Thread(target=self._run, name=f"holdfast-{name}", daemon=True)
 
+    @property
+    def name(self) -> str:
+        """What it is called in logs."""
+        return self._thread.name
+
+    def is_alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread.is_alive()
+
     def start(self) -> None:
         """Begins."""
         self._thread.start()

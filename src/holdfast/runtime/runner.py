@@ -23,10 +23,17 @@ from holdfast.runtime.signals import STOPPING, Signals
 from holdfast.runtime.solitude import Solitude
 from holdfast.runtime.supervisor import Supervisor
 from holdfast.runtime.worker import Worker
+from holdfast.sd_notify import Notifier
 
 if TYPE_CHECKING:
     from holdfast.client import Holdfast
     from holdfast.runtime.loop import Loop
+
+CALLS_OF_A_TURN = 4
+"""So many database calls, one after the other, each within the client's patience, may a turn of a loop make."""
+
+SLACK = 120.0
+"""Seconds that a turn may take besides: a hibernating consumer sleeps for up to 60."""
 
 STUBBORN = 2.0
 """Seconds that handlers have to notice that they must stop, once their grace is over; programs have theirs before."""
@@ -57,6 +64,7 @@ class Runner:
         self._keeper = Keeper(hf, f"{hf.worker}:{os.urandom(3).hex()}", self._slumber)
         self._asked: float | None = None
         self._insisted = threading.Event()
+        self.notifier = Notifier()
         self.on_news: Callable[[bytes], None] | None = None
         self.workers: list[Worker] = []
         self.supervisors: list[Supervisor] = []
@@ -66,9 +74,10 @@ class Runner:
         with Signals(self.on_signal, signals):
             self.start()
             on_started()
+            self.tell_ready()
             try:
-                while not self.wait(0.5) and not self._insisted.is_set():
-                    pass
+                while not self.wait(self.notifier.pause) and not self._insisted.is_set():
+                    self.notifier.ping(self.stuck)
             finally:
                 self.stop(0 if self._insisted.is_set() else self.grace)
 
@@ -97,6 +106,32 @@ class Runner:
     def trouble(self) -> str | None:
         """What has kept maintenance from its work for a while; None if it works."""
         return self._keeper.trouble()
+
+    def tell_ready(self) -> None:
+        """Tell systemd that the consumers run."""
+        names = ", ".join(consumer.name for consumer in self._consumers)
+        self.notifier.ready(f"Running {len(self._consumers)} consumer(s): {names}.")
+
+    def stuck(self) -> str | None:
+        """Return which loop of this process has ended or hangs, so that only a restart helps; None if all turn."""
+        now, longest = time.monotonic(), CALLS_OF_A_TURN * self.hf.settings.patience + SLACK
+        for one in (self._renewal, self._watch, self._keeper):
+            if not one.is_alive():
+                return f"{one.name} has ended"
+        for worker in self._all():
+            is_kept = worker not in self.workers  # By a pool, which replaces it.
+            if worker.failed and not is_kept:
+                return f"consumer {worker.consumer.name} has failed"
+            if not worker.ended.is_set() and now > worker.turned_at + longest:
+                return f"consumer {worker.consumer.name} has not claimed or settled anything for {longest:g} s"
+        for supervisor in self.supervisors:
+            if not supervisor.ended.is_set() and now > supervisor.turned_at + longest:
+                return f"pool {supervisor.pool.name} has not been looked after for {longest:g} s"
+        return f"maintenance hangs for {longest:g} s" if now > self._keeper.turned_at + longest else None
+
+    def failed(self) -> list[str]:
+        """Return the names of the consumers that a fault of their claim loop has ended."""
+        return [worker.consumer.name for worker in self.workers if worker.failed]
 
     def wait(self, timeout: float | None = None) -> bool:
         """Until every consumer has ended; False if that took longer than `timeout`. Ours end with the others."""
@@ -132,6 +167,7 @@ class Runner:
     def ask_to_stop(self, grace: float) -> None:
         """The same without waiting for it, also while it starts. Asking again may shorten the time."""
         self._asked = grace
+        self.notifier.stopping(f"Draining: handlers have {grace:g} s to finish.")
         for part in self._parts():
             part.stop(grace)
 

@@ -54,6 +54,7 @@ class Supervisor:
         self._trouble: str | None = None
         self._draining: list[Member] = []
         self._wake = threading.Event()
+        self.turned_at = time.monotonic()
         self._stopping = False
         self._grace_ends = math.inf
         self._stop_grace = 0.0
@@ -82,6 +83,7 @@ class Supervisor:
 
     def _look_safely(self) -> None:
         """Whatever goes wrong, there are members to look after."""
+        self.turned_at = time.monotonic()
         try:
             self._look()
             self._trouble = None

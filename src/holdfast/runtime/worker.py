@@ -97,6 +97,7 @@ class Worker:
         self._grace_ends = math.inf
         self._troubles = 0
         self.failed = False
+        self.turned_at = time.monotonic()
         self.ended = threading.Event()
         self.call = telling.told(self._listeners, self, how_to_call(hf, consumer))
         self.first_line = first_line_of(hf, consumer)
@@ -231,6 +232,7 @@ class Worker:
 
     def _turn_safely(self, bell: Bell) -> bool:
         """Whatever goes wrong, there are handlers that run and outcomes to store: it goes on."""
+        self.turned_at = time.monotonic()
         try:
             goes_on = self._turn(bell)
             self._troubles = 0
