@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Everything a developer runs, on a machine with nothing but Python 3.11 or newer.
 
-    python3 dev.py demo  [n]      see Holdfast work: a flood of n webhooks (10,000), on one SQLite file
-    python3 dev.py test  [args]   every test, with a real PostgreSQL; args go to pytest
-    python3 dev.py check          format, lint, types, architecture and unit tests: under a minute
-    python3 dev.py bench [args]   the benchmarks; --peers: beside other queues
-    python3 dev.py lock           refresh requirements/*.txt from pyproject.toml
+    python3 dev.py demo     [n]     see Holdfast work: a flood of n webhooks (10,000), on one SQLite file
+    python3 dev.py test     [args]  every test, with a real PostgreSQL; args go to pytest
+    python3 dev.py coverage [args]  the same tests; prints how many lines and branches of src/ they execute
+    python3 dev.py mutants  [args]  change the code in a sample of places; prints which changes no test notices
+    python3 dev.py check            format, lint, types, architecture and unit tests: under a minute
+    python3 dev.py bench    [args]  the benchmarks; --peers: beside other queues
+    python3 dev.py lock             refresh requirements/*.txt from pyproject.toml
 
 The first run sets up .venv beside this file; later runs find it ready.
 """
@@ -15,6 +17,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -26,6 +29,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
@@ -37,10 +41,17 @@ LOG = ROOT / ".dev-setup.log"
 MADE = VENV / ".made"
 """Says for which folder and Python the virtual environment was made: a copied or outdated one is made anew."""
 
+COVERAGE = ROOT / ".coverage-data"
+"""What `dev.py coverage` measured last: the combined data and `report.json`."""
+
 UNFINISHED = VENV / ".unfinished"
 """Exists while packages are installed: found at the start, it tells of an interrupted set-up."""
 
 MINIMUM = (3, 11)
+WORKERS = min(2 * (os.cpu_count() or 1) + 1, 9)
+"""Tests wait about as long as they compute. More than nine would run out of PostgreSQL's connections."""
+
+SUITE = ["-n", str(WORKERS), "--dist", "worksteal"]
 SETUP_ENVIRONMENT = {
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "UV_PYTHON_DOWNLOADS": "never",
@@ -59,8 +70,27 @@ def demo(args: list[str]) -> int:
 
 def test(args: list[str]) -> int:
     prepare("dev")
-    fetch_pooler()
-    return run(PYTHON, "-m", "pytest", "-n", "3", "--dist", "worksteal", *args)
+    return run(PYTHON, "-m", "pytest", *SUITE, *args)
+
+
+def coverage(args: list[str]) -> int:
+    prepare("dev")
+    shutil.rmtree(COVERAGE, ignore_errors=True)
+    COVERAGE.mkdir()
+    os.environ["COVERAGE_FILE"] = str(COVERAGE / "data")
+    code = run(PYTHON, "-m", "coverage", "run", "-m", "pytest", *SUITE, *args)
+    report = COVERAGE / "report.json"
+    combined = run(PYTHON, "-m", "coverage", "combine", "--quiet") or run(
+        PYTHON, "-m", "coverage", "json", "--quiet", "-o", report
+    )
+    if combined == 0:
+        print("\n".join(coverage_table(json.loads(report.read_text()))))
+    return code or combined
+
+
+def mutants(args: list[str]) -> int:
+    prepare("dev")
+    return run(PYTHON, "-m", "tests.mutants", *args)
 
 
 def check(args: list[str]) -> int:
@@ -84,14 +114,19 @@ def lock(args: list[str]) -> int:
         ensure_venv()
         if not has_uv():
             sys.exit("dev.py lock needs uv, and pip could not install it: see " + LOG.name)
-        compile_lock("dev", "--all-extras", "--group", "dev", *args)
-        compile_lock("server", "--extra", "server", "--constraint", "requirements/dev.txt", *args)
+        compile_lock("dev", "pyproject.toml", "--all-extras", "--group", "dev", *args)
+        same = ("pyproject.toml", "--constraint", "requirements/dev.txt")
+        compile_lock("server", *same, "--extra", "server", *args)
+        compile_lock("deploy", *same, "--extra", "server", "--extra", "postgres", *args)
+        compile_lock("build", "--group", "build", *args)
     return 0
 
 
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "demo": demo,
     "test": test,
+    "coverage": coverage,
+    "mutants": mutants,
     "check": check,
     "bench": bench,
     "lock": lock,
@@ -166,20 +201,24 @@ def install_packages(requirements: Path) -> None:
 
 
 def fetch_pooler() -> None:
-    """PgBouncer is in no wheel. Where Debian's packages can be had it is unpacked into .venv; its tests say if not."""
-    place = VENV / "pgbouncer"
-    installed = shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
-    if installed or (place / "usr/sbin/pgbouncer").exists():
-        return
-    place.mkdir(exist_ok=True)  # Without the program in it, it says that the program could not be had.
-    if not shutil.which("apt-get"):
-        return
-    with one_at_a_time(), step("fetching pgbouncer, for the tests behind a pooler"):
-        if not download_pooler(place):
-            attempt("apt-get", "update")
-            download_pooler(place)
-        for package in place.glob("*.deb"):
-            attempt("dpkg", "-x", package, place)
+    """Unpack Debian's PgBouncer, which is in no wheel, into .venv, once: the first test behind a pooler asks for it.
+
+    Afterwards there is `.venv/pgbouncer`. It is empty where the package could not be downloaded.
+    """
+    place, unfinished = VENV / "pgbouncer", VENV / "pgbouncer.unfinished"
+    with one_at_a_time():
+        if place.exists():
+            return
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir()
+        if shutil.which("apt-get"):
+            with step("fetching pgbouncer, for the tests behind a pooler"):
+                if not download_pooler(unfinished):
+                    attempt("apt-get", "update")
+                    download_pooler(unfinished)
+                for package in unfinished.glob("*.deb"):
+                    attempt("dpkg", "-x", package, unfinished)
+        unfinished.rename(place)
 
 
 def download_pooler(place: Path) -> bool:
@@ -207,7 +246,7 @@ def compile_lock(name: str, *options: str) -> None:
     ]
     output = f"requirements/{name}.txt"
     with step(f"resolving {output}"):
-        must(UV, "pip", "compile", "pyproject.toml", *common, *options, "-o", output)
+        must(UV, "pip", "compile", *common, *options, "-o", output)
 
 
 @contextmanager
@@ -252,12 +291,36 @@ def attempt(*command: str | Path, cwd: Path = ROOT) -> bool:
     return done.returncode == 0
 
 
+# --- coverage ---------------------------------------------------------------------------------------------------------
+
+
+def coverage_table(report: dict[str, Any]) -> Iterator[str]:
+    """Yield covered and total lines and branches of each folder of the package, and of all."""
+    folders: dict[str, list[dict[str, int]]] = {}
+    for path, file in sorted(report["files"].items()):
+        inside = path.partition("src/holdfast/")[2].split("/")
+        folders.setdefault(f"{inside[0]}/" if inside[1:] else "(top)", []).append(file["summary"])
+    yield f"\n{'src/holdfast':16}{'lines':>22}{'branches':>26}"
+    for name, summaries in folders.items():
+        yield coverage_row(name, summaries)
+    yield coverage_row("total", [report["totals"]])
+
+
+def coverage_row(name: str, summaries: list[dict[str, int]]) -> str:
+    def share(covered: str, total: str) -> str:
+        done, all_of_them = (sum(summary[key] for summary in summaries) for key in (covered, total))
+        return f"{done:,} / {all_of_them:,}  {100 * done / (all_of_them or 1):6.2f} %"
+
+    lines, branches = share("covered_lines", "num_statements"), share("covered_branches", "num_branches")
+    return f"{name:12}{lines:>26}{branches:>26}"
+
+
 # --- running ----------------------------------------------------------------------------------------------------------
 
 
 def run(*command: str | Path) -> int:
     """Run in the foreground; the exit code is the command's, or 128 + n when signal n ended it."""
-    child = subprocess.Popen(command, cwd=ROOT)
+    child = subprocess.Popen(command, cwd=ROOT, env=child_environment())
 
     def pass_on(number: int, _: FrameType | None) -> None:
         child.send_signal(number)
@@ -269,6 +332,15 @@ def run(*command: str | Path) -> int:
         wait_out(child)
         raise
     return code if code >= 0 else 128 - code
+
+
+def child_environment() -> dict[str, str]:
+    """Return our environment, but let Python cache what it compiles.
+
+    Container images often forbid it. Then each of the hundreds of processes of a test run compiles everything anew:
+    a third of a second for `import holdfast` instead of half of that, and half a minute for all tests.
+    """
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def wait_out(child: subprocess.Popen[bytes]) -> None:

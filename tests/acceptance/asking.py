@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,6 +9,7 @@ from holdfast import Holdfast, Message
 from holdfast.runtime.context import Context
 from tests.acceptance.history import Log
 from tests.acceptance.working import Orders
+from tests.waiting import spend
 
 
 def asker(log: Log, url: str, queue: str) -> None:
@@ -34,9 +34,9 @@ def answerer(log: Log, url: str, queue: str) -> None:
             say([message.body, context.attempt])
             if message.body == "slow" and context.attempt == 1:
                 context.reply("never sent")
-                time.sleep(600)
+                spend(600)
             elif message.body == "late":
-                time.sleep(1)
+                spend(1)
             context.reply(
                 {"asked": message.body, "attempt": context.attempt, "by": os.getpid(), "at": message.reply_to}
             )

@@ -1,25 +1,22 @@
 """Real processes for the tests: started, spoken to, stopped, killed, and never left behind."""
 
-import ctypes
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from holdfast import DeadLetterRecord, Holdfast
 from tests.acceptance import history
 from tests.acceptance.history import History
+from tests.acceptance.template import template
+from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 
-GUARD = 120.0
+GUARD = 240.0
 """Nothing here takes this long; it only keeps a fault from hanging the run."""
 
 
@@ -28,15 +25,7 @@ class Child:
 
     def __init__(self, role: str, log: Path, settings: dict[str, Any]) -> None:
         self.role, self.log = role, log
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.acceptance.workers", role, str(log), json.dumps(settings)],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-            preexec_fn=partial(end_with, os.getpid()),
-        )
+        self.process = template().fork([role, str(log), json.dumps(settings)])
 
     @property
     def pid(self) -> int:
@@ -48,13 +37,11 @@ class Child:
 
     def hear(self) -> Any:
         """The next line it says."""
-        assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, f"{self.log.stem} ended with {self.process.wait(GUARD)} and these errors: {self.errors()}"
         return json.loads(line)
 
     def say(self, verb: str, **details: Any) -> None:
-        assert self.process.stdin is not None
         self.process.stdin.write(json.dumps([verb, details]) + "\n")
         self.process.stdin.flush()
 
@@ -69,6 +56,30 @@ class Child:
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
+    def kill_at_work(self, feed: Callable[[], None] = lambda: None) -> None:
+        """When it surely has something in its hands: it is stopped to look, and goes on if it has nothing.
+
+        `feed` is called before each look, so that there is something to do.
+        """
+        eventually(lambda: feed() or self._stops_at_work(), f"{self.log.stem} is at work")
+        self.kill()
+
+    def _stops_at_work(self) -> bool:
+        self.send(signal.SIGSTOP)
+        eventually(lambda: self._state in "TZ", "it stands still")
+        if any(not grant.settled_as and not grant.unheard for grant in self._latest_grants()):
+            return True
+        self.send(signal.SIGCONT)
+        return False
+
+    @property
+    def _state(self) -> str:
+        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+    def _latest_grants(self) -> list[history.Grant]:
+        """What became of each message that it was given, the last time that it was."""
+        return [max(grants, key=lambda grant: grant.token) for grants in history.read([self.log]).grants.values()]
+
     def kill(self) -> None:
         self.process.kill()
         self.process.wait(GUARD)
@@ -79,18 +90,7 @@ class Child:
         assert self.process.wait(GUARD) == 0, f"{self.log.stem}: {self.process.returncode}, {self.errors()}"
 
     def let_go(self) -> None:
-        assert self.process.stdin is not None
         self.process.stdin.close()
-
-
-def end_with(parent: int) -> None:
-    """Runs in the child: it shall not outlive a killed test run, even if it was stopped and can hear nothing."""
-    if sys.platform != "linux":
-        return
-    set_parent_death_signal = 1
-    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 SENDERS = ("produce", "stream", "late_publisher", "late_writer")
@@ -100,6 +100,7 @@ class Family:
     """All processes of a test."""
 
     def __init__(self, folder: Path) -> None:
+        template()  # From the thread of the test, not from one of its own.
         self._folder = folder
         self._folder.mkdir()
         self.children: list[Child] = []
@@ -143,15 +144,6 @@ class Family:
                 if pipe is not None:
                     with suppress(BrokenPipeError):
                         pipe.close()
-
-
-def eventually(condition: Callable[[], Any], what: str, seconds: float = GUARD) -> Any:
-    """Looks until it is true."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"still not so after {seconds:.0f} s: {what}"
-        time.sleep(0.002)
-    return found
 
 
 def dead_ids(hf: Holdfast, queue: str) -> list[str]:

@@ -6,13 +6,13 @@ import asyncio
 import os
 import signal
 import threading
-import time
 from typing import Any
 
 from holdfast import Holdfast
 from holdfast.runtime.commands import MessageRun, consume
 from tests.acceptance.consumers import stop_when_drained
 from tests.acceptance.history import Log
+from tests.waiting import spend
 
 
 def commander(log: Log, url: str, queue: str, kind: str = "def", dies: str = "", pause: float = 0.0) -> None:
@@ -23,12 +23,12 @@ def commander(log: Log, url: str, queue: str, kind: str = "def", dies: str = "",
             log.write("command", "invoke", what=what)
             conn.execute(f"INSERT INTO effect VALUES ('{what}')")
             context.enqueue("sent on", what)
-            time.sleep(pause)
+            spend(pause)
             if dies == "before the commit":
                 os.kill(os.getpid(), signal.SIGKILL)
             if dies == "never":
                 print('"holds"', flush=True)
-                time.sleep(60)
+                spend(60)
             return what
 
         async def write_later(what: str, context: Any, conn: Any) -> str:

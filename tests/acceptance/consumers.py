@@ -15,6 +15,7 @@ from holdfast.runtime.context import Context
 from holdfast.runtime.maintenance import keeper
 from tests.acceptance.history import Log
 from tests.acceptance.working import Orders, is_drained
+from tests.waiting import spend
 
 POISON = "poison"
 """A message whose handler kills the process."""
@@ -62,7 +63,7 @@ def stop_when_drained(hf: Holdfast, queue: str, on_no_more: Callable[[], object]
     while True:  # It may not even have begun to run.
         if is_drained(hf, queue):
             hf.stop()
-        time.sleep(0.05)
+        spend(0.05)
 
 
 class Records:
@@ -82,7 +83,7 @@ class Records:
     def handle(self, message: Message, context: Context) -> None:
         self._do(message, context)
         if self._pause:
-            time.sleep(self._pause)
+            spend(self._pause)
         self._log.settling("ack", [context.claim])
 
     async def awaited(self, message: Message, context: Context) -> None:
@@ -97,7 +98,7 @@ class Records:
         self._log.claimed([context.claim])
         if isinstance(message.body, float):
             self._say("started", message.body)
-            time.sleep(message.body)
+            spend(message.body)
         elif message.body == POISON:
             self._log.write("poisoned", "ok", run=context.claim.lease.size)
             os.kill(os.getpid(), signal.SIGKILL)

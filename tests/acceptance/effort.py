@@ -6,8 +6,8 @@ from typing import Any
 import psycopg
 
 from holdfast import Holdfast
-from tests.acceptance.children import eventually
 from tests.ready import KEEPER
+from tests.waiting import eventually
 
 
 def effort(url: str, hf: Holdfast, call: Callable[[], Any]) -> int:

@@ -69,7 +69,7 @@ def fork_by_multiprocessing(work: Callable[..., None], log: Log, *arguments: Any
 
 
 def ended_well(work: Callable[..., None], log: Log, *arguments: Any) -> int:
-    signal.alarm(30)
+    signal.alarm(200)  # Only so that a child that hangs is told from one that is slow.
     try:
         work(log, *arguments)
     except BaseException as problem:

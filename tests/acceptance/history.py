@@ -75,6 +75,11 @@ class Grant:
     """What was on its way when the process was killed: nobody knows whether it came to be."""
 
     @property
+    def is_in_time(self) -> bool:
+        """Whether its holder heard of it before it ended. If not, its `at` says nothing: others may have begun."""
+        return self.at < self.until
+
+    @property
     def held_to(self) -> int:
         """It surely was this holder's up to here: the begin of its end, also if nobody knows whether that came."""
         return self.settled_at if self.settled_as or self.unheard else self.until

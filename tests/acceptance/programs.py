@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +15,8 @@ from types import TracebackType
 from typing import Self
 
 from holdfast import Holdfast
-from tests.acceptance.children import GUARD, ROOT, end_with
+from tests.acceptance.children import GUARD, ROOT
+from tests.acceptance.template import end_with
 
 PRELUDE = """
 import logging, os, signal, sys, time
@@ -39,13 +39,29 @@ def slowly(message, seconds):
     note("end", message.body)
 
 
+def noted(word):
+    with open(os.environ["APP_LOG"]) as log:
+        return [line for line in log if f"\\t{word}\\t" in line]
+
+
+def until(true):
+    while not true():
+        time.sleep(0.01)
+
+
+def until_at_work(count):
+    until(lambda: len({line.split("\\t")[1] for line in noted("begin")}) >= count)
+
+
 note("boot")
 """
 
 ENDING = """
 if __name__ == "__main__":
-    while time.monotonic() < float(os.environ.get("APP_AT", "0")):
-        pass
+    if "APP_GO" in os.environ:
+        note("ready")
+        while not os.path.exists(os.environ["APP_GO"]):
+            time.sleep(0.001)
     hf.run(grace=os.environ.get("APP_GRACE", "30s"))
 """
 
@@ -119,7 +135,8 @@ class Programs:
 
     def log(self, word: str = "") -> list[Noted]:
         file = self._folder / "log"
-        lines = file.read_text().splitlines() if file.exists() else []
+        text = file.read_text() if file.exists() else ""
+        lines = text[: text.rfind("\n") + 1].splitlines()  # The last line may be half written at this moment.
         noted = [Noted(float(at), int(pid), said, body) for at, pid, said, body in (line.split("\t") for line in lines)]
         return [one for one in noted if word in ("", one.word)]
 
@@ -146,7 +163,7 @@ class Watching:
     """Looks at a pool's seats every 50 ms, through everything that a test does."""
 
     def __init__(self, hf: Holdfast, pool: str) -> None:
-        self._look = lambda: len(hf.store.seats.taken(hf.settings.tenant, pool))
+        self._taken = lambda: len(hf.store.seats.taken(hf.settings.tenant, pool))
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch)
         self.seen: list[int] = []
@@ -163,18 +180,14 @@ class Watching:
 
     @property
     def now(self) -> int:
-        return self._look()
+        """What the test itself has found counts as seen: the thread may sleep through it."""
+        found = self._taken()
+        self.seen.append(found)
+        return found
 
     def _watch(self) -> None:
         while not self._over.wait(0.05):
-            self.seen.append(self._look())
-
-
-def soon(true: Callable[[], object], what: str, seconds: float = GUARD) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"still not so after {seconds:g} s: {what}"
-        time.sleep(0.02)
+            _ = self.now
 
 
 def processes(group: int) -> list[int]:

@@ -3,11 +3,11 @@
 import json
 import sqlite3
 import sys
-import time
 from typing import Any
 
 from bench.peers.drivers.meter import Meter
 from bench.peers.drivers.serving import serve
+from tests.waiting import spend
 
 BATCH = 50
 
@@ -70,7 +70,7 @@ class TableQueue:
             if self.fault == "keeps" and meter.is_done():
                 self.file.execute(f"INSERT INTO {group} (body) VALUES ('{{}}')")
             if not bodies:
-                time.sleep(0.002)
+                spend(0.002)
 
     async def left(self) -> int:
         return await self.left_for("job")

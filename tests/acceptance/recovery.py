@@ -7,7 +7,8 @@ index while everybody else waits. The bytes 120 and 122 of the index are SQLite'
 import fcntl
 import os
 import sys
-import time
+
+from tests.waiting import spend
 
 HEADER = 48
 LOCKS = (120, 122)
@@ -20,7 +21,7 @@ def recover(path: str, seconds: float) -> None:
     header = os.pread(index, HEADER, 0)
     os.pwrite(index, b"\xff" * HEADER, 0)
     print("recovering", flush=True)
-    time.sleep(seconds)
+    spend(seconds)
     os.pwrite(index, header, 0)
 
 

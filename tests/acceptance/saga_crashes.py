@@ -23,8 +23,8 @@ import psycopg
 
 from holdfast import Claim, Holdfast, Step
 from holdfast.store.postgres.prepared import Prepared
-from tests.acceptance.children import eventually
 from tests.acceptance.crashpoints import ENOUGH, SECOND, Countdown, KillingFiles, die
+from tests.waiting import eventually
 
 NAMES = [f"s{number}" for number in range(5)]
 UNDOS = [f"un{name}" for name in NAMES]

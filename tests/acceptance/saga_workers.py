@@ -21,13 +21,15 @@ MOST = 20
 DEATHS = 6
 DIES_WITHIN = 20
 """The first workers die after so many rounds of work at most: no run of the test is without deaths."""
+LAST_LEASE = 3.0
+"""Seconds. What a worker takes before it dies comes back soon; not before it has written its lines."""
 QUEUES = [*STEPS, *(f"un{step}" for step in STEPS)]
 
 
 def declare(hf: Holdfast) -> None:
     """One step, two side by side, one more."""
     for queue in QUEUES:
-        hf.queue(queue, lease=10, max_attempts=50, backoff=None)
+        hf.queue(queue, lease=60, max_attempts=50, backoff=None)  # The ledger does not ask who holds it by now.
     a, b, c, d = (Step(step, step, undo=f"un{step}") for step in STEPS)
     hf.saga("s", steps=[a, [b, c], d])
 
@@ -84,7 +86,8 @@ def main(url: str, seed: int) -> None:
     left = chance.randint(2, DIES_WITHIN) if seed < DEATHS else 0
     with Holdfast(url) as hf, closing(Ledger(url)) as ledger:
         while not select.select([sys.stdin], [], [], 0)[0]:
-            if claims := hf.claim(*chance.sample(QUEUES, len(QUEUES)), n=MOST, wait=0.1):
+            lease = LAST_LEASE if left == 1 else None
+            if claims := hf.claim(*chance.sample(QUEUES, len(QUEUES)), n=MOST, wait=0.1, lease=lease):
                 left -= 1
                 work(hf, claims, ledger, chance, dies=left == 0)
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from holdfast import Holdfast, State
-from tests.acceptance.children import Family, eventually
+from tests.acceptance.children import Family
+from tests.waiting import eventually
 
 on_both = pytest.mark.parametrize("url", ["sqlite-apsw", "postgres"], indirect=True)
 

@@ -10,19 +10,21 @@ from bench.cases import Case, Row, rate_case
 from bench.places import Place, SqlitePlace
 from bench.processes import Failed
 from bench.queues import Target
+from tests.long import only_long, size
 
 ROOT = Path(__file__).parents[2]
+WORKLOADS = size("w1,w3,w6,ws", "w1,w2,w3,w3s,w4,w5,w6,wr,ws")
 
 
-@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgres", marks=only_long)])
 def test_every_workload_runs_and_loses_nothing(store: str, tmp_path: Path) -> None:
     numbers = tmp_path / "numbers.json"
-    options = ["--quick", "--stores", store, "--workloads", "w1,w2,w3,w3s,w4,w5,w6,wr,ws", "--json", numbers]
+    options = ["--quick", "--stores", store, "--workloads", WORKLOADS, "--json", numbers]
     done = subprocess.run([sys.executable, "-m", "bench", *options], cwd=ROOT, capture_output=True, text=True)
     assert "FAILED" not in done.stdout
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads(numbers.read_text())["rows"]
-    assert {row["workload"] for row in rows} == {"w1", "w2", "w3", "w3s", "w4", "w5", "w6", "wr", "ws"}
+    assert {row["workload"] for row in rows} == set(WORKLOADS.split(","))
     nothing = [row["row"] for row in rows if row["holdfast"] <= 0]
     # A run as short as this may be over before the others have begun, and a disk be slower for its own measure.
     assert [row for row in nothing if not any(word in row for word in ("meanwhile", "removed", "beyond"))] == []

@@ -7,12 +7,23 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, State
-from tests.acceptance.children import Child, Family, eventually
+from tests.acceptance.children import GUARD, Child, Family
+from tests.long import only_long, size
+from tests.waiting import eventually
 
 Connect = Callable[..., Holdfast]
 
 on_both = pytest.mark.parametrize("url", ["sqlite-apsw", "postgres"], indirect=True)
-KINDS = pytest.mark.parametrize("kind", ["def", "async def"])
+IN_TURN = pytest.mark.parametrize(
+    ("url", "kind"),
+    [
+        ("sqlite-apsw", "def"),
+        ("postgres", "async def"),
+        pytest.param("sqlite-apsw", "async def", marks=only_long),
+        pytest.param("postgres", "def", marks=only_long),
+    ],
+    indirect=["url"],
+)
 
 LEASE = 1.0
 
@@ -36,24 +47,24 @@ def sent_on(hf: Holdfast) -> list[Any]:
     return [message.body for message in hf.peek("sent on", 1000)]
 
 
-@on_both
-@KINDS
+@IN_TURN
 def test_killed_again_and_again_every_effect_happens_once(family: Family, url: str, hf: Holdfast, kind: str) -> None:
-    """300 messages, three processes, kill -9 at 25 random points: one effect for each, and one message sent on."""
-    put = hf.enqueue_many("q", [f"m{number}" for number in range(300)])
+    """Three processes, kill -9 at random points: one effect for each message, and one message sent on."""
+    count, kills = size(100, 300), size(8, 25)
+    put = hf.enqueue_many("q", [f"m{number}" for number in range(count)])
     chance = random.Random(7)
 
     def start() -> Child:
         return family.start("commander", url=url, queue="q", kind=kind, pause=0.002)
 
     workers = [start() for _ in range(3)]
-    for _ in range(25):
+    for _ in range(kills):
         family.wait_for_events(chance.randint(1, 1_500), "commander", unless=lambda: is_empty(hf))
         victim = chance.randrange(3)
         workers[victim].kill()
         workers[victim] = start()
     family.finish()
-    assert sorted(effects(hf)) == sorted(f"m{number}" for number in range(300))
+    assert sorted(effects(hf)) == sorted(f"m{number}" for number in range(count))
     assert sorted(sent_on(hf)) == sorted(effects(hf))
     assert {hf.status(one.id).state for one in put} == {State.SUCCEEDED}
 
@@ -63,8 +74,7 @@ def is_empty(hf: Holdfast) -> bool:
     return not (found.pending or found.waiting or found.processing)
 
 
-@on_both
-@KINDS
+@IN_TURN
 @pytest.mark.parametrize(("dies", "left"), [("before the commit", []), ("after the commit", ["a"])])
 def test_killed_right_beside_the_commit(
     family: Family, url: str, hf: Holdfast, kind: str, dies: str, left: list[str]
@@ -72,7 +82,7 @@ def test_killed_right_beside_the_commit(
     """On one side of it nothing has happened, on the other everything, the ack too."""
     put = hf.enqueue("q", "a")
     victim = family.start("commander", url=url, queue="q", kind=kind, dies=dies)
-    assert victim.process.wait(60) == -9
+    assert victim.process.wait(GUARD) == -9
     assert (effects(hf), sent_on(hf)) == (left, left)
     assert (hf.status(put.id).state is State.SUCCEEDED) == bool(left)
     family.start("commander", url=url, queue="q", kind=kind).finish()

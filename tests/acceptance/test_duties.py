@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import NamedTuple
 
 import pytest
@@ -11,7 +10,9 @@ from holdfast import Holdfast
 from holdfast.core import schedule
 from holdfast.delivery import reconciling
 from holdfast.limits import SWEEP_LIMIT
-from holdfast.runtime.maintenance import (
+from holdfast.runtime.maintenance.duties import (
+    DUTIES,
+    Duty,
     ageing,
     commands,
     crew,
@@ -26,10 +27,10 @@ from holdfast.runtime.maintenance import (
     schedules,
     wakeups,
 )
-from holdfast.runtime.maintenance.keeper import DUTIES
 from tests.acceptance import chores
 from tests.acceptance.effort import longest_write
 from tests.clock import FakeClock
+from tests.long import only_long
 
 MOMENT = 500_000
 """Steps of SQLite's machine: about 50 ms on a slow computer, which does ten million and more in a second."""
@@ -38,7 +39,7 @@ MOMENT = 500_000
 class Case(NamedTuple):
     """A turn of a duty, after `fill` has made this much of its work; and three times as much."""
 
-    duty: ModuleType
+    duty: Duty
     turn: Callable[[Holdfast], int]
     fill: Callable[[Holdfast, FakeClock, int], None]
     few: int = 25 * SWEEP_LIMIT
@@ -131,8 +132,14 @@ CASES = [
 ]
 
 
+FIRST = {case.duty: case for case in reversed(CASES)}
+"""The default run has one case of each duty."""
+
+
 @pytest.mark.parametrize(
-    "case", CASES, ids=lambda case: f"{case.duty.__name__.rpartition('.')[2]}-{case.turn.__name__}-{case.fill.__name__}"
+    "case",
+    [pytest.param(case, marks=() if case is FIRST[case.duty] else only_long) for case in CASES],
+    ids=lambda case: f"{case.duty.name}-{case.turn.__name__}-{case.fill.__name__}",
 )
 def test_a_turn_costs_the_same_however_much_there_is_to_do(tmp_path: Path, case: Case) -> None:
     def steps(count: int) -> int:

@@ -7,7 +7,8 @@ import psycopg
 import pytest
 
 from holdfast import Claim, Holdfast
-from tests.acceptance.children import eventually
+from tests.acceptance.sessions import is_waiting
+from tests.waiting import eventually
 
 EMAIL = "orders/email"
 
@@ -53,8 +54,3 @@ def test_two_that_feed_at_once_take_turns(hf: Holdfast, postgres_url: str) -> No
             second = pool.submit(hf.claim, EMAIL, n=10)
             eventually(lambda: is_waiting(postgres_url), "the second one waits")
         assert bodies(second.result()) == ["a1", "b1"]
-
-
-def is_waiting(url: str) -> bool:
-    with psycopg.connect(url) as conn:
-        return conn.execute("SELECT 1 FROM pg_locks WHERE NOT granted LIMIT 1").fetchone() is not None

@@ -23,10 +23,10 @@ from holdfast import (
     endings,
 )
 from holdfast.events import RuntimeEvent
-from tests.acceptance.children import eventually
 from tests.conformance.steps import beat, drain
 from tests.docs.pages import ROOT, blocks
 from tests.servers import PostgresServer
+from tests.waiting import eventually
 
 PAGE = ROOT / "docs/howto/move-to-postgresql.md"
 USUAL, GUARDED = [block.text for block in blocks(PAGE.read_text()) if block.language == "sql"]

@@ -1,20 +1,27 @@
 """What the members of a pool may be: threads, processes with processes, a tier, drones; and all of them are fit."""
 
 import signal
-import time
 from pathlib import Path
 
 from holdfast import Holdfast
-from tests.acceptance.pools import BOTH, QUICK, once
-from tests.acceptance.programs import Programs, Watching, soon
+from tests.acceptance.pools import BOTH, QUICK, TELL_OF_FEWER, once
+from tests.acceptance.programs import Programs, Watching
+from tests.waiting import eventually, leave_time
 
 
-def test_members_may_be_threads(hf: Holdfast, programs: Programs) -> None:
+def test_members_may_be_threads(hf: Holdfast, programs: Programs, tmp_path: Path) -> None:
+    """The last messages end after the first member is drained, and the others not before three are there."""
     programs.write(
         f"""
+{TELL_OF_FEWER}
 @hf.consumer("jobs")
 def job(message):
-    slowly(message, 5 if message.body >= 20 else 0.3)
+    note("begin", message.body)
+    until(lambda: os.path.exists("go"))
+    if message.body >= 20:
+        until(lambda: noted("fewer"))
+        time.sleep(0.5)
+    note("end", message.body)
 
 hf.pool(job, name="crew", members="thread", {QUICK})
 """
@@ -22,9 +29,10 @@ hf.pool(job, name="crew", members="thread", {QUICK})
     hf.enqueue_many("jobs", list(range(23)))
     with Watching(hf, "crew") as seats:
         program = programs.start(APP_GRACE="300ms")
-        soon(lambda: [one.pool for one in hf.consumers()] == ["crew"] * 3, "three consumers")
-        soon(lambda: programs.done() == once(23), "all is done")
-        soon(lambda: seats.now == 1, "it has become calm")
+        eventually(lambda: [one.pool for one in hf.consumers()] == ["crew"] * 3 and seats.now == 3, "three consumers")
+        (tmp_path / "go").touch()
+        eventually(lambda: programs.done() == once(23), "all is done")
+        eventually(lambda: seats.now == 1, "it has become calm")
         program.send(signal.SIGTERM)
         assert program.wait() == 0
     assert max(seats.seen) == 3
@@ -56,7 +64,7 @@ hf.pool(job, max=1)
     )
     hf.enqueue_many("jobs", list(range(6)))
     program = programs.start()
-    soon(lambda: len(programs.log("begin")) == 6, "three have met, and three more have begun")
+    eventually(lambda: len(programs.log("begin")) == 6, "three have met, and three more have begun")
     program.send(signal.SIGTERM)
     go_on.touch()
     assert program.wait() == 0
@@ -65,12 +73,14 @@ hf.pool(job, max=1)
     assert hf.store.seats.taken("default", "job") == []
 
 
-def test_a_tier_takes_only_what_is_for_it(hf: Holdfast, programs: Programs) -> None:
+def test_a_tier_takes_only_what_is_for_it(hf: Holdfast, programs: Programs, tmp_path: Path) -> None:
     programs.write(
         """
 @hf.consumer("easy", labels={"tier": "haiku"})
 def drone(message):
-    slowly(message, 0.5)
+    note("begin", message.body)
+    until(lambda: message.body == 0 or os.path.exists("go"))
+    note("end", message.body)
 
 hf.pool(drone, max=2, scale_up_depth=5, scale_down_depth=1, cooldown="100ms")
 """
@@ -84,12 +94,13 @@ hf.pool(drone, max=2, scale_up_depth=5, scale_down_depth=1, cooldown="100ms")
     with Watching(hf, 'drone/{"tier":"haiku"}') as seats:
         programs.start()
         hf.enqueue("easy", 0)
-        soon(lambda: programs.done() == once(1), "what it is for")
-        time.sleep(1)
+        eventually(lambda: programs.done() == once(1), "what it is for")
+        leave_time(1)
         assert max(seats.seen) == 1, "what others have to do is no reason to grow"
         hf.enqueue_many("more", list(range(1, 9)))
-        soon(lambda: seats.now == 2, "the depth of an attached queue is")
-        soon(lambda: programs.done() == once(9), "that is done too")
+        eventually(lambda: seats.now == 2, "the depth of an attached queue is")
+        (tmp_path / "go").touch()
+        eventually(lambda: programs.done() == once(9), "that is done too")
     assert hf.stats("hard").pending == 30
 
 
@@ -115,8 +126,8 @@ hf.pool(fit)
     hf.enqueue("hard", 7)
     hf.enqueue("easy", 0)
     program = programs.start()
-    soon(lambda: programs.done() == once(1), "the other one works")
-    time.sleep(1)
+    eventually(lambda: programs.done() == once(1), "the other one works")
+    leave_time(1)
     [notice] = hf.notices()
     assert (notice.kind, notice.about, notice.owner, notice.repeats) == ("preflight", "lame", "ops", 0)
     assert "there is no key" in notice.error
@@ -136,7 +147,7 @@ hf.pool(job, min=1, max=1)
     )
     hf.enqueue_many("jobs", [0, 1])
     program = programs.start()
-    soon(lambda: len(programs.log("begin")) == 2, "both have begun")
+    eventually(lambda: len(programs.log("begin")) == 2, "both have begun")
     program.send_to_all(signal.SIGINT)
     assert program.wait() == 0
     assert programs.done() == once(2)
@@ -153,7 +164,7 @@ hf.pool("echo")
     )
     sent = hf.enqueue("jobs", {"a": 1})
     programs.start()
-    soon(lambda: (found := hf.status(sent.id)) is not None and found.state == "succeeded", "it is done")
+    eventually(lambda: (found := hf.status(sent.id)) is not None and found.state == "succeeded", "it is done")
     found = hf.status(sent.id)
     assert found is not None
     assert found.result == {"a": 1}

@@ -8,9 +8,9 @@ import psycopg
 import pytest
 
 from holdfast import Claim, Holdfast, LeaseLost, State
-from tests.acceptance.children import eventually
 from tests.acceptance.proxy import LossyProxy
 from tests.servers import HOST, PostgresAddress
+from tests.waiting import eventually
 
 Connect = Callable[..., Holdfast]
 
@@ -193,11 +193,12 @@ def test_an_ack_with_a_claim_whose_answer_is_lost_counts_too(far: Holdfast, near
     far.close()
     lossy.lose(b"holdfast_claim")
 
-    after = far.claim("q", n=1, lease=1, ack=claims)
+    after = far.claim("q", n=1, lease=2, ack=claims)
+    far.extend(after, 300)  # Only the lease of the lost claim is to end.
 
     assert lossy.losses == 1
     assert [claim.message.body for claim in after] == ["d"]
-    assert [claim.message.body for claim in near.claim("q", wait=30)] == ["c"]
+    assert [claim.message.body for claim in near.claim("q", wait=60)] == ["c"]
     for claim in claims:
         status = near.status(claim.message.id)
         assert status is not None

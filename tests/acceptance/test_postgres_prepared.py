@@ -15,8 +15,8 @@ from holdfast import Holdfast, QueueFull
 from holdfast.core.message import MessageId
 from holdfast.store.postgres.connection import Connection, _connect
 from holdfast.store.postgres.prepared import MOST_PREPARED, Prepared, numbered
-from tests.acceptance.children import eventually
-from tests.acceptance.test_postgres import is_waiting
+from tests.acceptance.sessions import is_waiting
+from tests.waiting import eventually
 
 Connect = Callable[..., Holdfast]
 

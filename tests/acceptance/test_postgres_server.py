@@ -3,7 +3,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import psycopg
@@ -12,6 +11,7 @@ import pytest
 from holdfast import Holdfast
 from tests.ready import PostgresDatabase
 from tests.servers import PostgresAddress, PostgresServer, StopMode
+from tests.waiting import eventually
 
 TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
 
@@ -148,10 +148,7 @@ def test_a_server_does_not_outlive_a_killed_owner() -> None:
     owner.send_signal(signal.SIGKILL)
     owner.communicate()
 
-    deadline = time.monotonic() + 60
-    while is_alive(int(pid)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not is_alive(int(pid))
+    eventually(lambda: not is_alive(int(pid)), "the server has ended with its owner")
     shutil.rmtree(folder)
 
 

@@ -24,7 +24,7 @@ def heard_by(url: str) -> Iterator[Callable[[], str]]:
         connection.execute("LISTEN holdfast")
 
         def next_one() -> str:
-            [notice] = connection.notifies(timeout=30, stop_after=1)
+            [notice] = connection.notifies(timeout=120, stop_after=1)
             found = connection.execute("SELECT query FROM pg_stat_activity WHERE pid = %s", [notice.pid]).fetchone()
             is_enqueue = found is not None and ("holdfast_message" in found[0] or "holdfast_enqueue_once" in found[0])
             return "the commit" if is_enqueue else "the thread"
@@ -129,5 +129,5 @@ def test_what_came_before_the_server_knew_of_the_sleeper_wakes_it_too(
     assert sleeps.wait(60)
     connect(postgres_url).enqueue("q", "unheard")
     may_listen.set()
-    sleeper.join(30)
+    sleeper.join(120)
     assert [claim.message.body for claim in got] == ["unheard"]

@@ -17,6 +17,7 @@ from holdfast.endings import acked
 from holdfast.store.sqlfile import load_queries
 from tests.acceptance.effort import effort, wait_for_the_end_of_others
 from tests.clock import FakeClock
+from tests.long import only_long
 from tests.servers import PostgresAddress
 
 ROWS = 100_000
@@ -53,7 +54,7 @@ def queries_on_big_tables(package: str) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("analysed", [False, True], ids=["unanalysed", "analysed"])
-@pytest.mark.parametrize("engine", ["apsw", "stdlib"])
+@pytest.mark.parametrize("engine", ["apsw", pytest.param("stdlib", marks=only_long)])
 def test_sqlite_searches_and_never_scans(tmp_path: Path, engine: str, analysed: bool) -> None:
     """L16: EXPLAIN QUERY PLAN of every query; asked through the product's own library, as it plans."""
     with Holdfast(f"sqlite:///{tmp_path}/work.db?engine={engine}") as hf:

@@ -13,7 +13,8 @@ import pytest
 from holdfast import Holdfast
 from holdfast.core.retention import Kept
 from holdfast.store import retention
-from tests.acceptance.children import eventually
+from tests.acceptance.sessions import is_waiting
+from tests.waiting import eventually
 
 Connect = Callable[..., Holdfast]
 DAY = 86_400
@@ -150,8 +151,3 @@ def test_a_group_that_goes_back_in_the_middle_of_a_step_waits_for_its_end(
             assert retain(hf) == 3
         seeking[0].result()
     assert got(hf, "b") == []
-
-
-def is_waiting(url: str) -> bool:
-    with psycopg.connect(url) as connection:
-        return connection.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone() is not None

@@ -1,6 +1,5 @@
 """G1-G6: sagas with real processes, killed at every write and by chance: all done or all undone."""
 
-import os
 import subprocess
 import sys
 import threading
@@ -20,16 +19,17 @@ from holdfast.store.ids import new_id
 from tests.acceptance.children import ROOT
 from tests.acceptance.saga_workers import STEPS, Ledger, declare
 from tests.acceptance.test_sqlite_crash import run
+from tests.long import only_long, size
+from tests.waiting import spend
 
-SAGAS = int(os.environ.get("HOLDFAST_SAGAS", "1000"))
-"""A thousand, where the machine is free for it."""
+SAGAS = size(150, 1000, "HOLDFAST_SAGAS")
 WORKERS = 3
 GUARD = 100.0 + SAGAS
 ENDS = ("completed", "compensated", "failed", "canceled")
 
 
-@pytest.mark.parametrize("way", ["forwards", "backwards"])
-@pytest.mark.parametrize("db", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("way", [pytest.param("forwards", marks=only_long), "backwards"])
+@pytest.mark.parametrize("db", ["sqlite", pytest.param("postgres", marks=only_long)], indirect=True)
 def test_killed_at_any_write_a_saga_goes_on_where_it_was(db: str, tmp_path: Path, way: str) -> None:
     outcome = run("-m", "tests.acceptance.saga_crashes", db, str(tmp_path), way)
     assert outcome["faults"] == []
@@ -76,7 +76,7 @@ def work_until_all_ended(hf: Holdfast, url: str) -> int:
                     assert worker.returncode == 9
                     deaths += 1
                     workers[place] = start()
-            time.sleep(0.5)
+            spend(0.5)
     finally:
         for worker in workers:
             if worker.poll() is None:

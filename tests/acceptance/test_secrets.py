@@ -108,8 +108,10 @@ def test_wake_ups_that_cannot_connect_keep_quiet(
 ) -> None:
     """Threads of their own notify and listen; what they meet goes to nobody."""
     url = private_postgres.url().replace("postgres@", "postgres:hush-sesame@")
-    with Holdfast(url, patience=0.2) as hf:
-        hf.enqueue("q", 1)
+    with Holdfast(url) as patient:  # Making the tables may take longer than the other one waits.
+        patient.enqueue("q", 1)
+    with Holdfast(url, patience=2) as hf:
+        hf.enqueue("q", 2)
         assert hf.claim("q", wait=1)
         private_postgres.stop("immediate")
         with pytest.raises(HoldfastError) as refused:

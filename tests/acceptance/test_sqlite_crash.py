@@ -2,6 +2,7 @@
 
 import gc
 import json
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,9 +12,11 @@ from typing import Any
 import pytest
 
 from holdfast import EngineConflict, Holdfast, StoreFull
-from tests.acceptance.children import GUARD, ROOT, Family
+from tests.acceptance.children import GUARD, ROOT, Child, Family
 from tests.acceptance.crowds import assert_each_gets_its_own
-from tests.acceptance.history import faults
+from tests.acceptance.history import faults, lines
+from tests.long import is_long_run, only_long, size
+from tests.waiting import eventually
 
 Connect = Callable[..., Holdfast]
 
@@ -46,13 +49,18 @@ def is_sound(path: Path) -> bool:
 # --- killed -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("half", [1, 2])
-def test_killed_at_any_write_it_holds_exactly_what_a_whole_transaction_left(tmp_path: Path, half: int) -> None:
-    """S1: migrate, enqueue, claim, ack, nack, dead-letter, expire, replay, clean up; killed at each write and sync."""
-    outcome = run("-m", "tests.acceptance.crashpoints", str(tmp_path), str(half), "2")
+@pytest.mark.parametrize("part", [1, pytest.param(2, marks=only_long)])
+def test_killed_at_any_write_it_holds_exactly_what_a_whole_transaction_left(tmp_path: Path, part: int) -> None:
+    """S1: migrate, enqueue, claim, ack, nack, dead-letter, expire, replay, clean up; killed at each write and sync.
+
+    A long run kills at all of them, half in each test. The default run takes every twentieth, each time other ones.
+    """
+    parts = size(20, 2)
+    first = part if is_long_run() else random.randint(1, parts)
+    outcome = run("-m", "tests.acceptance.crashpoints", str(tmp_path), str(first), str(parts))
 
     assert outcome["faults"] == []
-    assert outcome["points"] > 100
+    assert outcome["points"] > 200 // parts
 
 
 def test_clients_that_look_and_come_and_go_do_not_endanger_the_file(
@@ -67,6 +75,7 @@ def test_clients_that_look_and_come_and_go_do_not_endanger_the_file(
             family.wait_for_events(30_000, "onlooker")
             family.start("produce", url=file_url, queue="q", name=f"{round}-{visit}", count=20).finish()
         family.wait_for_events(30_000, "onlooker")
+        eventually(lambda killed=killed: looks(killed) > 5, "it has looked around")
         killed.kill()
     assert is_sound(sqlite_path)
 
@@ -75,6 +84,10 @@ def test_clients_that_look_and_come_and_go_do_not_endanger_the_file(
     history = family.history()
     assert faults(history) == []
     assert sum(event["op"] == "look" for event in history.events) > 10
+
+
+def looks(child: Child) -> int:
+    return sum(event["op"] == "look" for event in lines(child.log))
 
 
 # --- forked -----------------------------------------------------------------------------------------------------------

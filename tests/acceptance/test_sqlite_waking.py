@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.store.api import Bell, Wakeup
-from tests.acceptance.children import eventually
+from tests.waiting import eventually
 
 LONG, SHORT = 30.0, 0.05
 

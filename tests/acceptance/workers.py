@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import Claim, Holdfast, HoldfastError, LeaseLost
+from tests import through_sqs
 from tests.acceptance.history import Log
 from tests.acceptance.working import Orders, is_drained, send, settle, take
-from tests.stores import CHILDREN_THROUGH_SQS, DELIVERED_BY_SQS
 
 POISON = "poison"
 """A message that kills whoever works on it."""
@@ -218,9 +218,10 @@ def role_called(name: str) -> Role:
 
 def main(arguments: Sequence[str]) -> int:
     role, path, settings = arguments
-    faulthandler.dump_traceback_later(240, exit=True)
-    if CHILDREN_THROUGH_SQS in os.environ:
-        (Holdfast.__init__.__kwdefaults__ or {}).update(DELIVERED_BY_SQS)
+    faulthandler.dump_traceback_later(290, exit=True)
+    random.seed(f"{os.environ.get('HOLDFAST_SEED')}/{Path(path).name}")
+    if through_sqs.FOR_CHILDREN in os.environ:
+        through_sqs.install()
     log = Log(Path(path))
     try:
         role_called(role)(log, **json.loads(settings))

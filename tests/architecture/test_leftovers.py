@@ -5,18 +5,16 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
-
-from tests.architecture.source import modules, nodes, read
+from tests.architecture.source import findings, nodes
 
 
-def leftovers(text: str) -> Iterator[int]:
+def leftovers(text: str, module: Path) -> Iterator[str]:
     """Lines of a function's body that are nothing but a text: neither its docstring nor that of an attribute."""
     for node in nodes(text):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             for before, one in pairwise(node.body):
                 if is_text(one) and not isinstance(before, ast.Assign | ast.AnnAssign):
-                    yield one.lineno
+                    yield f"{module}:{one.lineno}"
 
 
 def is_text(one: ast.stmt) -> bool:
@@ -24,10 +22,10 @@ def is_text(one: ast.stmt) -> bool:
 
 
 def test_a_second_docstring_is_caught() -> None:
-    assert list(leftovers('def f():\n    """One."""\n    return 1\n    """Two."""\n')) == [4]
-    assert list(leftovers('def f():\n    """One."""\n\n\nX = 1\n"""Of X."""\n')) == []
+    two = 'def f():\n    """One."""\n    return 1\n    """Two."""\n'
+    assert list(leftovers(two, Path("a.py"))) == ["a.py:4"]
+    assert list(leftovers('def f():\n    """One."""\n\n\nX = 1\n"""Of X."""\n', Path("a.py"))) == []
 
 
-@pytest.mark.parametrize("module", modules(), ids=str)
-def test_no_function_has_two_docstrings(module: Path) -> None:
-    assert list(leftovers(read(module))) == []
+def test_no_function_has_two_docstrings() -> None:
+    assert findings(leftovers) == []

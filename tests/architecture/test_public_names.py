@@ -76,6 +76,19 @@ def test_both_clients_have_the_same_methods() -> None:
     assert parity_faults(Holdfast, AsyncHoldfast) == []
 
 
+def test_an_awaited_method_awaits_the_one_of_its_name() -> None:
+    """Also where two have the same signature, such as `pause` and `resume`."""
+    from holdfast import AsyncHoldfast, Holdfast
+
+    awaited = {
+        name: one.__wrapped__
+        for name in dir(AsyncHoldfast)
+        if hasattr(one := getattr(AsyncHoldfast, name), "__wrapped__")
+    }
+    assert len(awaited) > 50
+    assert [name for name, method in awaited.items() if method is not getattr(Holdfast, name)] == []
+
+
 class Plain:
     def enqueue(self, queue: str, *, delay: float = 0) -> int: ...
     def consumer(self, *queues: str) -> None: ...

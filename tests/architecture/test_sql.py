@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.store.postgres.statements import QUERIES, TOGETHER
-from tests.architecture.source import PACKAGE, literals, modules, read
+from tests.architecture.source import PACKAGE, findings, literals
 
 STATEMENT = (
     r"SELECT\s|INSERT\s+INTO\s|UPDATE\s+\S+\s+SET\s|DELETE\s+FROM\s|CREATE\s+(UNIQUE\s+)?(TABLE|INDEX|TRIGGER)\s"
@@ -114,14 +114,12 @@ def store_statements(store: str) -> set[tuple[str, str]]:
     return {(path.name, name) for path in files for name in statement_names(path.read_text())}
 
 
-@pytest.mark.parametrize("module", modules(), ids=str)
-def test_no_sql_in_python(module: Path) -> None:
-    assert sql_faults(read(module), module) == []
+def test_no_sql_in_python() -> None:
+    assert findings(sql_faults) == []
 
 
-@pytest.mark.parametrize("module", [module for module in modules() if module.parts[0] != "store"], ids=str)
-def test_transactions_are_controlled_in_the_store_only(module: Path) -> None:
-    assert control_faults(read(module), module) == []
+def test_transactions_are_controlled_in_the_store_only() -> None:
+    assert findings(control_faults, outside="store") == []
 
 
 def test_both_stores_have_the_same_files() -> None:

@@ -8,12 +8,27 @@ from typing import Any, NamedTuple
 from holdfast import Claim, Holdfast, Notice, Schedule, State
 from holdfast.core.crew import Beat
 from holdfast.store.api import Bell
+from tests.waiting import eventually
 
 OpenClient = Callable[..., Holdfast]
 
 
 def bodies(claims: Iterable[Claim]) -> list[Any]:
     return [claim.message.body for claim in claims]
+
+
+def listening(bell: Bell, channel: int) -> Bell:
+    """A bell that hears what is rung, and has heard all that its own beginning had to say.
+
+    Until a session of PostgreSQL has begun to listen, a sleeper is woken once for nothing. How long that takes depends
+    on the machine, so silence alone does not tell.
+    """
+    listener = getattr(bell, "_listener", None)
+    if type(listener).__name__ == "Listener":
+        eventually(lambda: listener._everyone, "the server knows of the listener")
+    while bell.wait([channel], 0.1):
+        pass
+    return bell
 
 
 def claim_one(hf: Holdfast, queue: str = "q", **options: Any) -> Claim:

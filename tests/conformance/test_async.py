@@ -12,6 +12,8 @@ from holdfast.store.api import Claimed, ClaimRequest
 from tests.clock import FakeClock
 from tests.conformance.steps import claim_one, sleepers
 
+pytestmark = pytest.mark.both_engines
+
 Run = Callable[[Callable[[AsyncHoldfast], Awaitable[Any]]], Any]
 
 
@@ -212,13 +214,15 @@ def test_cancelled_tasks_do_not_break_those_beside_them(run: Run) -> None:
     run(work)
 
 
-def test_a_waiting_claim_is_woken_by_another_task(run: Run) -> None:
+def test_a_waiting_claim_is_woken_by_another_task(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3600.0)  # Only a ring wakes it.
+
     async def work(hf: AsyncHoldfast) -> None:
         asleep = sleepers(hf._hf)
-        waiting = asyncio.create_task(hf.claim("q", wait=20))
-        assert await asyncio.to_thread(asleep.acquire, timeout=10)
+        waiting = asyncio.create_task(hf.claim("q", wait=600))
+        assert await asyncio.to_thread(asleep.acquire, timeout=60)
         await hf.enqueue("q", "wake up")
-        claims = await asyncio.wait_for(waiting, 3)
+        claims = await asyncio.wait_for(waiting, 100)
         assert bodies(claims) == ["wake up"]
 
     run(work, clock=None)
@@ -245,7 +249,7 @@ def test_a_cancelled_claim_does_not_keep_a_message_from_others(run: Run) -> None
 
         def slow(request: ClaimRequest) -> Claimed:
             entered.set()
-            may_go_on.wait(10)
+            may_go_on.wait(100)
             try:
                 return claim(request)
             finally:
@@ -253,12 +257,12 @@ def test_a_cancelled_claim_does_not_keep_a_message_from_others(run: Run) -> None
 
         messages.claim = slow
         abandoned = asyncio.create_task(hf.claim("q"))
-        await asyncio.to_thread(entered.wait, 10)
+        await asyncio.to_thread(entered.wait, 100)
         abandoned.cancel()
         await asyncio.gather(abandoned, return_exceptions=True)
         messages.claim = claim
         may_go_on.set()
-        await asyncio.to_thread(claimed.wait, 10)
+        await asyncio.to_thread(claimed.wait, 100)
         [found] = await hf.claim("q", wait=5)
         assert (found.message.body, found.attempt) == ("for someone who listens", 1)
 
@@ -268,12 +272,14 @@ def test_a_cancelled_claim_does_not_keep_a_message_from_others(run: Run) -> None
 def test_the_event_loop_runs_on_while_a_claim_waits(run: Run) -> None:
     async def work(hf: AsyncHoldfast) -> None:
         await hf.queue("q")
-        ticks = 0
-        waiting = asyncio.create_task(hf.claim("q", wait=0.3))
-        while not waiting.done():
+        asleep = sleepers(hf._hf)
+        waiting = asyncio.create_task(hf.claim("q", wait=60))
+        assert await asyncio.to_thread(asleep.acquire, timeout=30)
+        for _ in range(5):
             await asyncio.sleep(0.01)
-            ticks += 1
-        assert ticks > 5
+        assert not waiting.done()
+        await hf.enqueue("q", "wake up")
+        assert bodies(await waiting) == ["wake up"]
 
     run(work, clock=None)
 
@@ -284,7 +290,7 @@ def test_a_closed_client_answers_or_refuses_but_never_hangs(url: str) -> None:
         await hf.enqueue("q", 1)
         await hf.close()
         try:
-            await asyncio.wait_for(hf.enqueue("q", 2), 3)
+            await asyncio.wait_for(hf.enqueue("q", 2), 100)
         except TimeoutError:
             raise AssertionError("it hangs") from None
         except Exception:

@@ -10,6 +10,9 @@ import pytest
 from holdfast import AsyncHoldfast, InvalidInput, NoSubscribers, UnknownGroup, UnknownTopic
 from tests.clock import FakeClock
 from tests.conformance.test_conn import commit, of_the_driver, roll_back
+from tests.stores import TOPICS
+
+pytestmark = pytest.mark.not_through_sqs(TOPICS)
 
 Run = Callable[[Callable[[AsyncHoldfast], Awaitable[Any]]], Any]
 

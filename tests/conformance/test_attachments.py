@@ -8,10 +8,9 @@ import pytest
 
 from holdfast import Attachment, Holdfast, UnknownQueue
 from holdfast.core.crew import attached
-from holdfast.store.api import Bell
 from holdfast.store.crew import CREW
 from tests.clock import FakeClock
-from tests.conformance.steps import OpenClient
+from tests.conformance.steps import OpenClient, listening
 
 
 def test_changes_are_kept_and_seen_by_others(hf: Holdfast, rival: Holdfast, clock: FakeClock) -> None:
@@ -76,13 +75,6 @@ def test_a_queue_that_is_no_more_wanted_need_not_exist(client: OpenClient) -> No
 # --- the bell ---------------------------------------------------------------------------------------------------------
 
 
-def quiet(bell: Bell, channel: int) -> Bell:
-    """A bell that has heard all that its own beginning had to say."""
-    while bell.wait([channel], 0.3):
-        pass
-    return bell
-
-
 def test_no_queue_has_the_number_of_the_crew(hf: Holdfast) -> None:
     for name in ("first", "second"):
         hf.queue(name)
@@ -97,12 +89,12 @@ def test_a_change_wakes_the_crew_elsewhere_and_no_one_else(hf: Holdfast, rival: 
     hf.queue("q")
     queue = hf.store.channels.find("default", "q")
     assert queue is not None
-    crew, claimer = quiet(rival.store.wakeup.bell(), CREW), quiet(rival.store.wakeup.bell(), queue.id)
+    crew, claimer = listening(rival.store.wakeup.bell(), CREW), listening(rival.store.wakeup.bell(), queue.id)
     heard: list[bool] = []
-    sleeper = threading.Thread(target=lambda: heard.append(crew.wait([queue.id, CREW], 30)))
+    sleeper = threading.Thread(target=lambda: heard.append(crew.wait([queue.id, CREW], 100)))
     sleeper.start()
     getattr(hf, verb)("mailer", "q")
-    sleeper.join(30)
+    sleeper.join(100)
     assert heard == [True]
     assert not claimer.wait([queue.id], 0.3)
     for bell in (crew, claimer):
@@ -111,7 +103,7 @@ def test_a_change_wakes_the_crew_elsewhere_and_no_one_else(hf: Holdfast, rival: 
 
 def test_messages_do_not_wake_who_waits_for_changes_only(hf: Holdfast, rival: Holdfast) -> None:
     hf.queue("q")
-    bell = quiet(rival.store.wakeup.bell(), CREW)
+    bell = listening(rival.store.wakeup.bell(), CREW)
     hf.enqueue("q", 1)
     assert not bell.wait([CREW], 0.3)
     bell.close()
@@ -120,9 +112,9 @@ def test_messages_do_not_wake_who_waits_for_changes_only(hf: Holdfast, rival: Ho
 def test_a_change_between_two_naps_is_not_missed(hf: Holdfast, rival: Holdfast) -> None:
     """Whoever has a bell first, then reads, then sleeps, sleeps through nothing."""
     hf.queue("q")
-    bell = quiet(rival.store.wakeup.bell(), CREW)
+    bell = listening(rival.store.wakeup.bell(), CREW)
     before = rival.attachments()
     hf.attach("mailer", "q")
-    assert (before, bell.wait([CREW], 10)) == ([], True)
+    assert (before, bell.wait([CREW], 100)) == ([], True)
     assert len(rival.attachments()) == 1
     bell.close()

@@ -9,6 +9,9 @@ from holdfast import AsyncHoldfast, GroupCanceled, Holdfast, LeaseLost, NoSubscr
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies
 from tests.conformance.topics import done, kept, retain, subscribed
+from tests.stores import TOPICS
+
+pytestmark = pytest.mark.not_through_sqs(TOPICS)
 
 
 @pytest.fixture
@@ -81,7 +84,10 @@ def test_whoever_belongs_to_it_is_told(two: Holdfast, rival: Holdfast) -> None:
     assert states(two)["a"] == "canceled"
 
 
-def test_who_waits_for_its_messages_is_woken_and_told(two: Holdfast, rival: Holdfast) -> None:
+def test_who_waits_for_its_messages_is_woken_and_told(
+    two: Holdfast, rival: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3600.0)  # Only a ring wakes it.
     found: list[BaseException] = []
     waits = threading.Event()
 
@@ -89,15 +95,15 @@ def test_who_waits_for_its_messages_is_woken_and_told(two: Holdfast, rival: Hold
         rival.stats("t/a")
         waits.set()
         try:
-            rival.claim("t/a", wait=30)
+            rival.claim("t/a", wait=600)
         except GroupCanceled as problem:
             found.append(problem)
 
     thread = threading.Thread(target=wait)
     thread.start()
-    waits.wait(10)
+    waits.wait(60)
     two.cancel_group("t", "a")
-    thread.join(10)
+    thread.join(100)
     assert (thread.is_alive(), len(found)) == (False, 1)
 
 

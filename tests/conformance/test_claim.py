@@ -11,6 +11,9 @@ from holdfast import Claim, Holdfast, InvalidInput, LeaseLost
 from holdfast.store.api import ClaimRequest
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain, sleepers
+from tests.stores import LANES
+
+pytestmark = [pytest.mark.behind_pooler, pytest.mark.both_engines, pytest.mark.through_sqs]
 
 
 def test_a_claim_takes_one_message_unless_told_otherwise(hf: Holdfast) -> None:
@@ -28,6 +31,7 @@ def test_a_claim_takes_no_more_than_its_limit(hf: Holdfast, clock: FakeClock, de
     assert hf.claim("q", n=4) == []
 
 
+@pytest.mark.not_through_sqs(LANES)
 def test_the_limit_holds_over_rows_and_lanes_together(hf: Holdfast, clock: FakeClock) -> None:
     hf.enqueue_many("q", ["row"] * 3, delay=1)
     hf.enqueue_many("q", ["urgent"] * 3, priority="urgent")
@@ -105,6 +109,7 @@ def test_an_urgent_lane_beats_a_normal_row_that_was_due_before(hf: Holdfast, clo
     assert bodies(hf.claim("q")) == ["urgent"]
 
 
+@pytest.mark.not_through_sqs(LANES)
 def test_a_due_row_beats_the_lane_of_its_own_priority(hf: Holdfast, clock: FakeClock) -> None:
     hf.enqueue("q", "lane")
     hf.enqueue("q", "row", delay=1)
@@ -159,9 +164,9 @@ def test_a_claim_without_a_queue_is_refused(hf: Holdfast) -> None:
 
 
 def test_an_empty_queue_answers_at_once(hf: Holdfast) -> None:
-    started = time.monotonic()
+    asleep = sleepers(hf)
     assert hf.claim("q") == []
-    assert time.monotonic() - started < 10
+    assert not asleep.acquire(blocking=False)
 
 
 def test_ack_in_the_same_call_ends_the_earlier_claims(hf: Holdfast) -> None:
@@ -229,6 +234,9 @@ def test_two_clients_never_claim_the_same_message(hf: Holdfast, rival: Holdfast,
     assert sorted(found) == list(range(40))
 
 
+@pytest.mark.not_through_sqs(
+    "a claim that does not wait may find nothing while all pointers are in the hands of others, who give some back"
+)
 def test_clients_that_claim_at_the_same_time_share_the_work(client: OpenClient, clock: FakeClock) -> None:
     """L15, in small."""
     producer = client()
@@ -252,18 +260,16 @@ def test_clients_that_claim_at_the_same_time_share_the_work(client: OpenClient, 
 class Waiting:
     """A claim that waits in a thread of its own."""
 
-    def __init__(self, hf: Holdfast, *queues: str, wait: float = 20) -> None:
+    def __init__(self, hf: Holdfast, *queues: str, wait: float = 200) -> None:
         self._asleep = sleepers(hf)
         self._threads = ThreadPoolExecutor(1)
-        self._started = time.monotonic()
         self._claims: Future[list[Claim]] = self._threads.submit(hf.claim, *queues, wait=wait)
 
     def fall_asleep(self) -> None:
-        assert self._asleep.acquire(timeout=10)
+        assert self._asleep.acquire(timeout=60)
 
-    def result(self) -> tuple[list[Claim], float]:
-        claims = self._claims.result(30)
-        return claims, time.monotonic() - self._started
+    def result(self) -> list[Claim]:
+        return self._claims.result(100)
 
 
 @pytest.fixture
@@ -282,7 +288,7 @@ def test_waiting_ends_when_another_client_enqueues(sleeper: Holdfast, waker: Hol
     waiting = Waiting(sleeper, "q")
     waiting.fall_asleep()
     waker.enqueue("q", "wake up")
-    claims, _ = waiting.result()
+    claims = waiting.result()
     assert bodies(claims) == ["wake up"]
 
 
@@ -290,7 +296,7 @@ def test_waiting_ends_when_another_thread_of_the_same_client_enqueues(sleeper: H
     waiting = Waiting(sleeper, "q")
     waiting.fall_asleep()
     sleeper.enqueue("q", "wake up")
-    claims, _ = waiting.result()
+    claims = waiting.result()
     assert bodies(claims) == ["wake up"]
 
 
@@ -298,7 +304,7 @@ def test_waiting_for_several_queues_ends_at_the_first(sleeper: Holdfast, waker: 
     waiting = Waiting(sleeper, "a", "b")
     waiting.fall_asleep()
     waker.enqueue("b", "wake up")
-    claims, _ = waiting.result()
+    claims = waiting.result()
     assert bodies(claims) == ["wake up"]
 
 
@@ -308,7 +314,7 @@ def test_waiting_ends_when_a_held_message_is_released(sleeper: Holdfast, waker: 
     waiting = Waiting(sleeper, "q")
     waiting.fall_asleep()
     held.release()
-    claims, _ = waiting.result()
+    claims = waiting.result()
     assert bodies(claims) == ["hot potato"]
 
 
@@ -319,43 +325,45 @@ def test_waiting_ends_when_the_head_of_a_key_is_acked(sleeper: Holdfast, waker: 
     waiting = Waiting(sleeper, "q")
     waiting.fall_asleep()
     head.ack()
-    claims, _ = waiting.result()
+    claims = waiting.result()
     assert bodies(claims) == [2]
 
 
 def test_waiting_sees_a_delayed_message_when_it_is_due(sleeper: Holdfast, waker: Holdfast) -> None:
+    began = time.monotonic()
     waker.enqueue("q", "later", delay=0.3)
-    claims, elapsed = Waiting(sleeper, "q").result()
+    claims = Waiting(sleeper, "q").result()
     assert bodies(claims) == ["later"]
-    assert elapsed > 0.2
+    assert time.monotonic() - began > 0.2
 
 
 def test_waiting_takes_over_a_lease_that_ends(sleeper: Holdfast, waker: Holdfast) -> None:
     waker.enqueue("q", "abandoned")
+    began = time.monotonic()
     claim_one(waker, lease=0.3)
-    claims, elapsed = Waiting(sleeper, "q").result()
+    claims = Waiting(sleeper, "q").result()
     assert [(claim.message.body, claim.attempt) for claim in claims] == [("abandoned", 2)]
-    assert elapsed > 0.2
+    assert time.monotonic() - began > 0.2
 
 
 def test_waiting_ends_with_nothing_when_the_time_is_over(sleeper: Holdfast) -> None:
-    claims, elapsed = Waiting(sleeper, "q", wait=0.2).result()
-    assert claims == []
-    assert elapsed >= 0.2
+    began = time.monotonic()
+    assert Waiting(sleeper, "q", wait=0.2).result() == []
+    assert time.monotonic() - began >= 0.2
 
 
 def test_what_is_there_is_claimed_without_waiting(sleeper: Holdfast) -> None:
     sleeper.enqueue("q", "here")
-    claims, _ = Waiting(sleeper, "q").result()
+    claims = Waiting(sleeper, "q").result()
     assert bodies(claims) == ["here"]
 
 
 def test_twenty_sleepers_share_what_comes(client: OpenClient, waker: Holdfast) -> None:
     clients = [client(clock=None, sweep_every=1) for _ in range(2)]
     with ThreadPoolExecutor(20) as threads:
-        waiting = [threads.submit(clients[number % 2].claim, "q", wait=20) for number in range(20)]
+        waiting = [threads.submit(clients[number % 2].claim, "q", wait=200) for number in range(20)]
         waker.enqueue_many("q", range(20))
-        found = [body for claims in waiting for body in bodies(claims.result(30))]
+        found = [body for claims in waiting for body in bodies(claims.result(100))]
     assert sorted(found) == list(range(20))
 
 
@@ -399,6 +407,7 @@ def test_shares_keep_within_limits(hf: Holdfast) -> None:
     assert share_out(hf, 2, a=1, b=1) == {"b": 2}
 
 
+@pytest.mark.not_through_sqs("a claim that does not wait may find nothing while others have taken all pointers")
 def test_who_claims_shares_of_the_same_queues_waits_for_nobody_for_ever(client: OpenClient) -> None:
     """Each begins with another queue; in the database all of them take their locks in one order."""
     hf, together = client(clock=None), threading.Barrier(4)

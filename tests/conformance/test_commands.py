@@ -275,7 +275,7 @@ def test_whoever_waits_for_a_rival_that_fails_runs_itself(hf: Holdfast, rival: H
     def write(what: str, conn: Any) -> None:
         conn.execute("INSERT INTO effect VALUES ('undone')")
         begun.set()
-        assert waiting.wait(10)
+        assert waiting.wait(100)
         raise RuntimeError("too late")
 
     def first() -> None:
@@ -283,7 +283,7 @@ def test_whoever_waits_for_a_rival_that_fails_runs_itself(hf: Holdfast, rival: H
             hf.run_command("Thing.Write", {"what": "a"}, idempotency_key="k")
 
     def second() -> None:
-        assert begun.wait(10)
+        assert begun.wait(100)
         threading.Timer(0.2, waiting.set).start()
         assert rival.run_command("Thing.Write", {"what": "b"}, idempotency_key="k") == "wrote b"
 

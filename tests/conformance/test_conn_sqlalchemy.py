@@ -13,7 +13,10 @@ from sqlalchemy.orm import Session
 
 from holdfast import AsyncHoldfast, Holdfast
 from holdfast.errors import InvalidInput
+from tests.acceptance.sessions import WAITING
 from tests.conformance.steps import drain
+
+pytestmark = pytest.mark.both_engines
 
 
 @pytest.fixture(params=["sqlite-stdlib", "postgres"])
@@ -158,7 +161,7 @@ def test_a_cancelled_call_leaves_the_connection_to_its_owner(postgres_url: str) 
 async def until_someone_waits_for_a_lock(url: str) -> None:
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as watcher:
         while True:
-            found = await watcher.execute("SELECT 1 FROM pg_locks WHERE NOT granted")
+            found = await watcher.execute(WAITING)
             if await found.fetchone():
                 return
             await asyncio.sleep(0.01)

@@ -11,6 +11,9 @@ from holdfast import AsyncHoldfast, Claim, Holdfast, InvalidInput, Work
 from holdfast.core.crew import MOST_WORK
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, beat, claim_one
+from tests.stores import NO_QUEUE
+
+pytestmark = pytest.mark.not_through_sqs(NO_QUEUE)
 
 SECOND = 1_000_000
 

@@ -10,6 +10,9 @@ from holdfast import Holdfast, LeaseLost, UnknownGroup
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies
 from tests.conformance.topics import die, done, kept, retain, troubles, watch
+from tests.stores import TOPICS
+
+pytestmark = pytest.mark.not_through_sqs(TOPICS)
 
 FOUR = ("a", "b", "c", "d")
 

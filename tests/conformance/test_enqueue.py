@@ -13,6 +13,8 @@ from holdfast.core.message import encode_json
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies, claim_one, drain
 
+pytestmark = pytest.mark.both_engines
+
 BODIES = [
     None,
     True,
@@ -103,6 +105,7 @@ def test_an_empty_key_is_not_the_same_as_none(hf: Holdfast) -> None:
     assert (message.key, message.correlation_id) == ("", "")
 
 
+@pytest.mark.not_through_sqs("five hundred by one claim, which has twenty seconds for it: on a busy machine too few")
 def test_many_are_stored_in_their_order(hf: Holdfast) -> None:
     receipts = hf.enqueue_many("q", range(500), headers={"h": 1}, key="k", correlation_id="c")
     claims = hf.claim("q", n=500)
@@ -111,6 +114,7 @@ def test_many_are_stored_in_their_order(hf: Holdfast) -> None:
     assert {(claim.message.headers["h"], claim.message.key) for claim in claims} == {(1, "k")}
 
 
+@pytest.mark.not_through_sqs("ten thousand messages, by tens, through an emulator that takes 7 ms a call")
 def test_many_can_be_more_than_a_statement_has_room_for_and_nobody_sees_a_part_of_them(
     hf: Holdfast, rival: Holdfast
 ) -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from holdfast import Holdfast, QueueFull, State
 from tests.clock import FakeClock
-from tests.conformance.steps import OpenClient, bodies, claim_one, counts, kill, state
+from tests.conformance.steps import bodies, claim_one, counts, kill, state
+from tests.stores import TOPICS
 
 Options = dict[str, Any]
 
@@ -187,8 +188,8 @@ def test_a_replay_that_nobody_wanted_in_time_is_expired(hf: Holdfast, clock: Fak
     assert sum(counts(hf)) == 1, "the dead letter"
 
 
-def test_a_published_message_past_its_ttl_is_owed_to_nobody(client: OpenClient, clock: FakeClock) -> None:
-    hf = client(delivery="database")
+@pytest.mark.not_through_sqs(TOPICS)
+def test_a_published_message_past_its_ttl_is_owed_to_nobody(hf: Holdfast, clock: FakeClock) -> None:
     hf.topic("orders")
     hf.subscribe("orders", group="all")
     hf.subscribe("orders", group="some", patterns=["orders.eu"])

@@ -9,6 +9,9 @@ from holdfast.limits import SWEEP_LIMIT
 from holdfast.store.expiry import MOST_MEMBERS
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain
+from tests.stores import LANES
+
+pytestmark = [pytest.mark.behind_pooler(long=True), pytest.mark.through_sqs]
 
 LEASE = 30
 
@@ -210,6 +213,7 @@ def test_whoever_extends_late_but_before_anyone_took_over_keeps_the_lease(
     silent.ack()
 
 
+@pytest.mark.not_through_sqs(LANES)
 def test_sweeping_twice_is_sweeping_once(hf: Holdfast, rival: Holdfast, clock: FakeClock) -> None:
     silent_run(hf, clock, 3)
     assert rival.sweep("q") == 1
@@ -220,6 +224,15 @@ def test_sweeping_twice_is_sweeping_once(hf: Holdfast, rival: Holdfast, clock: F
         (1, 2),
         (2, 2),
     ]
+
+
+@pytest.mark.not_through_sqs(LANES)
+def test_a_sweep_counts_the_leases_of_runs_and_of_rows(hf: Holdfast, rival: Holdfast, clock: FakeClock) -> None:
+    hf.enqueue("q", "row", delay=1)
+    clock.advance(1)
+    claim_one(hf)
+    silent_run(hf, clock, 2)
+    assert rival.sweep("q") == 2
 
 
 def test_a_sweep_leaves_leases_that_still_hold(hf: Holdfast, rival: Holdfast, clock: FakeClock) -> None:
@@ -330,6 +343,7 @@ def test_failures_and_silences_share_one_history(hf: Holdfast, rival: Holdfast, 
     ]
 
 
+@pytest.mark.not_through_sqs(LANES)
 def test_a_long_run_comes_back_in_turns(hf: Holdfast, clock: FakeClock) -> None:
     """Nobody waits long for the database because of one who claimed much and went silent."""
     hf.enqueue_many("q", range(MOST_MEMBERS + 50))

@@ -13,6 +13,9 @@ from holdfast import Claim, Holdfast, LeaseLost
 from holdfast.store import feeding
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, counts, drain
+from tests.stores import TOPICS
+
+pytestmark = pytest.mark.not_through_sqs(TOPICS)
 
 KEYS, LENGTH, MEMBERS = 9, 20, 3
 EMAIL = "orders/email"

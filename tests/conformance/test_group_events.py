@@ -10,6 +10,9 @@ from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient
 from tests.conformance.topics import die, done, retain, watch
 from tests.runtime.recorded import Recorded
+from tests.stores import TOPICS
+
+pytestmark = pytest.mark.not_through_sqs(TOPICS)
 
 
 class Told:

@@ -4,6 +4,9 @@ import pytest
 
 from holdfast import Holdfast, NotFound
 from tests.clock import FakeClock
+from tests.stores import TOPICS
+
+pytestmark = pytest.mark.not_through_sqs(TOPICS)
 
 
 def test_each_group_shows_how_far_it_is_and_who_reads(hf: Holdfast, clock: FakeClock) -> None:

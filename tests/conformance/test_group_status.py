@@ -5,6 +5,9 @@ import pytest
 from holdfast import Holdfast, State
 from tests.clock import FakeClock
 from tests.conformance.topics import done, retain, subscribed
+from tests.stores import TOPICS
+
+pytestmark = pytest.mark.not_through_sqs(TOPICS)
 
 
 def groups(hf: Holdfast, message_id: str) -> dict[str, str]:

@@ -11,6 +11,9 @@ from holdfast import Holdfast, InvalidInput, LeaseLost, NotFound, UnknownGroup
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, counts
 from tests.conformance.topic_steps import lag, read_all, told
+from tests.stores import TOPICS
+
+pytestmark = [pytest.mark.behind_pooler(long=True), pytest.mark.not_through_sqs(TOPICS)]
 
 UNKNOWN = "01890a5d-ac96-774b-bcce-b302099a8057"
 

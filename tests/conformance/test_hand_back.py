@@ -99,6 +99,9 @@ def test_a_permanent_failure_is_dead_at_once(hf: Holdfast, claim: Claim) -> None
     assert [dead.error for dead in hf.dead_letters("q")] == ["never again"]
 
 
+@pytest.mark.not_through_sqs(
+    "a row on its last attempt is claimed alone, and the first attempt of one of its queues is the last"
+)
 def test_a_bulk_nack_judges_each_claim_by_its_own_queue(hf: Holdfast) -> None:
     hf.queue("strict", max_attempts=1)
     hf.queue("patient", max_attempts=9, backoff=None)

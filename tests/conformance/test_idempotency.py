@@ -9,6 +9,7 @@ from holdfast import Holdfast, IdempotencyConflict, InvalidInput, State
 from holdfast.core.message import DeliveryKey
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain
+from tests.stores import TOPICS
 
 KINDS = pytest.mark.parametrize("options", [{}, {"delay": 1}], ids=["in a lane", "as a row"])
 
@@ -162,8 +163,8 @@ def test_without_a_sweep_the_next_enqueue_looks(hf: Holdfast, clock: FakeClock) 
     assert not hf.enqueue("q", "work", idempotency_key="k").duplicate
 
 
-def test_a_topic_remembers_a_key_as_long_as_it_keeps_the_message(client: OpenClient, clock: FakeClock) -> None:
-    hf = client(delivery="database")
+@pytest.mark.not_through_sqs(TOPICS)
+def test_a_topic_remembers_a_key_as_long_as_it_keeps_the_message(hf: Holdfast, clock: FakeClock) -> None:
     hf.topic("t", idempotency_window=60, retention="1h", min_retention=0)
     hf.subscribe("t", group="slow")
     first = hf.publish("t", "news", idempotency_key="k")
@@ -181,8 +182,8 @@ def test_a_topic_remembers_a_key_as_long_as_it_keeps_the_message(client: OpenCli
     assert not hf.publish("t", "news", idempotency_key="k").duplicate
 
 
-def test_a_topic_remembers_a_key_while_a_group_replays_the_message(client: OpenClient, clock: FakeClock) -> None:
-    hf = client(delivery="database")
+@pytest.mark.not_through_sqs(TOPICS)
+def test_a_topic_remembers_a_key_while_a_group_replays_the_message(hf: Holdfast, clock: FakeClock) -> None:
     hf.topic("t", idempotency_window=60, min_retention=0)
     hf.subscribe("t", group="g")
     first = hf.publish("t", "news", idempotency_key="k")

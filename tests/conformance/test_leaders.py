@@ -9,6 +9,9 @@ from holdfast import Holdfast
 from holdfast.store.api import Leaders
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient
+from tests.stores import NO_QUEUE
+
+pytestmark = pytest.mark.not_through_sqs(NO_QUEUE)
 
 TERM = 30_000_000
 

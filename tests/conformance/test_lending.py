@@ -11,6 +11,8 @@ import pytest
 
 from holdfast import Holdfast
 
+pytestmark = pytest.mark.both_engines
+
 SQLITE = "sqlite"
 
 

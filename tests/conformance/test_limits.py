@@ -2,7 +2,6 @@
 
 import random
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,10 @@ import pytest
 from holdfast import Claim, Holdfast
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, counts, together
+from tests.stores import LANES
+from tests.waiting import spend
+
+pytestmark = pytest.mark.behind_pooler(long=True)
 
 # --- how many at once -------------------------------------------------------------------------------------------------
 
@@ -61,6 +64,7 @@ def test_acks_that_come_along_make_room_for_the_same_claim(hf: Holdfast) -> None
     assert found == [[0, 1], [2, 3], [4, 5]]
 
 
+@pytest.mark.not_through_sqs(LANES)
 def test_runs_and_rows_share_the_slots(hf: Holdfast, clock: FakeClock) -> None:
     hf.queue("q", concurrency=4)
     hf.enqueue_many("q", range(3), delay=1)
@@ -184,7 +188,7 @@ def test_eight_threads_never_hold_more_than_allowed(client: OpenClient) -> None:
             with lock:
                 held += len(claims)
                 most = max(most, held)
-            time.sleep(0.002 * len(claims))  # The work.
+            spend(0.002 * len(claims))  # The work.
             for claim in claims:
                 is_good = chance.random() < 0.7
                 with lock:

@@ -9,6 +9,7 @@ import pytest
 from holdfast import Holdfast
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, counts, drain, together
+from tests.stores import LANES
 
 
 def test_no_more_of_a_key_are_held_at_once_than_allowed(hf: Holdfast, rival: Holdfast) -> None:
@@ -63,6 +64,9 @@ def test_behind_a_full_key_those_without_one_have_their_turn_too(hf: Holdfast, c
     assert hf.claim("q") == []
 
 
+@pytest.mark.not_through_sqs(
+    "one without a key in a lane is claimed beside rows of full keys; if it is a row too, with the next claim"
+)
 def test_messages_from_before_the_limit_keep_it_too(hf: Holdfast) -> None:
     hf.queue("q", history=0)
     hf.enqueue_many("q", range(600), key=lambda body: "even" if body % 2 == 0 else "odd")
@@ -74,6 +78,7 @@ def test_messages_from_before_the_limit_keep_it_too(hf: Holdfast) -> None:
     assert drain(hf) == list(range(2, 600))
 
 
+@pytest.mark.not_through_sqs(LANES)
 def test_a_run_ends_before_the_first_message_that_has_a_key(hf: Holdfast) -> None:
     """Those within reach of the claim have become rows; behind them there may be others."""
     hf.enqueue_many("q", range(500), key=lambda body: "k" if body in (0, 1, 251, 252) else None)

@@ -50,9 +50,9 @@ def test_a_sleeper_wakes_up_when_the_rate_allows_it(
     hf.enqueue_many("q", range(3), key="k")
     began = time.monotonic()
     for number in range(3):
-        [claim] = hf.claim("q", wait=60)
+        [claim] = hf.claim("q", wait=3600)
         assert claim.message.body == number
-    assert 0.6 <= time.monotonic() - began < 50
+    assert time.monotonic() - began >= 0.6
 
 
 @pytest.mark.parametrize(

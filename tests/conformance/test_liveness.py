@@ -11,7 +11,10 @@ from holdfast.store import history
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, inbox
 from tests.conformance.topics import die, done, kept, retain, troubles, watch
-from tests.runtime.steps import until
+from tests.stores import TOPICS
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.not_through_sqs(TOPICS)
 
 DAY = 86_400
 
@@ -281,7 +284,7 @@ def test_who_waits_for_work_wakes_up_to_be_heard(client: OpenClient, monkeypatch
         waiting = thread.submit(member.claim, "t", group="a", wait=3_600)
         moments: set[float | None] = set()
         try:
-            until(lambda: moments.add(hf.groups("t")[0].last_seen_us) or len(moments) > 3)
+            eventually(lambda: moments.add(hf.groups("t")[0].last_seen_us) or len(moments) > 3)
         finally:
             hf.publish("t", 1)
         assert bodies(waiting.result(60)) == [1]

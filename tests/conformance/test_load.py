@@ -6,6 +6,9 @@ from holdfast import Holdfast
 from holdfast.core.scaling import Load
 from tests.clock import FakeClock
 from tests.conformance.steps import claim_one
+from tests.stores import INSIDE
+
+pytestmark = pytest.mark.not_through_sqs(INSIDE)
 
 
 def load(hf: Holdfast, *queues: str) -> Load:

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from holdfast import Claim, Holdfast, InvalidInput, State, endings
 from holdfast.core.settlement import Settlement
-from holdfast.runtime.maintenance.keeper import DUTIES
+from holdfast.runtime.maintenance.duties import DUTIES, Duty
 from holdfast.store.api import ClaimRequest
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, counts, kill, state
+from tests.stores import LANES
 
 
 def test_one_call_does_every_duty_of_every_queue(hf: Holdfast, clock: FakeClock) -> None:
@@ -75,7 +75,7 @@ def test_idle_groups_cost_no_statements(many: Holdfast, clock: FakeClock, monkey
             many.unsubscribe("t", f"g{number:02}")
 
 
-def statements(hf: Holdfast, duty: ModuleType | None, seen: list[str]) -> list[str]:
+def statements(hf: Holdfast, duty: Duty | None, seen: list[str]) -> list[str]:
     """What is asked of the database in one turn that finds nothing to do."""
     seen.clear()
     assert (hf.maintain() if duty is None else duty.turn(hf)) == 0
@@ -179,6 +179,7 @@ def test_history_is_capped_by_count(hf: Holdfast, clock: FakeClock, delay: int) 
     assert hf.sweep("q") == 0
 
 
+@pytest.mark.not_through_sqs(LANES)
 @pytest.mark.parametrize("keep", [{"history": 60}, {"history_limit": 2}], ids=["by age", "by count"])
 def test_a_long_run_of_history_goes_in_turns(
     hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, keep: dict[str, Any]

@@ -1,5 +1,6 @@
 """The database's structure: made once, by whoever comes first, and never by an older Holdfast."""
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +12,9 @@ from holdfast import Holdfast, SchemaMismatch, SchemaTooNew, StoreError
 from holdfast.store.opening import migration_script
 from holdfast.store.sqlfile import statements
 from tests.conformance.steps import OpenClient, drain
+from tests.stores import NO_QUEUE
+
+pytestmark = [pytest.mark.both_engines, pytest.mark.not_through_sqs(NO_QUEUE)]
 
 START = """
 import sys
@@ -167,3 +171,65 @@ def test_a_client_that_was_refused_works_once_the_database_is_ready(hf: Holdfast
         cautious.queues()
     hf.queue("q")
     assert cautious.queues() == ["q"]
+
+
+# --- in pieces, and several at once -----------------------------------------------------------------------------------
+
+
+KILLED = """
+import os, signal, sys
+from holdfast import Holdfast
+hf, where = Holdfast(sys.argv[1]), sys.argv[2]
+
+def kill():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+schema = hf.store.schema._database
+apply = schema.apply
+
+def apply_and_die(number, name, script):
+    if where == "inside the second" and number == 2:
+        kind = {"sqlite": "holdfast.store.sqlite.connection", "postgresql": "holdfast.store.postgres.connection"}
+        module = __import__(kind[sys.argv[1].partition(":")[0]], fromlist=["x"])
+        transaction = getattr(module, "SqliteTransaction", None) or module.PostgresTransaction
+        run = transaction.run
+        def run_or_die(tx, query, **parameters):
+            if query == "schema.record":
+                kill()
+            return run(tx, query, **parameters)
+        transaction.run = run_or_die
+    apply(number, name, script)
+    if where == "after the first":
+        kill()
+
+schema.apply = apply_and_die
+hf.queues()
+"""
+
+
+@pytest.mark.parametrize("where", ["after the first", "inside the second"])
+def test_migrations_go_on_where_a_killed_process_has_left_them(url: str, hf: Holdfast, where: str) -> None:
+    killed = subprocess.run([sys.executable, "-c", KILLED, url, where], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    schema = hf.store.schema
+    assert schema.version() == 1
+    ran = schema.migrate()
+    assert (len(ran), schema.version()) == (schema.newest - 1, schema.newest)
+    hf.enqueue("q", "works")
+    assert drain(hf) == ["works"]
+
+
+def test_a_process_with_other_migrations_that_was_faster_is_noticed(hf: Holdfast, rival: Holdfast) -> None:
+    """It has run its own between our look at the database and our first migration."""
+    number, name, text = rival.store.schema.known.all[0]
+    rival.store.schema.known.all[0] = (number, name, f"{text}-- theirs\n")
+    ours = hf.store.schema
+    apply = ours._database.apply
+
+    def apply_late(*migration: object) -> bool:
+        rival.store.schema.migrate()
+        return apply(*migration)
+
+    ours._database.apply = apply_late
+    with pytest.raises(SchemaMismatch, match="another text"):
+        hf.enqueue("q", 1)

@@ -7,6 +7,9 @@ import pytest
 from holdfast import Holdfast, State
 from holdfast.core.lifecycle import TABLE
 from tests.clock import FakeClock
+from tests.stores import INSIDE
+
+pytestmark = pytest.mark.not_through_sqs(INSIDE)
 
 KNOWN = {(before.value, after.value) for (before, _), after in TABLE.items()}
 

@@ -68,10 +68,10 @@ def test_resume_wakes_sleepers_and_they_sleep_soundly_until_then(client: OpenCli
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(sleeper.claim, "q", wait=60)
         asleep.acquire()
-        kept_awake = all(asleep.acquire(timeout=0.1) for _ in range(3))
+        kept_awake = all(asleep.acquire(timeout=0.1) for _ in range(30))
         hf.resume("q")
         assert bodies(waiting.result(timeout=30)) == ["row"]
-    assert not kept_awake  # One more look is fine: on PostgreSQL, as soon as it can be notified.
+    assert not kept_awake  # Some looks are fine: once PostgreSQL can notify it, and for rings from before the pause.
 
 
 def test_pausing_twice_is_pausing_once(hf: Holdfast) -> None:

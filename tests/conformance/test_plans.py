@@ -15,6 +15,9 @@ from holdfast.spec.plan import Plan, make_plan, summary
 from holdfast.spec.reading import read_text
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies
+from tests.stores import INSIDE
+
+pytestmark = pytest.mark.not_through_sqs(INSIDE)
 
 RICH = """
 app Shop {

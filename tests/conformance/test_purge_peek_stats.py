@@ -5,6 +5,7 @@ import pytest
 from holdfast import Holdfast, InvalidInput
 from tests.clock import FakeClock
 from tests.conformance.steps import Counts, bodies, claim_one, counts, drain, kill
+from tests.stores import LANES
 
 
 def fill(hf: Holdfast, clock: FakeClock) -> None:
@@ -22,6 +23,7 @@ def fill(hf: Holdfast, clock: FakeClock) -> None:
 IN_ORDER = ["urgent lane", "high row", "row 1", "row 2", "lane 1", "lane 2", "low lane"]
 
 
+@pytest.mark.not_through_sqs(LANES)
 def test_peek_shows_what_the_next_claims_will_get(hf: Holdfast, clock: FakeClock) -> None:
     fill(hf, clock)
     assert [message.body for message in hf.peek("q", 100)] == IN_ORDER
@@ -48,6 +50,7 @@ def test_peek_shows_whole_messages(hf: Holdfast) -> None:
     assert (message.key, message.correlation_id, message.priority) == ("k", "c", 3)
 
 
+@pytest.mark.not_through_sqs(LANES)
 def test_peek_shows_no_more_than_it_is_asked_for(hf: Holdfast, clock: FakeClock) -> None:
     fill(hf, clock)
     for n in range(1, 9):
@@ -126,6 +129,7 @@ def test_purging_an_empty_queue_removes_nothing(hf: Holdfast) -> None:
     assert hf.purge("q") == 0
 
 
+@pytest.mark.not_through_sqs(LANES)
 def test_purge_leaves_claims_in_progress(hf: Holdfast, clock: FakeClock) -> None:
     hf.enqueue_many("q", ["row 1", "row 2"], delay=1)
     hf.enqueue_many("q", ["lane 1", "lane 2"])

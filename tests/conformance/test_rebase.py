@@ -4,6 +4,9 @@ import psycopg
 import pytest
 
 from holdfast import Holdfast, StoreError
+from tests.stores import INSIDE
+
+pytestmark = [pytest.mark.both_engines, pytest.mark.not_through_sqs(INSIDE)]
 
 AGES = 1_000_000_000
 

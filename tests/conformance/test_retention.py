@@ -10,6 +10,9 @@ from holdfast.store import retention
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, inbox
 from tests.conformance.topics import done, kept, retain, retain_once, subscribed, troubles
+from tests.stores import TOPICS
+
+pytestmark = pytest.mark.not_through_sqs(TOPICS)
 
 HOUR = 3_600
 DAY = 86_400

@@ -10,6 +10,9 @@ import pytest
 from holdfast import Claim, CursorOutOfRange, Holdfast
 from tests.clock import FakeClock
 from tests.conformance.topics import kept, retain, watch
+from tests.stores import TOPICS
+
+pytestmark = pytest.mark.not_through_sqs(TOPICS)
 
 GROUPS = ("a", "b", "c")
 RETENTION = 1_000

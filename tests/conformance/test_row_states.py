@@ -15,6 +15,9 @@ import pytest
 from holdfast import Claim, Holdfast, State
 from tests.clock import FakeClock
 from tests.conformance.steps import state
+from tests.stores import INSIDE
+
+pytestmark = pytest.mark.not_through_sqs(INSIDE)
 
 MOST = 3
 """Attempts that there are by now; there were more."""

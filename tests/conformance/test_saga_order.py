@@ -11,6 +11,7 @@ import pytest
 from holdfast import Claim, Holdfast, LeaseLost, Step
 from holdfast.core.saga import saga_spec
 from tests.clock import FakeClock
+from tests.long import only_long
 
 SHAPES: dict[str, list[list[str]]] = {
     "one after the other": [["a"], ["b"], ["c"]],
@@ -130,8 +131,9 @@ class Play:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("url", ["sqlite-apsw", pytest.param("postgres", marks=only_long)], indirect=True)
 @pytest.mark.parametrize("turn", ["cancel", "timeout"])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", [pytest.param("one after the other", marks=only_long), "side by side"])
 def test_the_undo_is_the_exact_reverse_whenever_the_saga_turns_round(
     hf: Holdfast, clock: FakeClock, shape: str, turn: str
 ) -> None:

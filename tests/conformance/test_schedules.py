@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, QueueFull
-from holdfast.claiming import LONGEST_NAP
 from holdfast.store import scheduling
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain, sleepers, the_schedule
@@ -86,15 +85,18 @@ def test_a_period_is_counted_from_the_declaration(hf: Holdfast, clock: FakeClock
     assert sent(hf) == [text(start + 600_000_000), text(start + 1_200_000_000), text(start + 1_800_000_000)]
 
 
-def test_a_sleeping_consumer_wakes_up(hf: Holdfast, rival: Holdfast, clock: FakeClock) -> None:
+def test_a_sleeping_consumer_wakes_up(
+    hf: Holdfast, rival: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3600.0)  # Only a ring wakes it.
     hf.schedule("s", queue="q", body="now", every=60)
     asleep, found = sleepers(rival), []
-    sleeper = threading.Thread(target=lambda: found.extend(bodies(rival.claim("q", wait=30))))
+    sleeper = threading.Thread(target=lambda: found.extend(bodies(rival.claim("q", wait=600))))
     sleeper.start()
-    assert asleep.acquire(timeout=20)
+    assert asleep.acquire(timeout=60)
     clock.advance(60)
     hf.fire_schedules()
-    sleeper.join(LONGEST_NAP / 2)
+    sleeper.join(100)
     assert found == ["now"]
 
 

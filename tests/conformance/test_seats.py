@@ -10,6 +10,9 @@ from holdfast.store.api import Seat, Seats
 from holdfast.store.ids import new_id
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient
+from tests.stores import NO_QUEUE
+
+pytestmark = pytest.mark.not_through_sqs(NO_QUEUE)
 
 TERM = 30_000_000
 

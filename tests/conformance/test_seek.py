@@ -11,6 +11,9 @@ from holdfast import Holdfast, InvalidInput, LeaseLost, NotFound, UnknownGroup
 from holdfast.aio import AsyncHoldfast
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, drain
+from tests.stores import TOPICS
+
+pytestmark = pytest.mark.not_through_sqs(TOPICS)
 
 EMAIL, AUDIT = "orders/email", "orders/audit"
 

@@ -11,6 +11,9 @@ from holdfast import Claim, Holdfast, InvalidInput, LeaseLost, endings
 from holdfast.core.settlement import Settlement
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies, claim_one, drain, row, run_of, states
+from tests.stores import LANES
+
+pytestmark = [pytest.mark.behind_pooler, pytest.mark.both_engines, pytest.mark.through_sqs]
 
 ENDINGS: dict[str, Callable[[Claim], None]] = {
     "nack": lambda claim: claim.nack("no"),
@@ -57,6 +60,7 @@ def test_a_run_may_be_acked_one_by_one_in_any_order(hf: Holdfast, clock: FakeClo
     assert hf.claim("q") == []
 
 
+@pytest.mark.not_through_sqs(LANES)
 def test_a_run_longer_than_a_byte_of_bits_may_be_acked_in_parts(hf: Holdfast, clock: FakeClock) -> None:
     claims = run_of(hf, 21)
     hf.ack(claims[::2])
@@ -237,6 +241,7 @@ def test_an_extended_message_is_not_taken_by_anyone(
     assert claim_one(rival).attempt == 2
 
 
+@pytest.mark.not_through_sqs(LANES)
 def test_extending_one_member_extends_its_run(hf: Holdfast, rival: Holdfast, clock: FakeClock) -> None:
     claims = run_of(hf, 3)
     claims[1].extend(600)

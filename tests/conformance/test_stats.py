@@ -99,6 +99,7 @@ def test_processing_time_of_rows_and_fused_acks(hf: Holdfast, clock: FakeClock) 
     assert hf.stats("q").avg_processing_time == pytest.approx(3)
 
 
+@pytest.mark.not_through_sqs("six thousand, likewise")
 @pytest.mark.parametrize(("delay", "kept"), [(0, 0), (0, 1), (1, 0)], ids=["a run", "a part of one", "rows"])
 def test_processing_time_of_thousands_at_once(hf: Holdfast, clock: FakeClock, delay: int, kept: int) -> None:
     """The moments of their claims, added up, are more than 64 bits hold."""

@@ -12,6 +12,9 @@ from holdfast import Claim, CommitmentResult, Holdfast, NoAnswer, NotFound, Rece
 from holdfast.core.command import CommandKey
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, beat, bodies, kill
+from tests.long import only_long
+
+pytestmark = pytest.mark.not_through_sqs("is about who sees what, call by call, whoever delivers")
 
 
 class Estate(NamedTuple):
@@ -277,27 +280,37 @@ def test_every_method_that_takes_a_name_or_an_id_is_tried() -> None:
     assert public - TAKE_CLAIMS - OF_THE_PROCESS == set(ACTS)
 
 
-@pytest.mark.parametrize("act", ACTS)
 @pytest.mark.parametrize("later", [0, 120], ids=["now", "when leases and notices are over"])
-def test_whatever_one_tenant_does_the_other_is_as_before(
-    acme: Estate, other: Estate, clock: FakeClock, act: str, later: int
+def test_one_tenant_finds_and_sees_nothing_of_the_other(
+    acme: Estate, other: Estate, clock: FakeClock, later: int
 ) -> None:
     clock.advance(later)
     before, theirs = acme.view(), acme.ids()
-    answer = ACTS[act](other.hf, acme)
-    if act in FIND_NOTHING:
-        assert not any(answer), answer  # type: ignore[call-overload]
-    assert not [one for one in [*theirs, "acme"] if one in repr(answer)], answer
+    for name, act in {**FIND_NOTHING, **SEE_THEIR_OWN}.items():
+        answer = act(other.hf, acme)
+        assert name not in FIND_NOTHING or not any(answer), (name, answer)  # type: ignore[call-overload]
+        assert not shown_of_acme(answer, theirs), (name, answer)
+        assert acme.view() == before, name
+
+
+@pytest.mark.parametrize("act", CHANGE_THEIR_OWN)
+@pytest.mark.parametrize(
+    "later", [pytest.param(0, marks=only_long, id="now"), pytest.param(120, id="when leases and notices are over")]
+)
+def test_whatever_one_tenant_changes_the_other_is_as_before(
+    acme: Estate, other: Estate, clock: FakeClock, act: str, later: int
+) -> None:
+    clock.advance(later)
+    before, theirs, own = acme.view(), acme.ids(), other.view()
+    answer = CHANGE_THEIR_OWN[act](other.hf, acme)
+    assert not shown_of_acme(answer, theirs), answer
     assert acme.view() == before
+    if later and act != "replay":
+        assert other.view() != own, "it did nothing at all, so it shows nothing"
 
 
-@pytest.mark.parametrize("act", [name for name in CHANGE_THEIR_OWN if name != "replay"])
-def test_the_same_act_does_change_ones_own(acme: Estate, other: Estate, clock: FakeClock, act: str) -> None:
-    """Otherwise the test above would show nothing."""
-    clock.advance(120)
-    before = other.view()
-    CHANGE_THEIR_OWN[act](other.hf, acme)
-    assert other.view() != before
+def shown_of_acme(answer: object, theirs: list[str]) -> list[str]:
+    return [one for one in [*theirs, "acme"] if one in repr(answer)]
 
 
 def test_an_idempotency_key_of_two_tenants_is_two_keys(acme: Estate, other: Estate) -> None:

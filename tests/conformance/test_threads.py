@@ -9,6 +9,9 @@ import pytest
 
 from holdfast import Claim, Holdfast, LeaseLost
 from tests.conformance.steps import OpenClient, bodies, claim_one
+from tests.stores import INSIDE
+
+pytestmark = [pytest.mark.both_engines, pytest.mark.not_through_sqs(INSIDE)]
 
 THREADS = 20
 

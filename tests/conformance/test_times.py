@@ -13,6 +13,8 @@ from holdfast.core.moments import EPOCH, UNIT, Moment, MomentOrNone, Timed
 from holdfast.testing import FakeClock
 from tests.conformance.steps import claim_one
 
+pytestmark = pytest.mark.both_engines
+
 NAMES = ("at", "until", "since", "last_slot", "last_seen")
 
 

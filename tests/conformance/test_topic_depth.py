@@ -11,6 +11,9 @@ from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient
 from tests.conformance.test_conn import commit, of_the_driver, roll_back
 from tests.conformance.topics import die, done, kept, retain, subscribed
+from tests.stores import TOPICS
+
+pytestmark = pytest.mark.not_through_sqs(TOPICS)
 
 
 def test_full_is_full_until_every_group_is_done(hf: Holdfast) -> None:

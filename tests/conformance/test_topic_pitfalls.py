@@ -68,12 +68,15 @@ ids of the failure catalogue. `tests/architecture/test_named_tests.py` checks th
 import pytest
 
 from holdfast import AlreadyReplayed, Holdfast, LeaseLost
-from holdfast.runtime.maintenance import retention as keeping
+from holdfast.runtime.maintenance.duties import retention as keeping
 from holdfast.store import retention
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, counts
 from tests.conformance.topic_steps import read_all
 from tests.conformance.topics import done, kept, retain, subscribed, troubles, watch
+from tests.stores import TOPICS
+
+pytestmark = pytest.mark.not_through_sqs(TOPICS)
 
 DAY = 86_400
 YEAR = 365 * DAY

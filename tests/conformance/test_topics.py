@@ -23,6 +23,9 @@ from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, drain, sleepers, state
 from tests.conformance.test_conn import commit, of_the_driver, roll_back
 from tests.conformance.topic_steps import lag, read_all, told
+from tests.stores import TOPICS
+
+pytestmark = [pytest.mark.both_engines, pytest.mark.not_through_sqs(TOPICS)]
 
 # --- names ------------------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from holdfast import Holdfast
-from holdfast.runtime.maintenance import liveness, retention
+from holdfast.runtime.maintenance.duties import liveness, retention
 from holdfast.store.api import Topic
 from tests.clock import FakeClock
 

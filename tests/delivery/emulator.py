@@ -11,7 +11,7 @@ from moto.server import ThreadedMotoServer
 from moto.sqs import models
 
 from tests.delivery.fake_sqs import CREDENTIALS
-from tests.servers import HOST, free_port
+from tests.servers import HOST
 
 _numbers = itertools.count(1)
 
@@ -28,9 +28,9 @@ def endpoint() -> str:
     """Its URL. It ends with the process, whose threads are all that it is."""
     hasten()
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    port = free_port()
-    ThreadedMotoServer(ip_address=HOST, port=port, verbose=False).start()
-    return f"http://{HOST}:{port}"
+    server = ThreadedMotoServer(ip_address=HOST, port=0, verbose=False)
+    server.start()
+    return f"http://{HOST}:{server.get_host_and_port()[1]}"
 
 
 def reset() -> None:

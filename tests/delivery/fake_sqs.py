@@ -17,7 +17,7 @@ from typing import Any, Self
 import boto3
 
 from tests.delivery.fake_queue import Entry, FakeQueue, Faults, Refusal, Stored, attributes_md5, md5
-from tests.servers import HOST, free_port
+from tests.servers import HOST
 
 MOST_BATCH_BYTES = 1_048_576
 
@@ -45,7 +45,10 @@ class FakeSQS:
         self.faults = Faults()
         self.queues: dict[str, FakeQueue] = {}
         self.requests: list[Request] = []
-        self.port = free_port()
+        self._place = socket.socket()  # Never listens. It keeps the port ours while the server is down.
+        self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._place.bind((HOST, 0))
+        self.port = self._place.getsockname()[1]
         self.changed = threading.Condition()
         self._offset = 0.0
         self._server: Listening | None = None
@@ -57,6 +60,7 @@ class FakeSQS:
     def __exit__(self, *raised: object) -> None:
         if self._server is not None:
             self.down()
+        self._place.close()
 
     @property
     def endpoint(self) -> str:

@@ -1,8 +1,6 @@
 """Short words for what the tests of delivery do."""
 
 import threading
-import time
-from collections.abc import Callable
 from typing import Any
 
 from holdfast import Claim, Holdfast, Message
@@ -76,11 +74,3 @@ class Seen:
     def wait(self, count: int) -> None:
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.bodies) >= count, self._patience), self.bodies
-
-
-def wait_until(is_true: Callable[[], object], patience: float = 60.0) -> None:
-    """For what rings no bell."""
-    deadline = time.monotonic() + patience
-    while not is_true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

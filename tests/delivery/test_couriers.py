@@ -3,7 +3,6 @@
 import os
 import threading
 import time
-from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +16,8 @@ from holdfast.delivery.trouble import Troubles
 from holdfast.runtime.context import Context
 from holdfast.runtime.ledger import Ledger
 from tests.delivery.fake_sqs import FakeSQS
-from tests.delivery.steps import Seen, hand_over, pointers, wait_until
+from tests.delivery.steps import Seen, hand_over, pointers
+from tests.waiting import eventually
 
 NEVER = 3600.0
 
@@ -38,7 +38,7 @@ def test_stale_pointers_hold_up_nothing(url: str, sqs: FakeSQS, monkeypatch: pyt
         hf.consumer("q")(seen.note)
         with hf.running():
             seen.wait(1)
-            wait_until(lambda: pointers(sqs) == [])
+            eventually(lambda: pointers(sqs) == [])
         assert seen.bodies == ["fresh"]
 
 
@@ -59,13 +59,13 @@ def test_lost_pointers_are_sent_again_while_all_hibernate(
     """By the process that waits for them, whoever does maintenance."""
     for module in ("sending", "reconciling"):
         monkeypatch.setattr(f"holdfast.delivery.{module}.PATIENCE", 0.5)
-    monkeypatch.setattr("holdfast.runtime.maintenance.deliveries.turn", lambda hf: 0)
+    monkeypatch.setattr("holdfast.runtime.maintenance.duties.deliveries.turn", lambda hf: 0)
     with Holdfast(url, delivery="sqs", sqs_create=True) as hf:
         hf.queue("q", empty="hibernate")
         seen = Seen()
         hf.consumer("q")(seen.note)
         with hf.running() as runner:
-            wait_until(lambda: runner.workers[0].state == "hibernating")
+            eventually(lambda: runner.workers[0].state == "hibernating")
             sqs.faults.lost = lambda body: body.endswith(".1")
             hf.enqueue("q", "lost once")
             seen.wait(1)
@@ -76,7 +76,7 @@ def test_deaths_that_nobody_was_told_of_are_told_by_who_consumes_there(
     url: str, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.delivery.sending.PATIENCE", 0.2)
-    monkeypatch.setattr("holdfast.runtime.maintenance.deliveries.turn", lambda hf: 0)
+    monkeypatch.setattr("holdfast.runtime.maintenance.duties.deliveries.turn", lambda hf: 0)
     sqs.create("deaths")
     with Holdfast(url) as hf:
         hf.queue("q", dead_events="deaths", empty="hibernate")
@@ -86,7 +86,7 @@ def test_deaths_that_nobody_was_told_of_are_told_by_who_consumes_there(
             hf.dead_letter(hf.claim("q"), "no use")
         hf.consumer("q")(lambda message: None)
         with hf.running():
-            wait_until(lambda: len(sqs.bodies("deaths")) == 1)
+            eventually(lambda: len(sqs.bodies("deaths")) == 1)
 
 
 # --- sending and receiving --------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ def test_what_comes_does_not_make_good_what_cannot_be_sent(
     monkeypatch.setattr("holdfast.delivery.courier.SHORTEST_POLL", 0.1)
     monkeypatch.setattr("holdfast.delivery.courier.SAFETY_NAP", 0.5)
     with Holdfast(url, delivery="sqs", sqs_create=True) as hf:
-        hf.queue("q", sqs_fallback=3)
+        hf.queue("q", sqs_fallback=1)
         seen = Seen()
         hf.consumer("q")(seen.note)
         sqs.faults.throttled = frozenset({"SendMessageBatch"})
@@ -162,8 +162,8 @@ def test_an_enqueue_rings_the_sender(url: str, sqs: FakeSQS, monkeypatch: pytest
         hf.consumer("q")(seen.note)
         with hf.running() as runner:
             sqs.wait_for("ReceiveMessage", 2)
-            wait_until(lambda: runner.courier.round(channel).is_quiet)
-            wait_until(lambda: runner.workers[0].state == "idle")
+            eventually(lambda: runner.courier.round(channel).is_quiet)
+            eventually(lambda: runner.workers[0].state == "idle")
             with Holdfast(url, delivery="sqs") as other:
                 other.enqueue("q", 1)
             seen.wait(1)
@@ -183,10 +183,11 @@ def test_an_sqs_that_does_not_wait_is_not_asked_in_a_hot_loop(monkeypatch: pytes
     troubles, channel = Troubles(), SimpleNamespace(name="q")
     polling = Round(messages, channel)  # type: ignore[arg-type]
     polling.want(1, lambda: None)
+    begun = time.monotonic()
     polling.start()
     assert enough.wait(60)
     polling.stop()
-    assert all(later - sooner > 0.19 for sooner, later in pairwise(asked))
+    assert all(moment - begun > 0.19 * number for number, moment in enumerate(asked))
 
 
 def test_a_pointer_is_hidden_from_when_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:

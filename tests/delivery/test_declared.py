@@ -10,7 +10,8 @@ from holdfast import Holdfast
 from holdfast.http.metrics import Queues
 from tests.cli.commands import holdfast as run
 from tests.delivery.fake_sqs import FakeSQS
-from tests.delivery.steps import Seen, hand_over, wait_until
+from tests.delivery.steps import Seen, hand_over
+from tests.waiting import eventually
 
 SPEC = """
 app Desk {
@@ -45,10 +46,10 @@ def test_a_spec_is_applied_and_run(applied: str, sqs: FakeSQS) -> None:
         with hf.running():
             done = hf.enqueue("tasks", "first")
             seen.wait(1)
-            wait_until(lambda: hf.status(done.id).state == "succeeded")
+            eventually(lambda: hf.status(done.id).state == "succeeded")
             hf.enqueue("tasks", "second")
             seen.wait(2)
-            wait_until(lambda: sqs.bodies("desk-deaths"))
+            eventually(lambda: sqs.bodies("desk-deaths"))
         assert seen.bodies == ["first", "second"]
     assert sqs.queue("desk-tasks").accepted == 2
 

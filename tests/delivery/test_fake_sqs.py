@@ -1,7 +1,6 @@
 """The misbehaving SQS behaves, where nothing else is asked of it, as moto's does; and misbehaves as told."""
 
 import random
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -163,8 +162,7 @@ def test_the_digest_of_attributes_is_that_of_moto(sqs: FakeSQS, moto: str) -> No
 def test_a_long_poll_ends_as_soon_as_there_is_something(sqs: FakeSQS, waiting: Any) -> None:
     url = sqs.create("q")
     poll = waiting(lambda: take(sqs.client(), url, WaitTimeSeconds=20))
-    while not sqs.count("ReceiveMessage"):
-        time.sleep(0.01)
+    sqs.wait_for("ReceiveMessage")
     sqs.client().send_message(QueueUrl=url, MessageBody="late")
     assert bodies(poll.result(10)) == ["late"]
 
@@ -269,8 +267,7 @@ def test_throttled_broken_and_with_the_wrong_credentials(sqs: FakeSQS) -> None:
 def test_an_outage_cuts_what_is_open_and_ends_on_the_same_port(sqs: FakeSQS, waiting: Any) -> None:
     url, boto = sqs.create("q"), sqs.client()
     poll = waiting(lambda: take(sqs.client(), url, WaitTimeSeconds=20))
-    while not sqs.count("ReceiveMessage"):
-        time.sleep(0.01)
+    sqs.wait_for("ReceiveMessage")
     sqs.down()
     with pytest.raises(HTTPClientError):
         poll.result(10)

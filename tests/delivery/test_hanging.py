@@ -11,7 +11,8 @@ import pytest
 
 from holdfast import Context, Holdfast, Message
 from tests.delivery.fake_sqs import FakeSQS
-from tests.delivery.steps import Seen, wait_until
+from tests.delivery.steps import Seen
+from tests.waiting import eventually
 
 HOURS = 3600
 EVERYTHING = frozenset({"*"})
@@ -21,6 +22,13 @@ EVERYTHING = frozenset({"*"})
 def endless_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.delivery.sqs.ANSWER_WITHIN", HOURS)
     monkeypatch.setattr("holdfast.delivery.sqs.POLLED_WITHIN", HOURS)
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a worker waits for an answer, and maintenance between two turns."""
+    monkeypatch.setattr("holdfast.delivery.courier.ANSWERED", 0.2)
+    monkeypatch.setattr("holdfast.runtime.maintenance.keeper.LOOK_EVERY", 0.05)
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> Callable[[], int]:
@@ -60,10 +68,10 @@ def test_leases_stay_and_work_ends_well(url: str, sqs: FakeSQS, monkeypatch: pyt
             renewals, hides = counted(monkeypatch, hf.messages, "extend"), sqs.count("ChangeMessageVisibilityBatch")
             sqs.wait_for("ChangeMessageVisibilityBatch", hides + 1)
             before = renewals()
-            wait_until(lambda: renewals() >= before + 3)
+            eventually(lambda: renewals() >= before + 3)
             finish.set()
             seen.wait(2)
-            wait_until(lambda: {hf.status(one.id).state for one in sent} == {"succeeded"})
+            eventually(lambda: {hf.status(one.id).state for one in sent} == {"succeeded"})
             hf.enqueue("db", "more")
             seen.wait(3)
         assert {hf.status(one.id).attempts for one in sent} == {1}
@@ -87,7 +95,7 @@ def test_a_worker_of_both_kinds_of_queues_goes_on_with_the_other(url: str, sqs: 
 
 def test_maintenance_goes_on_and_a_death_is_settled(url: str, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of a database queue whose deaths SQS is told of."""
-    monkeypatch.setattr("holdfast.runtime.maintenance.deliveries.EVERY", 0.0)
+    monkeypatch.setattr("holdfast.runtime.maintenance.duties.deliveries.every", 0.0)
     sqs.create("deaths")
     with Holdfast(url) as hf:
         hf.queue("q", dead_events="deaths", max_attempts=1)
@@ -103,17 +111,17 @@ def test_maintenance_goes_on_and_a_death_is_settled(url: str, sqs: FakeSQS, monk
         with hf.running():
             sqs.wait_for("GetQueueUrl")
             turns = counted(monkeypatch, hf.store.leaders, "lead")
-            wait_until(lambda: turns() >= 3)
+            eventually(lambda: turns() >= 3)
             hf.enqueue("q", 2)
             seen.wait(2)
-            wait_until(lambda: len(hf.dead_letters("q")) == 2)
+            eventually(lambda: len(hf.dead_letters("q")) == 2)
         assert hf.status(dead.id).state == "dead"
 
 
 def test_a_process_that_only_leads_does_not_wait_either(
     url: str, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.runtime.maintenance.deliveries.EVERY", 0.0)
+    monkeypatch.setattr("holdfast.runtime.maintenance.duties.deliveries.every", 0.0)
     with Holdfast(url) as hf:
         hf.queue("q", dead_events="deaths")
         hf.queue("other")
@@ -126,4 +134,4 @@ def test_a_process_that_only_leads_does_not_wait_either(
         with hf.running():
             sqs.wait_for("GetQueueUrl")
             turns = counted(monkeypatch, hf.store.leaders, "lead")
-            wait_until(lambda: turns() >= 3)
+            eventually(lambda: turns() >= 3)

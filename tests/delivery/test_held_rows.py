@@ -11,7 +11,15 @@ from holdfast import Holdfast
 from tests.delivery.fake_sqs import FakeSQS
 from tests.delivery.steps import Seen, hand_over
 
+pytestmark = pytest.mark.on_postgres
+
 MINUTE = 60_000_000
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody gives up before the other's transaction has ended, however slow the machine is."""
+    monkeypatch.setattr("holdfast.delivery.messages.HELD_FOR", 60.0)
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from holdfast.delivery.sqs import SqsQueue
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies, claim_one
 from tests.delivery.fake_sqs import FakeSQS
-from tests.delivery.steps import claim_all, pointers, seen, wait_until, work_off
+from tests.delivery.steps import claim_all, pointers, seen, work_off
+from tests.waiting import eventually
 
 # --- 1. It is no pointer: deleted -------------------------------------------------------------------------------------
 
@@ -203,7 +204,7 @@ def test_branch_4_a_message_that_is_canceled_while_its_handler_runs(
         assert begun.wait(60)
         assert rival.cancel(sent.id)
         finish.set()
-        wait_until(lambda: pointers(sqs) == [])
+        eventually(lambda: pointers(sqs) == [])
     assert rival.status(sent.id).state == "canceled"
     assert "over" not in seen(hf), "nobody has received it again"
 

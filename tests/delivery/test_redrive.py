@@ -11,7 +11,8 @@ import pytest
 from holdfast import Holdfast
 from tests.cli.commands import holdfast as run
 from tests.delivery.emulator import fresh_name
-from tests.delivery.steps import Seen, wait_until
+from tests.delivery.steps import Seen
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def test_consumers_say_so_once(url: str, redriven: str, caplog: pytest.LogCaptur
         hf.enqueue("q", 1)
         with hf.running():
             seen.wait(1)
-            wait_until(lambda: "redrive policy" in caplog.text)
+            eventually(lambda: "redrive policy" in caplog.text)
             hf.messages.reconcile(hf._book.readers())
     assert sum("redrive policy" in line for line in caplog.messages) == 1
 

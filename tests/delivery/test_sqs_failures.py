@@ -21,7 +21,9 @@ import logging
 import random
 import re
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,6 +37,7 @@ from tests.conformance.steps import OpenClient, bodies, claim_one
 from tests.delivery.fake_queue import Entry
 from tests.delivery.fake_sqs import CREDENTIALS, FakeSQS
 from tests.delivery.steps import POINTER, claim_all, forget_trouble, hand_over, pointers, seen, try_to_claim, work_off
+from tests.waiting import LONGEST
 
 MONTHS = 90 * 86_400
 
@@ -548,3 +551,24 @@ def test_q13_what_was_claimed_can_be_ended_during_an_outage(hf: Holdfast, client
     hf.enqueue("q", 3)
     assert work_off(client(worker="other")) == [3]
     assert pointers(sqs) == []
+
+
+def test_q13_a_queue_that_cannot_be_found_holds_up_no_other() -> None:
+    asked, answer = Event(), Event()
+
+    def find(name: str) -> str:
+        if name == "silent":
+            asked.set()
+            assert answer.wait(LONGEST)
+        return f"https://sqs/{name}"
+
+    sqs: Any = SimpleNamespace(find=find)
+    with ThreadPoolExecutor(2) as threads:
+        silent = threads.submit(lambda: SqsQueue(sqs, "silent").url)
+        assert asked.wait(LONGEST)
+        try:
+            other = threads.submit(lambda: SqsQueue(sqs, "other").url)
+            assert other.result(LONGEST / 4) == "https://sqs/other"
+        finally:
+            answer.set()
+        assert silent.result(LONGEST) == "https://sqs/silent"

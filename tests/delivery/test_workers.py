@@ -7,7 +7,6 @@ import os
 import random
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -17,10 +16,13 @@ from pathlib import Path
 import pytest
 
 from holdfast import Holdfast
-from tests.acceptance.children import ROOT, end_with
+from tests.acceptance.children import ROOT
+from tests.acceptance.template import end_with
 from tests.delivery.fake_sqs import FakeSQS
+from tests.long import size
+from tests.waiting import eventually
 
-TASKS = int(os.environ.get("HOLDFAST_SQS_TASKS", "300"))
+TASKS = size(100, 300, "HOLDFAST_SQS_TASKS")
 PATIENCE = 180 + TASKS / 20
 
 pytestmark = pytest.mark.timeout(4 * PATIENCE)
@@ -89,10 +91,10 @@ def test_three_workers_no_attempt_twice_and_kill_9_in_between(url: str, sqs: Fak
         for _ in range(3):
             workers.begin()
         for part in (0.3, 0.6):
-            wait_for(lambda part=part: len(workers.runs()) >= TASKS * part)  # type: ignore[misc]
+            eventually(lambda part=part: len(workers.runs()) >= TASKS * part, within=PATIENCE)  # type: ignore[misc]
             workers.kill_one()
             workers.begin()
-        wait_for(lambda: is_empty(hf))
+        eventually(lambda: is_empty(hf), within=PATIENCE)
         assert {hf.status(one).state for one in sent} == {"succeeded"}
         runs = workers.runs()
         assert {int(body) for body, _ in runs} == set(range(TASKS))
@@ -102,10 +104,3 @@ def test_three_workers_no_attempt_twice_and_kill_9_in_between(url: str, sqs: Fak
 def is_empty(hf: Holdfast) -> bool:
     stats = hf.stats("q")
     return stats.pending + stats.waiting + stats.processing == 0
-
-
-def wait_for(true: object) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not true():  # type: ignore[operator]
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

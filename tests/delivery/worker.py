@@ -3,9 +3,9 @@
 import os
 import sys
 import threading
-import time
 
 from holdfast import Context, Holdfast, Message
+from tests.waiting import spend
 
 
 def main(url: str, log: str, seconds: float) -> None:
@@ -15,7 +15,7 @@ def main(url: str, log: str, seconds: float) -> None:
     @hf.consumer("q", concurrency=4)
     def work(message: Message, context: Context) -> None:
         os.write(lines, f"{message.body} {context.attempt}\n".encode())
-        time.sleep(seconds)
+        spend(seconds)
 
     threading.Thread(target=lambda: (sys.stdin.read(), hf.stop()), daemon=True).start()
     print("ready", flush=True)

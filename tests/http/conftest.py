@@ -10,11 +10,11 @@ from holdfast import Holdfast
 
 @pytest.fixture
 def hf(sqlite_path: Path) -> Iterator[Holdfast]:
-    with Holdfast(f"sqlite:///{sqlite_path}", patience=5) as client:
+    with Holdfast(f"sqlite:///{sqlite_path}") as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def shared_hf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Holdfast]:
-    with Holdfast(f"sqlite:///{tmp_path_factory.mktemp('shared')}/work.db", patience=5) as client:
+    with Holdfast(f"sqlite:///{tmp_path_factory.mktemp('shared')}/work.db") as client:
         yield client

@@ -6,7 +6,7 @@ import itertools
 import socket
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import httpx
@@ -47,14 +47,15 @@ class Running:
         return self.http.post(f"/hook/{name}", content=body, headers={k: v for k, v in sent.items() if v != "-"})
 
     def connect(self) -> socket.socket:
-        connection = socket.create_connection(("127.0.0.1", self.port), timeout=20)
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=60)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
 
     def raw(self, data: bytes) -> bytes:
         """Whatever comes back until the server hangs up."""
         with self.connect() as connection:
-            connection.sendall(data)
+            with suppress(BrokenPipeError, ConnectionResetError):  # It may have been answered before it was all sent.
+                connection.sendall(data)
             return everything(connection)
 
 
@@ -108,9 +109,9 @@ def serving(hf: Holdfast, app: App, limits: Limits | None = None, proxies: Seque
     thread = threading.Thread(target=server.run, args=[lambda url: started.set()])
     thread.start()
     try:
-        assert started.wait(20)
+        assert started.wait(60)
         yield server
     finally:
         server.stop()
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()

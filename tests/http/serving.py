@@ -1,7 +1,10 @@
-"""A server as a program: serves the database that it is told, says its URL, and what it did when it ends."""
+"""A server as a program: serves the database that it is told, says its URL, and what it did when it ends.
+
+Its handler and its slow command end when it reads a line.
+"""
 
 import sys
-import time
+import threading
 from typing import Any
 
 from holdfast import Holdfast
@@ -10,22 +13,26 @@ from holdfast.http.hooks import Hook
 from holdfast.http.server import serve
 from holdfast.http.signatures import Verifier
 from tests.http.servers import SECRET
+from tests.waiting import LONGEST
+
+GO_ON = threading.Event()
 
 
 def slow(envelope: dict[str, Any], key: str | None) -> str:
     print("command begun", flush=True)
-    time.sleep(float(envelope["payload"]))
+    assert GO_ON.wait(LONGEST)
     return "done"
 
 
 def main(url: str, grace: str) -> None:
+    threading.Thread(target=lambda: (sys.stdin.readline(), GO_ON.set()), daemon=True).start()
     hf = Holdfast(url)
     hf.queue("worked")
 
     @hf.consumer("worked")
     def work(message: Any) -> str:
         print("handler begun", flush=True)
-        time.sleep(float(message.body["payload"]))
+        assert GO_ON.wait(LONGEST)
         return "worked"
 
     verifier = Verifier("X-Signature", [SECRET])

@@ -16,6 +16,8 @@ from holdfast.http.limits import Limits
 from holdfast.http.signatures import Verifier
 from tests.http.servers import NOW, SECRET, Running, hook, running, sign, sign_base64
 
+pytestmark = pytest.mark.on_postgres
+
 
 @pytest.fixture
 def server(hf: Holdfast) -> Iterator[Running]:

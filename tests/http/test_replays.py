@@ -18,7 +18,7 @@ from tests.http.servers import NOW, SECRET, hook, running, sign, sign_base64
 
 @pytest.fixture
 def hf(url: str) -> Iterator[Holdfast]:
-    with Holdfast(url, patience=5) as client:
+    with Holdfast(url) as client:
         yield client
 
 

@@ -19,6 +19,7 @@ from holdfast.runtime.consumer import ConsumerOptions
 from holdfast.runtime.pool import PoolOptions
 from tests.clock import FakeClock
 from tests.conftest import STORES
+from tests.long import only_long
 from tests.model.bad_consumers import CONSUMERS
 from tests.model.bad_input import ARGUMENTS, BAD_INPUT, ENDINGS, OPENING
 from tests.model.bad_topics import NOWHERE
@@ -51,6 +52,9 @@ def assert_usable(subject: Subject) -> None:
     assert subject.client.sagas() == []
 
 
+@pytest.mark.parametrize(
+    "subject", ["sqlite-apsw", *(pytest.param(s, marks=only_long) for s in STORES[1:])], indirect=True
+)
 @pytest.mark.parametrize("argument", ARGUMENTS, ids=[argument.name for argument in ARGUMENTS])
 def test_bad_input_is_refused(subject: Subject, argument: Argument) -> None:
     for bad in cases(argument).values():

@@ -11,11 +11,14 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.conftest import STORES
+from tests.long import size
 from tests.model.databases import database
 from tests.model.machine import QueueMachine
 
-DEFAULT_EXAMPLES = {"sqlite-apsw": 30, "sqlite-stdlib": 20, "postgres": 8}
-"""What fits in ten seconds each: a step on PostgreSQL costs ten times as much."""
+pytestmark = pytest.mark.both_engines
+
+DEFAULT_EXAMPLES = {"sqlite-apsw": size(15, 60), "sqlite-stdlib": size(5, 40), "postgres": size(4, 16)}
+"""Five seconds each by default: a step on PostgreSQL costs three times as much."""
 
 
 def settings_for(store: str, examples: dict[str, int] = DEFAULT_EXAMPLES) -> settings:

@@ -15,11 +15,12 @@ from holdfast.core.saga_events import Cancel, MarkDone, Retry, Signal, Skip
 from holdfast.core.saga_steps import next_due
 from tests.clock import FakeClock
 from tests.conftest import STORES
+from tests.long import size
 from tests.model.databases import Database, database
 from tests.unit.sagas import Letter, World
 from tests.unit.test_saga import definitions
 
-EXAMPLES = {"sqlite-apsw": 100, "sqlite-stdlib": 30, "postgres": 20}
+EXAMPLES = {"sqlite-apsw": size(80, 200), "sqlite-stdlib": 30, "postgres": size(10, 40)}
 LEASE = 10**6
 DOINGS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 20)), max_size=30)
 

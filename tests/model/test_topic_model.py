@@ -6,11 +6,12 @@ import pytest
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.conftest import STORES
+from tests.long import size
 from tests.model.databases import database
 from tests.model.test_model import settings_for
 from tests.model.topic_machine import TopicMachine
 
-EXAMPLES = {"sqlite-apsw": 30, "sqlite-stdlib": 20, "postgres": 5}
+EXAMPLES = {"sqlite-apsw": size(15, 60), "sqlite-stdlib": size(5, 40), "postgres": size(3, 10)}
 
 
 @pytest.mark.timeout(3600)

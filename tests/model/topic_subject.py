@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.claims import Claim
 from holdfast.core.message import Message
 from holdfast.core.topic import address
-from holdfast.runtime.maintenance import liveness, retention
+from holdfast.runtime.maintenance.duties import liveness, retention
 from tests.conformance.steps import Counts
 from tests.model.group_model import TOPIC, Standing, Start
 from tests.model.subject import MANY, Subject, no_process_clock

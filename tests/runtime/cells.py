@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -28,6 +27,7 @@ from holdfast import (
     TooLarge,
 )
 from holdfast.runtime.context import Context
+from tests.waiting import eventually, spend
 
 HANDLED: list[Any] = []
 """What this process has had in its hands."""
@@ -81,7 +81,15 @@ def typed(message: Message) -> str:
 
 
 def pid(message: Message) -> int:
-    time.sleep(0.05)
+    spend(0.05)
+    return os.getpid()
+
+
+def meet(message: Message) -> int:
+    """Waits until three processes have said in a folder that they are there."""
+    folder = Path(message.body)
+    (folder / f"{os.getpid()}.met").touch()
+    eventually(lambda: len(list(folder.glob("*.met"))) >= 3)
     return os.getpid()
 
 
@@ -186,15 +194,15 @@ def stuck(message: Message, context: Context) -> None:
     note.with_suffix(".new").write_text(f"{os.getpid()} {started.pid}")
     note.with_suffix(".new").rename(note)
     if message.body["how"] == "sleep":
-        time.sleep(1000)
+        spend(1000)
     if message.body["how"] == "c":
         re.match(r"(a+)+$", "a" * 100 + "b")  # Never lets another thread run.
     if message.body["how"] == "asks":
         while not context.cancelled:
-            time.sleep(0.01)
+            spend(0.01)
     while True:
         try:
-            time.sleep(1000)
+            spend(1000)
         except BaseException:
             continue
 
@@ -245,7 +253,7 @@ def leave_a_program(message: Message) -> None:
 
 def slow(message: Message) -> str:
     Path(message.body).write_text("begun")
-    time.sleep(0.7)
+    spend(0.7)
     return "finished"
 
 
@@ -255,7 +263,7 @@ def shout(message: Message) -> None:
 
 
 def hangs_at_exit(message: Message) -> None:
-    threading.Thread(target=time.sleep, args=[1000]).start()
+    threading.Thread(target=spend, args=[1000]).start()
 
 
 def signals(message: Message) -> int:
@@ -264,7 +272,7 @@ def signals(message: Message) -> int:
         os.kill(os.getpid(), number)
     child = subprocess.Popen(["sleep", "1000"])
     child.terminate()
-    return child.wait(10)
+    return child.wait(100)
 
 
 def is_open(fd: int) -> bool:
@@ -276,8 +284,7 @@ def is_open(fd: int) -> bool:
 
 
 def wait_for(path: Path) -> None:
-    while not path.exists():
-        time.sleep(0.01)
+    eventually(path.exists)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import Holdfast, exec_handler
-from tests.acceptance.children import eventually
 from tests.runtime.attempts import is_alive, sh
-from tests.runtime.steps import until
+from tests.waiting import eventually
 
 
 class Drone:
@@ -22,8 +21,8 @@ class Drone:
         return self._said.read_text().split("\n")[:-1] if self._said.exists() else []
 
     def begun(self) -> list[int]:
-        """Its processes, as soon as they run."""
-        return [int(line) for line in eventually(lambda: self.lines() if len(self.lines()) == 2 else None, "it runs")]
+        """Its processes, as soon as they run. By then the program may have been told to end, and have tidied up."""
+        return [int(line) for line in eventually(lambda: len(self.lines()) >= 2 and self.lines()[:2], "it runs")]
 
     def has_tidied(self) -> bool:
         return "tidied" in self.lines()
@@ -31,4 +30,4 @@ class Drone:
 
 def assert_gone(pids: list[int]) -> None:
     for pid in pids:
-        until(lambda pid=pid: not is_alive(pid), f"{pid} is gone")
+        eventually(lambda pid=pid: not is_alive(pid), f"{pid} is gone")

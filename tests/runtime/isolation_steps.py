@@ -6,7 +6,8 @@ from typing import Any
 
 from holdfast import Holdfast, State
 from holdfast.runtime.consumer import Consumer
-from tests.runtime.steps import ended, until
+from tests.runtime.steps import ended
+from tests.waiting import eventually
 
 
 def declare(hf: Holdfast, handler: Callable[..., Any], **options: Any) -> Consumer:
@@ -28,7 +29,7 @@ def is_running(pid: int) -> bool:
 
 def pids(note: Path) -> list[int]:
     """Who a `stuck` handler is, and what it started."""
-    return [int(pid) for pid in until(lambda: note.exists() and note.read_text(), "the handler's note").split()]
+    return [int(pid) for pid in eventually(lambda: note.exists() and note.read_text(), "the handler's note").split()]
 
 
 def all_gone(running: list[int]) -> bool:

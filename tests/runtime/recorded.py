@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from holdfast.telemetry import instrument
-from tests.runtime.steps import until
+from tests.waiting import eventually
 
 
 class Recorded:
@@ -35,7 +35,7 @@ class Recorded:
 
     def one(self, name: str) -> ReadableSpan:
         """The span of that name, once it is over."""
-        [span] = until(lambda: self.named(name), name)
+        [span] = eventually(lambda: self.named(name), name)
         return span
 
     def points(self, name: str) -> dict[tuple[Any, ...], Any]:

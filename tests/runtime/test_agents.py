@@ -16,7 +16,9 @@ import pytest
 from holdfast import InvalidInput, PreflightFailed, ProgramFailed, exec_handler
 from holdfast.outcomes import DeadLetter, Retry
 from holdfast.runtime.environment import Reports, inherited
+from holdfast.runtime.programs import Program
 from tests.runtime.attempts import Attempt, python, run, sh
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("temporary")
 
@@ -309,9 +311,17 @@ def check() -> None:
     raise KeyError("model")
 
 
-def test_a_preflight_that_hangs_is_ended() -> None:
+def test_a_preflight_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time is short; it begins when the check has said something, which may take long on a busy machine."""
+    wait, begun = Program.wait, tmp_path / "begun"
+
+    def wait_when_begun(program: Program, *limits: Any) -> Any:
+        eventually(begun.exists, "the check has begun")
+        return wait(program, *limits)
+
+    monkeypatch.setattr(Program, "wait", wait_when_begun)
     with pytest.raises(PreflightFailed, match="took too long: waiting"):
-        exec_handler("true", preflight=sh("echo waiting; sleep 60"), preflight_timeout=2).preflight()
+        exec_handler("true", preflight=sh(f"echo waiting; touch {begun}; sleep 60"), preflight_timeout=0.1).preflight()
     never = threading.Event()
     with pytest.raises(PreflightFailed, match=r"within 0\.1 seconds"):
         exec_handler("true", preflight=never.wait, preflight_timeout=0.1).preflight()

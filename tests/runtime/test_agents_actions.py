@@ -15,7 +15,8 @@ from holdfast.runtime.environment import ACTION_LIMIT, ACTIONS_AT_A_LOOK, ACTION
 from tests.runtime.attempts import Attempt, run, sh
 from tests.runtime.drones import Drone, assert_gone
 from tests.runtime.faults import Cable
-from tests.runtime.steps import PATIENCE, ended, until
+from tests.runtime.steps import PATIENCE, ended
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("temporary")
 
@@ -182,7 +183,7 @@ def test_it_is_done_though_the_database_is_away_when_it_ends(drones: Holdfast, t
         drone.begun()
         cable.cut.set()
         (tmp_path / "said.go").touch()
-        until(lambda: "act" in cable.tried, "it was tried")
+        eventually(lambda: "act" in cable.tried, "it was tried")
         cable.cut.clear()
         assert ended(drones, drone.message_id) is State.SUCCEEDED
 

@@ -12,37 +12,43 @@ import pytest
 from holdfast import Holdfast, State, Unavailable, exec_handler
 from holdfast.runtime.context import HURRY, Context
 from holdfast.runtime.stops import Stop
-from tests.acceptance.children import end_with
+from tests.acceptance.template import end_with
 from tests.runtime.attempts import sh
 from tests.runtime.drones import Drone, assert_gone
 from tests.runtime.faults import Cable
-from tests.runtime.steps import Calls, ended, until
+from tests.runtime.steps import Calls, ended, let_time_pass
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("temporary")
 
 TIDY = 'trap "sleep 2.5; echo tidied >>$SAID; exit 0" TERM; sleep 600 & echo $! >>"$SAID"; echo $$ >>"$SAID"; wait'
 """Takes longer to tidy up than a handler may take to stop."""
 
+FOR_LONG = TIDY.replace("2.5", "600")
+"""Has not tidied up before it is killed, however late that is."""
+
 DEAF = 'trap "" TERM; sleep 600 & echo $! >>"$SAID"; echo $$ >>"$SAID"; wait'
 
 
 def test_at_its_timeout_it_can_tidy_up(one: Holdfast, tmp_path: Path) -> None:
     one.queue("drones", max_attempts=1)
-    drone = Drone(one, tmp_path / "said", TIDY, 60, timeout=0.5)
-    with one.running():
+    drone = Drone(one, tmp_path / "said", TIDY, 60, timeout=30)
+    with one.running() as runner:
         pids = drone.begun()
+        let_time_pass(runner)
         assert ended(one, drone.message_id) is State.DEAD
         assert drone.has_tidied()
         assert_gone(pids)
     [letter] = one.dead_letters("drones")
-    assert letter.error == "timed out after 0.5 s"
+    assert letter.error == "timed out after 30 s"
 
 
 def test_who_does_not_listen_at_its_timeout_is_killed(one: Holdfast, tmp_path: Path) -> None:
     one.queue("drones", max_attempts=1)
-    drone = Drone(one, tmp_path / "said", DEAF, 0.3, timeout=0.5)
-    with one.running():
+    drone = Drone(one, tmp_path / "said", DEAF, 0.3, timeout=30)
+    with one.running() as runner:
         pids = drone.begun()
+        let_time_pass(runner)
         assert ended(one, drone.message_id) is State.DEAD
         assert_gone(pids)
 
@@ -62,7 +68,7 @@ def test_a_stop_lets_it_tidy_up(one: Holdfast, tmp_path: Path) -> None:
 
 
 def test_a_stop_in_a_hurry_does_not_wait_for_it(one: Holdfast, tmp_path: Path) -> None:
-    drone = Drone(one, tmp_path / "said", TIDY, 3600)
+    drone = Drone(one, tmp_path / "said", FOR_LONG, 3600)
     runner = one.running()
     runner.start()
     pids = drone.begun()
@@ -73,10 +79,12 @@ def test_a_stop_in_a_hurry_does_not_wait_for_it(one: Holdfast, tmp_path: Path) -
 
 def test_when_the_message_is_lost_it_is_killed_at_once(one: Holdfast, tmp_path: Path) -> None:
     """All of its group, though it would have an hour to stop."""
-    drone = Drone(one, tmp_path / "said", TIDY, 3600, lease=3)
-    with one.running():
+    drone = Drone(one, tmp_path / "said", FOR_LONG, 3600, lease=60)
+    with one.running() as runner:
         pids = drone.begun()
         one.cancel(drone.message_id)
+        [held] = runner.workers[0].ledger.held()
+        held.renewed -= 30  # The next renewal is due, which learns of it.
         assert_gone(pids)
         assert not drone.has_tidied()
 
@@ -90,9 +98,12 @@ def test_when_the_lease_cannot_be_renewed_it_is_killed_in_time(
         raise Unavailable("the database is away")
 
     monkeypatch.setattr(one.messages, "extend", away)
-    drone = Drone(one, tmp_path / "said", DEAF, 3600, lease=3)
-    with one.running():
+    drone = Drone(one, tmp_path / "said", DEAF, 3600, lease=60)
+    with one.running() as runner:
         pids = drone.begun()
+        [held] = runner.workers[0].ledger.held()
+        held.renewed -= 58  # Two seconds are left of its lease, for the worker and for the program.
+        held.lease.until_us -= 58_000_000
         assert_gone(pids)
 
 
@@ -121,7 +132,7 @@ def test_it_is_done_though_the_database_is_away_when_it_ends(one: Holdfast, tmp_
         drone.begun()
         cable.cut.set()
         (tmp_path / "said.go").touch()
-        until(lambda: cable.tried >= {"remember", "spend"}, "both were tried")
+        eventually(lambda: cable.tried >= {"remember", "spend"}, "both were tried")
         cable.cut.clear()
         assert ended(one, drone.message_id) is State.SUCCEEDED
     status = one.status(drone.message_id)
@@ -146,7 +157,7 @@ def test_what_it_has_reported_outlives_its_worker(one: Holdfast) -> None:
     command = [sys.executable, "-c", WORKER, one.settings.url, *script]
     with subprocess.Popen(command, preexec_fn=partial(end_with, os.getpid())) as worker:
         try:
-            until(lambda: one.spent("drones") == 6, "it is counted")
+            eventually(lambda: one.spent("drones") == 6, "it is counted")
         finally:
             worker.kill()
     one.consumer("drones", name="drone")(exec_handler(script))

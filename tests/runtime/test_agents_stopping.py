@@ -16,8 +16,10 @@ import pytest
 
 from holdfast import ProgramFailed, exec_handler
 from holdfast.runtime import programs
-from tests.acceptance.children import ROOT, eventually
+from tests.acceptance.children import ROOT
 from tests.runtime.attempts import Attempt, is_alive, run, sh
+from tests.runtime.steps import PATIENCE
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("temporary")
 
@@ -46,12 +48,9 @@ class Running:
     def _said(self) -> list[int]:
         return [int(line) for line in self._pids.read_text().split("\n")[:-1]] if self._pids.exists() else []
 
-    def join(self) -> float:
-        """How long it still took."""
-        start = time.monotonic()
-        self._thread.join(50)
+    def join(self) -> None:
+        self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
-        return time.monotonic() - start
 
 
 @pytest.fixture
@@ -76,8 +75,10 @@ def test_cancelling_sends_sigterm_to_all(start: Callable[..., Running]) -> None:
 def test_who_ignores_sigterm_is_killed_after_the_grace(start: Callable[..., Running]) -> None:
     running = start(sh('trap "" TERM; echo $$ >>"$PIDS"; sleep 60 & sleep 60; wait'), stop_grace=0.3)
     pids = running.pids(1)
+    cancelled = time.monotonic()
     running.context.cancel()
-    assert running.join() > 0.2
+    running.join()
+    assert time.monotonic() - cancelled >= 0.3
     assert "was stopped" in str(running.problem)
     assert_gone(pids)
 
@@ -91,9 +92,8 @@ def test_what_was_cancelled_before_does_not_begin(tmp_path: Path) -> None:
 
 
 def test_what_is_cancelled_while_it_begins_ends_at_once() -> None:
-    start = time.monotonic()
-    ended = programs.run(sh("sleep 60"), env={}, out=programs.Head(10), on_cancel=lambda stop: stop())
-    assert (ended.stopped, time.monotonic() - start < 50) == ("cancelled", True)
+    ended = programs.run(sh("sleep 3600"), env={}, out=programs.Head(10), on_cancel=lambda stop: stop())
+    assert ended.stopped == "cancelled"
 
 
 def test_a_thread_that_blocks_signals_does_not_make_programs_deaf(start: Callable[..., Running]) -> None:
@@ -162,18 +162,13 @@ def test_runs_leave_no_files_open_and_no_process(temporary: Path) -> None:
     before = count()
     for _ in range(20):
         run("true")
-    eventually(lambda: all(now <= then for now, then in zip(count(), before, strict=True)), "all is closed", 5)
+    eventually(lambda: all(now <= then for now, then in zip(count(), before, strict=True)), "all is closed")
 
 
-def test_nobody_but_the_program_holds_its_pipes() -> None:
-    """Otherwise their end would never come, and every run would wait for it in vain."""
-
-    def duration() -> float:
-        start = time.monotonic()
-        run("true")
-        return time.monotonic() - start
-
-    assert min(duration() for _ in range(5)) < programs.DRAIN
+def test_nobody_but_the_program_holds_its_pipes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise their end would never come, and every run would wait for it in vain: here, for an hour."""
+    monkeypatch.setattr(programs, "DRAIN", 3600.0)
+    assert run("true") is None
 
 
 def test_a_run_with_a_timeout_is_stopped() -> None:
@@ -217,15 +212,15 @@ def test_a_program_dies_with_its_worker(
     )
     try:
         said = lambda: pids.read_text().split() if pids.exists() else []  # noqa: E731
-        family = [int(pid) for pid in eventually(lambda: said() if len(said()) == 2 else None, "it runs", 30)]
+        family = [int(pid) for pid in eventually(lambda: said() if len(said()) == 2 else None, "it runs")]
         if options:
-            eventually(pids.with_suffix(".forked").exists, "the worker has forked", 30)
+            eventually(pids.with_suffix(".forked").exists, "the worker has forked")
         assert all(map(is_alive, family))
         assert len(list(temporary.iterdir())) == 1
         worker.send_signal(number)
-        worker.wait(10)
+        worker.wait(PATIENCE)
         assert_gone(family)
-        eventually(lambda: list(temporary.iterdir()) == [], "its folder is gone", 5)
+        eventually(lambda: list(temporary.iterdir()) == [], "its folder is gone")
     finally:
         worker.kill()
         worker.wait()

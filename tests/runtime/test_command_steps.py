@@ -13,8 +13,9 @@ from holdfast import AsyncHoldfast, Expression, Holdfast, InvalidInput, Message,
 from holdfast.core.command import command_queue
 from holdfast.errors import HoldfastError
 from tests.clock import FakeClock
-from tests.runtime.steps import PATIENCE, until
+from tests.runtime.steps import PATIENCE
 from tests.runtime.test_sagas import ended
+from tests.waiting import eventually
 
 Connect = Callable[..., Holdfast]
 
@@ -114,7 +115,7 @@ def sent_twice(hf: Holdfast, clock: FakeClock, target: str) -> str:
 
 def replay(hf: Holdfast, dead_id: str) -> None:
     message_id = hf.replay(dead_id).id
-    until(lambda: (found := hf.status(message_id)) and found.state.value == "succeeded")
+    eventually(lambda: (found := hf.status(message_id)) and found.state.value == "succeeded")
 
 
 @pytest.mark.parametrize("is_undone", [False, True])
@@ -127,7 +128,7 @@ def test_a_command_that_is_sent_again_happens_once(connect: Connect, is_undone: 
         [last] = hf.claim("gone", wait=PATIENCE)
         if is_undone:
             last.dead_letter("gone")
-            until(lambda: "refunded 3" in ledger_of(hf))
+            eventually(lambda: "refunded 3" in ledger_of(hf))
         replay(hf, first)
         assert ended(hf, "o").status == "compensated" if is_undone else last.ack() is None
     assert ledger_of(hf) == (["charged 3", "refunded 3"] if is_undone else ["charged 3"])
@@ -142,10 +143,10 @@ def test_what_is_done_again_after_its_undo_is_undone_again(connect: Connect) -> 
     with hf.running():
         hf.claim("charge", wait=PATIENCE)[0].ack({"charged": 3})
         hf.claim("gone", wait=PATIENCE)[0].dead_letter("gone")
-        until(lambda: calls == ["refund 3 o/1/card/undo"])
+        eventually(lambda: calls == ["refund 3 o/1/card/undo"])
         hf.replay(first)
         hf.claim("charge", wait=PATIENCE)[0].ack({"charged": 3})
-        until(lambda: len(calls) == 2)
+        eventually(lambda: len(calls) == 2)
         assert ended(hf, "o").status == "compensated"
     assert calls == ["refund 3 o/1/card/undo", "refund 3 o/1/card/undo/2"]
     assert ledger_of(hf) == ["refunded 3", "refunded 3"]
@@ -161,8 +162,8 @@ def test_an_effect_that_two_tries_vouch_for_is_undone_once(connect: Connect, tmp
     first = sent_twice(hf, clock, "Card.Charge")
     hf.queue(command_queue("Card.Charge"), lease="1d", commitments=[{"name": "charged", "check": patient}])
     with hf.running():
-        until(lambda: calls == ["charge 3"])
-        until((tmp_path / "first").exists)
+        eventually(lambda: calls == ["charge 3"])
+        eventually((tmp_path / "first").exists)
         replay(hf, first)
         hf.claim("gone", wait=PATIENCE)[0].dead_letter("gone")
         assert ledger_of(hf) == ["charged 3"]
@@ -183,7 +184,7 @@ def test_an_id_that_is_used_again_is_another_saga(connect: Connect) -> None:
             assert ended(hf, "o").data["card"] == {"charged": amount}
             clock.advance("2m")
             hf.advance_sagas()
-            until(lambda: hf.saga_status("o") is None)
+            eventually(lambda: hf.saga_status("o") is None)
     assert calls == ["charge 3", "charge 4"]
 
 

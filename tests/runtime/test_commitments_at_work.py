@@ -9,7 +9,8 @@ from holdfast import Holdfast, Message, State, exec_handler
 from holdfast.runtime.context import Context
 from holdfast.runtime.renewal import Watch
 from tests.runtime.attempts import sh
-from tests.runtime.steps import Calls, ended, until
+from tests.runtime.steps import Calls, ended
+from tests.waiting import eventually
 
 HANDLERS = pytest.mark.parametrize("kind", ["def", "async def"])
 
@@ -67,7 +68,7 @@ def test_the_time_of_a_check_is_not_the_handlers(
     sent = one.enqueue("q", 1)
     with one.running():
         [context] = begun.wait(1)
-        until((tmp_path / "begun").exists, "the check")
+        eventually((tmp_path / "begun").exists, "the check")
         context.started -= 7200
         rounds.wait(len(rounds.seen) + 2)
         (tmp_path / "go").touch()
@@ -85,7 +86,7 @@ def test_the_time_of_all_attempts_ends_a_check_and_what_was_checked_before_is_ke
     sent = one.enqueue("q", 1)
     with one.running():
         [context] = begun.wait(1)
-        until((tmp_path / "begun").exists, "the second check")
+        eventually((tmp_path / "begun").exists, "the second check")
         context.started -= 7200
         context.time_left = 0.0
         assert ended(one, sent.id) is State.DEAD

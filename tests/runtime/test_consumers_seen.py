@@ -1,7 +1,6 @@
 """What is seen of consumers from outside: the list of them, progress, events; and the upkeep that they do."""
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,9 +11,11 @@ from holdfast import events as happenings
 from holdfast.core.crew import Beat
 from holdfast.events import MessageEvent, RuntimeEvent
 from holdfast.runtime.context import Context
-from holdfast.runtime.maintenance import keeper, reaper
+from holdfast.runtime.maintenance import keeper
+from holdfast.runtime.maintenance.duties import reaper
 from tests.acceptance.children import Family
-from tests.runtime.steps import PATIENCE, Calls, until
+from tests.runtime.steps import PATIENCE, Calls
+from tests.waiting import eventually
 
 Connect = Callable[..., Holdfast]
 
@@ -32,26 +33,24 @@ def test_a_consumer_is_seen_while_it_works_and_gone_when_it_has_ended(hf: Holdfa
     def handler(message: Message, context: Context) -> None:
         context.progress({"page": 3})
         begun.set()
-        while not finish.is_set():
-            time.sleep(0.01)
+        assert finish.wait(PATIENCE)
 
     with hf.running():
-        until(lambda: [one.state for one in other.consumers()] == ["idle"])
+        eventually(lambda: [one.state for one in other.consumers()] == ["idle"])
         sent = hf.enqueue("q", 1)
         assert begun.wait(PATIENCE)
-        [seen] = until(lambda: [one for one in other.consumers() if one.work and one.saturation > 0.4])
+        half = lambda: [one for one in other.consumers() if one.work and 0.4 < one.saturation < 0.6]  # noqa: E731
+        [seen] = eventually(half, "one of two hands is busy")
         assert (seen.consumer, seen.state, seen.concurrency, seen.labels) == ("handler", "working", 2, {"zone": "a"})
         assert sorted(seen.queues) == ["p", "q"]
         assert [(work.id, work.queue, work.attempt) for work in seen.work] == [(sent.id, "q", 1)]
-        status = other.status(sent.id)
-        assert status is not None
+        status = eventually(lambda: (found := other.status(sent.id)) and found.progress and found, "its progress")
         assert status.progress == {"page": 3}
         assert status.worker == seen.id
-        assert 0.4 < seen.saturation < 0.6, "one of two hands is busy"
-        assert (other.amplification(0.4), other.amplification(0.9)) == (1, 0)
+        eventually(lambda: (other.amplification(0.4), other.amplification(0.9)) == (1, 0), "it is amplified by one")
         finish.set()
-        until(lambda: [(one.handled, one.failed) for one in other.consumers()] == [(1, 0)])
-    assert other.consumers(alive=False) == []
+        eventually(lambda: [(one.handled, one.failed) for one in other.consumers()] == [(1, 0)])
+    eventually(lambda: other.consumers(alive=False) == [], "it has said good-bye")
     assert other.amplification(0) == 0
 
 
@@ -71,9 +70,9 @@ def test_who_hibernates_stays_alive(hf: Holdfast, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(hf.store.crew, "beat", note)
     hf.consumer("q", name="sleeper", empty="hibernate")(lambda message: None)
     with hf.running():
-        until(lambda: told.seen.count("in vain") >= 2, "it tries again at once")
+        eventually(lambda: told.seen.count("in vain") >= 2, "it tries again at once")
         fails = False
-        until(lambda: told.seen.count("hibernating") >= 3, "it tells again")
+        eventually(lambda: told.seen.count("hibernating") >= 3, "it tells again")
         [seen] = hf.consumers()
         assert (seen.state, seen.alive) == ("hibernating", True)
 
@@ -104,7 +103,7 @@ def test_every_kind_of_event_is_told_once_and_after_it_is_stored(hf: Holdfast) -
     kinds = [*ways, "MessageSucceeded"]
     sent = {kind: hf.enqueue("q", kind) for kind in kinds}
     with hf.running():
-        until(lambda: len(told.seen) == 1 + 2 * len(kinds))
+        eventually(lambda: len(told.seen) == 1 + 2 * len(kinds))
     by_kind = {type(event).__name__: event for event in told.seen}
     assert {kind: by_kind[kind].id for kind in kinds} == {kind: receipt.id for kind, receipt in sent.items()}
     assert {kind: states[sent[kind].id] for kind in kinds} == {
@@ -154,11 +153,12 @@ def test_queues_that_nobody_claims_from_are_looked_after(hf: Holdfast, connect: 
     other = connect()
     other.owner("boss")
     other.owner("mia", owner="boss", escalate_after=0.1)
-    other.queue("q", lease=0.1, backoff=0, history=0.1)
+    other.queue("q", backoff=0, history=0.1)
     other.queue("old", max_age=0.1)
     other.queue("dying", owner="mia", max_attempts=1)
     done = other.enqueue("q", "done")
     other.ack(other.claim("q"))
+    other.queue("q", lease=0.1, backoff=0, history=0.1)  # Only now: the first one must not lapse.
     other.enqueue("q", "lapses")
     other.claim("q")
     expires = other.enqueue("old", 1)
@@ -166,17 +166,17 @@ def test_queues_that_nobody_claims_from_are_looked_after(hf: Holdfast, connect: 
     other.dead_letter(other.claim("dying"), "boom")
     idle(hf)
     with hf.running():
-        until(lambda: other.stats("q").pending == 1, "the lapsed lease is taken back")
-        until(lambda: (found := other.status(expires.id)) and found.state is State.EXPIRED, "it expires")
-        until(lambda: other.status(done.id) is None, "its history is over")
-        until(lambda: [notice.owner for notice in other.notices()] == ["boss"], "the notice climbs")
+        eventually(lambda: other.stats("q").pending == 1, "the lapsed lease is taken back")
+        eventually(lambda: (found := other.status(expires.id)) and found.state is State.EXPIRED, "it expires")
+        eventually(lambda: other.status(done.id) is None, "its history is over")
+        eventually(lambda: [notice.owner for notice in other.notices()] == ["boss"], "the notice climbs")
     assert (other.stats("q").dead, other.stats("dying").dead) == (0, 1)
 
 
 def test_one_of_two_processes_leads_and_the_other_takes_over(
     hf: Holdfast, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reaper, "EVERY", 0.0)
+    monkeypatch.setattr(reaper, "every", 0.0)
     monkeypatch.setattr(keeper, "LOOK_EVERY", 0.05)
     turns = Calls()
     monkeypatch.setattr(reaper, "turn", lambda client: turns.note(client) or 0)
@@ -213,5 +213,5 @@ def lapse(hf: Holdfast) -> None:
     """Someone looks after a claim that nobody ends."""
     hf.enqueue("q", 1)
     assert len(hf.claim("q")) == 1
-    until(lambda: hf.stats("q").pending == 1, "it is taken back")
+    eventually(lambda: hf.stats("q").pending == 1, "it is taken back")
     hf.purge("q")

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
@@ -11,9 +11,14 @@ import pytest
 from holdfast import Context, Holdfast, Message, Wait
 from holdfast.events import ConsumerStopped
 from holdfast.runtime.runner import Runner
+from holdfast.store.api import Bell
 from tests.acceptance.children import Family
 from tests.clock import FakeClock
-from tests.runtime.steps import PATIENCE, Calls, ended, swallow_rings, until
+from tests.conformance.steps import NoticedBell
+from tests.runtime.steps import PATIENCE, Calls, ended, swallow_rings
+from tests.waiting import eventually, leave_time, spend
+
+pytestmark = pytest.mark.on_postgres
 
 Connect = Callable[..., Holdfast]
 
@@ -64,7 +69,36 @@ class Meter:
 
 def asleep(runner: Runner) -> None:
     """All of them, and who keeps the house too."""
-    until(lambda: runner._keeper.is_asleep, "sleep")
+    eventually(lambda: runner._keeper.is_asleep, "sleep")
+
+
+class NotedBell(NoticedBell):
+    """Notes down that its sleeper has asked all that it wants to know, and lies down."""
+
+    def __init__(self, bell: Bell, naps: list[int]) -> None:
+        super().__init__(bell, threading.Semaphore(0))
+        self._naps = naps
+
+    def wait(self, channels: Sequence[int], timeout: float) -> bool:
+        self._naps.append(1)
+        return super().wait(channels, timeout)
+
+
+def naps_of(hf: Holdfast) -> list[int]:
+    """One more for every time that somebody of this client lies down."""
+    naps, bell = list[int](), hf.store.wakeup.bell
+    hf.store.wakeup.bell = lambda: NotedBell(bell(), naps)  # type: ignore[method-assign]
+    return naps
+
+
+def sleeps_soundly(runner: Runner, naps: list[int]) -> None:
+    """It has asked all that it wants to know, its last beat has said that it sleeps, and maintenance sleeps as well."""
+
+    def is_told() -> bool:
+        pulse = runner._beats._known.get(runner.workers[0].id)
+        return pulse is not None and pulse._state == "hibernating"
+
+    eventually(lambda: len(naps) >= runner.workers[0].naps > 0 and is_told() and runner._keeper.is_asleep, "sleep")
 
 
 def last_statement(url: str) -> Any:
@@ -84,19 +118,19 @@ def last_statement(url: str) -> Any:
 def test_who_hibernates_asks_the_database_nothing(hf: Holdfast, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not the consumer, not its beats, not maintenance, which knows when the clock will have something to do; and it is
     there when someone rings."""
-    monkeypatch.setattr("holdfast.runtime.beats.BEAT_EVERY", 0.2)
-    monkeypatch.setattr("holdfast.delivery.courier.LONGEST_NAP", 0.2)  # It notices soon that everybody sleeps.
+    monkeypatch.setattr("holdfast.runtime.beats.BEAT_EVERY", 0.1)
+    monkeypatch.setattr("holdfast.runtime.maintenance.keeper.LOOK_EVERY", 0.1)
+    monkeypatch.setattr("holdfast.delivery.courier.LONGEST_NAP", 0.1)  # It notices soon that everybody sleeps.
     hf.schedule("later", queue="q", every=3600)
     hf.saga("later", steps=[Wait("an hour", delay=3600)])
     hf.start_saga("later")
     seen = declare(hf, "q", empty="hibernate")
-    meter = Meter(hf)
+    meter, naps = Meter(hf), naps_of(hf)
     with hf.running() as runner:
-        asleep(runner)
-        time.sleep(1.5)  # The last beat, which says that it sleeps, and what maintenance had begun.
+        sleeps_soundly(runner, naps)
         meter.calls.clear()
         before = last_statement(url) if url.startswith("postgres") else None
-        time.sleep(3)
+        leave_time(2)
         assert meter.calls == []
         if url.startswith("postgres"):
             assert last_statement(url) == before
@@ -127,7 +161,7 @@ def test_who_has_slept_for_a_while_knows_what_its_queue_has_become(
         other.queue("q", lease=77)
         channel = other._book.channel("q")
         for _ in range(20):
-            time.sleep(0.01)
+            spend(0.01)
             if rung == "all the time":
                 other.store.wakeup.ring([channel.id])
         other.enqueue("q", 1)
@@ -155,9 +189,9 @@ def test_it_is_woken_by_an_enqueue_from_another_process(
     sender.ask("send", value="first")
     with hf.running() as runner:
         seen.wait(1)
-        until(lambda: runner.workers[0].state in ("idle", "hibernating"))
+        eventually(lambda: runner.workers[0].state in ("idle", "hibernating"))
         for number in range(5):
-            time.sleep(0.15)
+            leave_time(0.15)  # It sleeps again, most likely.
             sender.ask("send", value=f"{number}")
             assert seen.wait(number + 2)[-1][0] == f"{number}"
 
@@ -168,11 +202,11 @@ def test_it_looks_for_itself_if_nobody_rings(
 ) -> None:
     for nap in ("LONGEST_NAP", "SAFETY_NAP"):
         monkeypatch.setattr(f"holdfast.runtime.worker.{nap}", 0.3)
-    monkeypatch.setattr("holdfast.runtime.maintenance.wakeups.turn", lambda hf: 0)
+    monkeypatch.setattr("holdfast.runtime.maintenance.duties.wakeups.turn", lambda hf: 0)
     seen, other = declare(hf, "q", empty=empty), connect()
     swallow_rings(monkeypatch, other)
     with hf.running() as runner:
-        until(lambda: runner.workers[0].state == ("idle" if empty == "poll" else "hibernating"), "it sleeps")
+        eventually(lambda: runner.workers[0].state == ("idle" if empty == "poll" else "hibernating"), "it sleeps")
         for number in range(2):
             other.enqueue("q", number)
             seen.wait(number + 1)
@@ -192,7 +226,7 @@ def test_a_clock_that_jumps_stops_nobody(url: str, empty: str) -> None:
 
         with hf.running() as runner:
             for number, jump in enumerate([-3600, 7200, -3600, 3600]):
-                until(lambda: runner.workers[0].state in ("idle", "hibernating"), "it sleeps")
+                eventually(lambda: runner.workers[0].state in ("idle", "hibernating"), "it sleeps")
                 clock.advance(jump)
                 sent = hf.enqueue("q", number)
                 begun.wait(number + 1)
@@ -235,7 +269,7 @@ def test_each_queue_has_its_own_wish(hf: Holdfast) -> None:
     hf.enqueue("a", 1)
     with hf.running() as runner:
         seen.wait(1)
-        until(lambda: runner.workers[0].attachments.queues == ["b"])
+        eventually(lambda: runner.workers[0].attachments.queues == ["b"])
         hf.enqueue("a", 2)
         hf.enqueue("b", 3)
         assert [body for body, _ in seen.wait(2)] == [1, 3]
@@ -246,11 +280,11 @@ def test_a_queue_that_was_left_is_taken_from_again_once_someone_says_so(hf: Hold
     """And left again, if it is empty and nobody has said otherwise."""
     seen = declare(hf, "a", "b", empty={"a": "terminate", "b": "poll"})
     with hf.running() as runner:
-        until(lambda: runner.workers[0].attachments.queues == ["b"], "it is left")
+        eventually(lambda: runner.workers[0].attachments.queues == ["b"], "it is left")
         hf.enqueue("a", 1)
         hf.attach("handler", "a", weight=2)
         assert [body for body, _ in seen.wait(1)] == [1]
-        until(lambda: runner.workers[0].attachments.queues == ["b"], "it is left again")
+        eventually(lambda: runner.workers[0].attachments.queues == ["b"], "it is left again")
         hf.enqueue("a", 2)
         hf.attach("handler", "a", empty="poll")
         hf.enqueue("b", 3)
@@ -267,7 +301,7 @@ def test_one_that_ends_leaves_the_others_at_work(hf: Holdfast) -> None:
     running = threading.Thread(target=hf.run, daemon=True)
     running.start()
     seen.wait(1)
-    until(lambda: hf._runner and hf._runner.workers[0].ended.is_set())
+    eventually(lambda: hf._runner and hf._runner.workers[0].ended.is_set())
     hf.enqueue("other", 2)
     assert other.wait(1) == [2]
     hf.stop()

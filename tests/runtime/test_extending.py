@@ -12,7 +12,8 @@ from holdfast.events import HandlerStopped
 from holdfast.runtime.context import Context
 from tests.runtime import cells
 from tests.runtime.faults import Cable
-from tests.runtime.steps import Calls, ended, until
+from tests.runtime.steps import Calls, ended
+from tests.waiting import eventually
 
 
 async def extend_and_wait(message: Message, context: Any) -> None:
@@ -40,7 +41,7 @@ def note(tmp_path: Path) -> Iterator[Path]:
 
 
 def begun(note: Path) -> None:
-    until(lambda: note.exists() and note.read_text(), "the extension")
+    eventually(lambda: note.exists() and note.read_text(), "the extension")
 
 
 @pytest.mark.parametrize("duration", [None, 0.2], ids=["default", "short"])
@@ -68,13 +69,13 @@ def test_a_longer_one_outlives_renewals_and_the_absence_of_the_database(
     with one.running() as runner:
         begun(note)
         [held] = runner.workers[0].ledger.held()
-        until(lambda: held.lease.until_us > held.lease.since_us + 3_590_000_000, "the extension is known")
+        eventually(lambda: held.lease.until_us > held.lease.since_us + 3_590_000_000, "the extension is known")
         held.renewed = earlier = held.renewed - 10
-        until(lambda: held.renewed > earlier, "a renewal")
+        eventually(lambda: held.renewed > earlier, "a renewal")
         assert held.lease.until_us > held.lease.since_us + 3_590_000_000, "it was not cut back"
         cable.cut.set()
         held.renewed -= 20  # As if the last renewal had been a lease ago.
-        until(lambda: cable.tries > 5, "renewals that fail")
+        eventually(lambda: cable.tries > 5, "renewals that fail")
         assert stops.seen == []
         cable.cut.clear()
         note.with_suffix(".go").touch()

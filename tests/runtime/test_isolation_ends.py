@@ -13,9 +13,11 @@ import pytest
 
 from holdfast import Holdfast, State
 from holdfast.events import HandlerStopped
+from holdfast.runtime.renewal import Watch
 from tests.runtime import cells
 from tests.runtime.isolation_steps import all_gone, declare, done, is_running, pids
-from tests.runtime.steps import PATIENCE, Calls, ended, until
+from tests.runtime.steps import PATIENCE, Calls, ended, let_time_pass
+from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,34 +27,40 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize("how", ["sleep", "c", "clings"])
 def test_a_timeout_kills_whatever_it_does(hf: Holdfast, tmp_path: Path, how: str) -> None:
     hf.queue("q", max_attempts=1)
-    declare(hf, cells.stuck, timeout=1)
+    declare(hf, cells.stuck, timeout=60)
     sent = hf.enqueue("q", {"how": how, "note": str(tmp_path / "note")})
-    with hf.running():
+    with hf.running() as runner:
         running = pids(tmp_path / "note")
+        let_time_pass(runner)
         assert ended(hf, sent.id) is State.DEAD
-        until(lambda: all_gone(running))
-    assert hf.dead_letters("q")[0].error == "timed out after 1 s"
+        eventually(lambda: all_gone(running))
+    assert hf.dead_letters("q")[0].error == "timed out after 60 s"
 
 
 def test_after_a_kill_another_process_goes_on(one: Holdfast, tmp_path: Path) -> None:
     one.queue("q", max_attempts=1)
-    declare(one, cells.stuck, timeout=1)
+    declare(one, cells.stuck, timeout=3600)
     notes = [tmp_path / str(number) for number in range(3)]
     sent = one.enqueue_many("q", [{"how": "sleep", "note": str(note)} for note in notes])
-    with one.running():
-        assert [ended(one, receipt.id) for receipt in sent] == [State.DEAD] * 3
+    with one.running() as runner:
+        for receipt, note in zip(sent, notes, strict=True):
+            pids(note)
+            let_time_pass(runner)
+            assert ended(one, receipt.id) is State.DEAD
     assert len({pids(note)[0] for note in notes}) == 3
 
 
 def test_a_lost_lease_kills_at_once(hf: Holdfast, tmp_path: Path) -> None:
     stops = Calls()
     hf.on(HandlerStopped, lambda event: stops.note(event.reason))
-    declare(hf, cells.stuck, lease=5)
+    declare(hf, cells.stuck, lease=60)
     sent = hf.enqueue("q", {"how": "clings", "note": str(tmp_path / "note")})
-    with hf.running():
+    with hf.running() as runner:
         running = pids(tmp_path / "note")
         assert hf.cancel(sent.id)
-        until(lambda: all_gone(running))
+        [held] = runner.workers[0].ledger.held()
+        held.renewed -= 30  # The next renewal is due, which learns of it.
+        eventually(lambda: all_gone(running))
         [reason] = stops.wait(1)
     assert "the lease was lost" in reason
     assert not (tmp_path / "note.told").exists()
@@ -77,7 +85,7 @@ def dies_in_time(one: Holdfast, note: Path) -> bool:
         [held] = runner.workers[0].ledger.held()
         held.renewed -= 16
         held.lease.until_us -= 16_000_000
-        until(lambda: all_gone(running))
+        eventually(lambda: all_gone(running))
         return time.monotonic() < held.ends
 
 
@@ -120,7 +128,7 @@ def test_what_a_dead_process_has_started_is_ended_too(one: Holdfast, tmp_path: P
     sent = one.enqueue("q", {"note": str(tmp_path / "note"), "pipes": pipes})
     with one.running():
         assert ended(one, sent.id) is State.DEAD
-        until(lambda: all_gone(pids(tmp_path / "note")))
+        eventually(lambda: all_gone(pids(tmp_path / "note")))
     assert one.dead_letters("q")[0].error == "the process of the handler ended: exit code 7"
 
 
@@ -131,7 +139,7 @@ def test_a_process_that_dies_between_two_messages_costs_no_attempt(one: Holdfast
         first = done(one, one.enqueue("q", 1).id)
         process = runner.workers[0].hands[0]._process  # type: ignore[attr-defined]
         os.kill(first, signal.SIGKILL)
-        until(lambda: not process.is_free)
+        eventually(lambda: not process.is_free)
         assert done(one, one.enqueue("q", 2).id) != first
 
 
@@ -160,18 +168,19 @@ def test_stopping_lets_it_finish_within_the_grace(hf: Holdfast, tmp_path: Path) 
     declare(hf, cells.slow)
     sent = hf.enqueue("q", str(tmp_path / "note"))
     with hf.running(grace=30):
-        until((tmp_path / "note").exists)
+        eventually((tmp_path / "note").exists)
     assert done(hf, sent.id) == "finished"
 
 
-def test_stopping_without_grace_kills(hf: Holdfast, tmp_path: Path) -> None:
+def test_stopping_without_grace_kills(hf: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.runtime.runner.STUBBORN", PATIENCE)  # It is killed at once, or as soon as possible.
     hf.queue("q", max_attempts=1)
     declare(hf, cells.stuck)
     sent = hf.enqueue("q", {"how": "clings", "note": str(tmp_path / "note")})
     with hf.running() as runner:
         running = pids(tmp_path / "note")
         assert runner.stop(grace=0)
-    until(lambda: all_gone(running))
+    eventually(lambda: all_gone(running))
     assert ended(hf, sent.id) is State.DEAD
     assert hf.dead_letters("q")[0].error == "the worker had to stop while this was running"
 
@@ -182,7 +191,7 @@ def test_a_process_that_does_not_end_by_itself_is_ended(one: Holdfast) -> None:
     with one.running() as runner:
         assert ended(one, sent.id) is State.SUCCEEDED
         process = runner.workers[0].hands[0]._process._process  # type: ignore[attr-defined]
-    until(lambda: process.poll() is not None)
+    eventually(lambda: process.poll() is not None)
 
 
 def test_the_processes_end_when_the_worker_is_killed(sqlite_path: Path, tmp_path: Path) -> None:
@@ -198,7 +207,7 @@ def test_the_processes_end_when_the_worker_is_killed(sqlite_path: Path, tmp_path
         assert all(map(is_running, running))
         worker.kill()
         worker.wait()
-        until(lambda: all_gone(running))
+        eventually(lambda: all_gone(running))
     finally:
         worker.kill()
         for pid in filter(is_running, running):
@@ -261,14 +270,26 @@ def test_a_process_that_cannot_start_is_a_failed_attempt(
 
 
 def test_the_time_of_a_handler_begins_when_its_process_is_ready(
-    one: Holdfast, module: Any, monkeypatch: pytest.MonkeyPatch
+    one: Holdfast, module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Its start takes until someone lets it go on; a timeout that ran meanwhile would be over."""
     monkeypatch.setenv("IN_A_CELL", "")
-    slow = module(f"{FIRST}import time\nif not first:\n    time.sleep(1.5)\ndef handler(message): return 'in time'\n")
+    begun, go_on = tmp_path / "begun", tmp_path / "go on"
+    waits = f"    open({str(begun)!r}, 'w').close()\n    while not os.path.exists({str(go_on)!r}): time.sleep(0.01)\n"
+    slow = module(f"{FIRST}import time\nif not first:\n{waits}def handler(message): return 'in time'\n")
     one.queue("q", max_attempts=1)
-    declare(one, slow.handler, timeout=0.7)
+    declare(one, slow.handler, timeout=60)
     sent = one.enqueue("q", 1)
-    with one.running():
+    rounds, look = Calls(), Watch.round
+    monkeypatch.setattr(Watch, "round", lambda watch, now: (look(watch, now), rounds.note(1))[0])
+    with one.running() as runner:
+        eventually(begun.exists, "the process starts")
+        let_time_pass(runner)
+        for held in runner.workers[0].ledger.held():
+            for context in held.contexts:
+                context.started -= 7200
+        rounds.wait(len(rounds.seen) + 2)
+        go_on.touch()
         assert done(one, sent.id) == "in time"
 
 
@@ -281,7 +302,7 @@ def test_stopping_does_not_wait_for_a_start(
     declare(one, slow.handler)
     sent = one.enqueue("q", 1)
     with one.running() as runner:
-        until((tmp_path / "begun").exists)
+        eventually((tmp_path / "begun").exists)
         assert runner.stop(grace=PATIENCE), "it would take a thousand seconds"
     status = one.status(sent.id)
     assert status is not None

@@ -5,7 +5,8 @@ import threading
 
 from holdfast import Holdfast, Message, State
 from holdfast.runtime.context import Context
-from tests.runtime.steps import PATIENCE, Calls, ended, until
+from tests.runtime.steps import PATIENCE, Calls, ended
+from tests.waiting import eventually
 
 
 def test_a_process_has_one_last_attempt_at_a_time(hf: Holdfast) -> None:
@@ -48,6 +49,6 @@ def test_attempts_that_become_the_last_ones_hurt_no_consumer(hf: Holdfast) -> No
         hf.consumer("q", name=name)(handler)
     with hf.running() as runner:
         done.wait(100)
-        until(lambda: hf.stats("q").processing == 0)
+        eventually(lambda: hf.stats("q").processing == 0)
         assert [worker.failed for worker in runner.workers] == [False, False]
     assert sorted(done.seen) == [(number, 2) for number in range(100)]

@@ -8,17 +8,20 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, Step, Unavailable, Wait
-from holdfast.runtime.maintenance import escalation, keeper, reaper, schedules, wakeups
+from holdfast.runtime.maintenance import keeper
+from holdfast.runtime.maintenance.duties import escalation, reaper, schedules, wakeups
 from holdfast.store.api import Channel
-from tests.runtime.steps import Calls, swallow_rings, until
+from tests.runtime.steps import Calls, swallow_rings
 from tests.runtime.test_empty import asleep
+from tests.waiting import eventually
 
 
 @pytest.fixture
 def deep(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody wakes up for safety."""
+    """Nobody wakes up for safety. Who falls asleep is noticed soon."""
     monkeypatch.setattr("holdfast.runtime.worker.SAFETY_NAP", 3600.0)
     monkeypatch.setattr(keeper, "SAFETY", 3600.0)
+    monkeypatch.setattr(keeper, "LOOK_EVERY", 0.05)
 
 
 def sleeper(hf: Holdfast, queue: str) -> Calls:
@@ -35,7 +38,7 @@ def test_a_schedule_is_fired_while_all_sleep(hf: Holdfast) -> None:
     hf.schedule("s", queue="ticks", body="tick", every=1)
     calls = sleeper(hf, "ticks")
     with hf.running():
-        assert calls.wait(3) == ["tick"] * 3
+        assert calls.wait(2) == ["tick"] * 2
 
 
 @pytest.mark.usefixtures("deep")
@@ -58,13 +61,13 @@ def test_who_sleeps_is_told_of_a_changed_schedule(hf: Holdfast, change: str) -> 
 @pytest.mark.usefixtures("deep")
 def test_a_saga_goes_on_while_all_sleep(hf: Holdfast) -> None:
     """Its step wakes the consumer, which then sleeps through the wait, and through the timeout that nobody keeps."""
-    hf.saga("s", steps=[Step("a", "work"), Wait("a while", delay=1.5), Step("b", "nobody", timeout=1.5)])
+    hf.saga("s", steps=[Step("a", "work"), Wait("a while", delay=0.5), Step("b", "nobody", timeout=0.5)])
     calls = sleeper(hf, "work")
     with hf.running() as runner:
         asleep(runner)
         hf.start_saga("s", id="s")
         calls.wait(1)
-        until(lambda: (found := hf.saga_status("s")) and found.ended_at_us is not None, "the end")
+        eventually(lambda: (found := hf.saga_status("s")) and found.ended_at_us is not None, "the end")
     saga = hf.saga_status("s")
     assert saga is not None
     assert (saga.steps[1].status, saga.steps[2].status) == ("completed", "failed")
@@ -73,13 +76,14 @@ def test_a_saga_goes_on_while_all_sleep(hf: Holdfast) -> None:
 def test_there_is_a_look_for_safety(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lease of a queue that nobody here takes from is taken back, also if all sleep."""
     monkeypatch.setattr(keeper, "SAFETY", 0.5)
+    monkeypatch.setattr(keeper, "LOOK_EVERY", 0.05)
     hf.queue("other", lease=0.1, backoff=0)
     sleeper(hf, "q")
     with hf.running() as runner:
         asleep(runner)
         hf.enqueue("other", 1)
         hf.claim("other")
-        until(lambda: hf.stats("other").pending == 1, "the lease is taken back")
+        eventually(lambda: hf.stats("other").pending == 1, "the lease is taken back")
 
 
 def test_who_has_missed_the_bell_is_rung_for_again(
@@ -87,13 +91,13 @@ def test_who_has_missed_the_bell_is_rung_for_again(
 ) -> None:
     """By whoever leads, once something is due that the sleeper knows nothing of."""
     monkeypatch.setattr("holdfast.runtime.worker.LONGEST_NAP", 3600.0)
-    monkeypatch.setattr(wakeups, "EVERY", 0.1)
+    monkeypatch.setattr(wakeups, "every", 0.1)
     monkeypatch.setattr(keeper, "LOOK_EVERY", 0.1)
     calls, other = Calls(), connect()
     hf.consumer("q", name="poller", empty="poll")(lambda message: calls.note(message.body))
     swallow_rings(monkeypatch, other)
     with hf.running() as runner:
-        until(lambda: runner.workers[0].naps > 0, "it sleeps")
+        eventually(lambda: runner.workers[0].naps > 0, "it sleeps")
         for number in range(3):
             other.enqueue("q", number, delay=0.2)
             calls.wait(number + 1)
@@ -125,7 +129,7 @@ def test_a_duty_that_fails_does_not_keep_others_from_theirs(
     monkeypatch.setattr(keeper, "TERM", 0.0)
     turns = {duty: Calls() for duty in (reaper, schedules, escalation)}
     for duty, calls in turns.items():
-        monkeypatch.setattr(duty, "EVERY", 0.02)
+        monkeypatch.setattr(duty, "every", 0.02)
         monkeypatch.setattr(duty, "turn", lambda hf, calls=calls: calls.note(hf) or 0)
 
     def fail(hf: Holdfast) -> int:
@@ -139,7 +143,7 @@ def test_a_duty_that_fails_does_not_keep_others_from_theirs(
             calls.wait(3)
         assert runner.trouble() == "this queue is cursed"
         monkeypatch.setattr(reaper, "turn", lambda hf: 0)
-        until(lambda: runner.trouble() is None)
+        eventually(lambda: runner.trouble() is None)
     assert [record.getMessage() for record in caplog.records if "cursed" in record.getMessage()] == [
         "maintenance (reaper): this queue is cursed; it goes on as soon as it can"
     ]
@@ -168,7 +172,7 @@ def test_a_queue_that_fails_does_not_keep_others_from_their_turn(one: Holdfast) 
             reaper.turn(one)
         return [one.stats(name).processing for name in ("b", "c")] == [0, 0]
 
-    until(others_are_back)
+    eventually(others_are_back)
     with pytest.raises(RuntimeError, match="cursed"):
         reaper.turn(one)
     assert one.stats("a").processing == 1

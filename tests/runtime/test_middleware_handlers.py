@@ -7,7 +7,8 @@ import pytest
 
 from holdfast import Context, Holdfast, InvalidInput, Message, Outgoing, State
 from tests.runtime.stamps import async_stamp, stamp
-from tests.runtime.steps import Calls, ended, until
+from tests.runtime.steps import Calls, ended
+from tests.waiting import eventually
 
 
 def consume(hf: Holdfast, kind: str, handle: Any) -> None:
@@ -34,7 +35,7 @@ def test_around_what_follows(hf: Holdfast, kind: str) -> None:
     consume(hf, kind, lambda message, context: context.enqueue("next", message.body, headers={"mine": 1}))
     hf.enqueue("q", 1)
     with hf.running():
-        [follower] = until(lambda: hf.peek("next"))
+        [follower] = eventually(lambda: hf.peek("next"))
     assert follower.headers == {"mine": 1, "by": [kind]}
 
 

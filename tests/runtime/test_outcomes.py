@@ -9,7 +9,10 @@ import pytest
 from holdfast import Cancel, DeadLetter, Holdfast, Message, Retry, Snooze, State
 from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.context import Context
-from tests.runtime.steps import Calls, ended, until
+from tests.runtime.steps import Calls, ended
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.behind_pooler, pytest.mark.on_postgres, pytest.mark.through_sqs]
 
 
 @pytest.fixture(params=["def", "async def"])
@@ -179,7 +182,7 @@ def test_errors_that_are_permanent_are_not_tried_again(hf: Holdfast, declare: An
     dead, again = hf.enqueue_many("q", [1, 2])
     with hf.running():
         assert ended(hf, dead.id) is State.DEAD
-        until(lambda: hf.stats("q").waiting == 1)
+        eventually(lambda: hf.stats("q").waiting == 1)
     status = hf.status(again.id)
     assert status is not None
     assert status.state is State.PENDING
@@ -232,7 +235,7 @@ def test_what_follows_arrives_with_the_ack(hf: Holdfast) -> None:
     hf.enqueue("q", [1, 2])
     hf.enqueue("aq", [3])
     with hf.running():
-        until(lambda: hf.stats("parts").pending == 3)
+        eventually(lambda: hf.stats("parts").pending == 3)
     assert sorted(message.body for message in hf.peek("parts")) == [1, 2, 3]
     assert {message.key for message in hf.peek("parts")} == {"k", None}
 
@@ -275,13 +278,14 @@ def test_what_follows_does_not_fit_so_the_attempt_failed(hf: Holdfast) -> None:
     assert [message.body for message in hf.peek("parts")] == [3]
 
 
+@pytest.mark.not_through_sqs("three thousand, likewise")
 def test_many_fast_messages_are_all_done_once(hf: Holdfast, declare: Any) -> None:
     calls = Calls()
     declare(lambda message, context: calls.note(message.body), concurrency=4)
     hf.enqueue_many("q", range(3000))
     with hf.running():
         seen = calls.wait(3000)
-        until(lambda: hf.stats("q").in_flight_count == 0)
+        eventually(lambda: hf.stats("q").in_flight_count == 0)
     assert sorted(seen) == list(range(3000))
     assert hf.stats("q").queue_depth == 0
 
@@ -299,6 +303,6 @@ def test_one_poison_in_a_run_dies_alone(hf: Holdfast, declare: Any) -> None:
     receipts = hf.enqueue_many("q", range(200))
     with hf.running():
         assert ended(hf, receipts[77].id) is State.DEAD
-        until(lambda: len(set(calls.seen)) == 200 and hf.stats("q").in_flight_count == 0)
+        eventually(lambda: len(set(calls.seen)) == 200 and hf.stats("q").in_flight_count == 0)
     assert sorted(calls.seen) == sorted([*range(200), 77])
     assert [letter.message.body for letter in hf.dead_letters("q")] == [77]

@@ -16,7 +16,8 @@ from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.locating import Address, address_of, located
 from holdfast.runtime.members import SeatKeeper
 from holdfast.runtime.pool import Pool
-from tests.runtime.steps import PATIENCE, Calls, ended, until
+from tests.runtime.steps import PATIENCE, Calls, ended
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -119,7 +120,7 @@ def test_a_pool_without_a_queue_waits_for_one(hf: Holdfast) -> None:
     hf.on(PoolScaled, scaled.append)
     hf.pool(hf.consumer(name="sell")(job), members="thread", min=1)
     with hf.running():
-        until(lambda: scaled, "a consumer")
+        eventually(lambda: scaled, "a consumer")
         hf.queue("q")
         hf.attach("sell", "q")
         assert ended(hf, hf.enqueue("q", 1).id) == "succeeded"
@@ -142,12 +143,12 @@ def test_the_last_consumer_is_there_for_others_while_it_works(hf: Holdfast, look
     with hf.running():
         assert begun.wait(PATIENCE)
         seen = len(looks)
-        until(lambda: len(looks) > seen + 5, "some looks, each of which could drain it")
+        eventually(lambda: len(looks) > seen + 5, "some looks, each of which could drain it")
         assert ended(hf, hf.enqueue("q", "quick").id) == "succeeded"
         assert calls.seen == ["quick"]
         go_on.set()
         assert ended(hf, long.id) == "succeeded"
-        until(lambda: hf.store.seats.taken("default", "sell") == [], "now it is empty")
+        eventually(lambda: hf.store.seats.taken("default", "sell") == [], "now it is empty")
 
 
 def test_tiers_of_one_name_do_not_take_each_others_seats(connect: Callable[..., Holdfast]) -> None:
@@ -160,7 +161,7 @@ def test_tiers_of_one_name_do_not_take_each_others_seats(connect: Callable[..., 
         assert ended(haiku, haiku.enqueue("haiku", 1).id) == "succeeded"
         with opus.running():
             assert ended(opus, opus.enqueue("opus", 1).id) == "succeeded"
-            until(lambda: [one.pool for one in opus.consumers()] == ["work", "work"], "both say so")
+            eventually(lambda: [one.pool for one in opus.consumers()] == ["work", "work"], "both say so")
 
 
 def test_seats_are_counted_by_name_and_labels(mine: Holdfast) -> None:

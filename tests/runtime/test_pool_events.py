@@ -10,7 +10,8 @@ import pytest
 from holdfast import Holdfast
 from holdfast.events import MemberCrashed, PoolGaveUp, PoolScaled, RuntimeEvent
 from holdfast.runtime.worker import Worker
-from tests.runtime.steps import PATIENCE, ended, until
+from tests.runtime.steps import PATIENCE, ended
+from tests.waiting import eventually
 
 
 class Broken(BaseException):
@@ -81,7 +82,7 @@ def test_a_pool_that_only_crashes_tells_that_it_was_given_up(
     breaks(1_000)
     crew(hf, min=1, max=1, max_crashes=2)
     with hf.running():
-        [given_up] = until(lambda: of(PoolGaveUp, told), "it is given up")
+        [given_up] = eventually(lambda: of(PoolGaveUp, told), "it is given up")
     assert (given_up.pool, given_up.consumer, given_up.worker) == ("crew", "sell", hf.worker)
     assert "the pool 'crew' was given up" in given_up.error
     assert [one.pool for one in of(MemberCrashed, told)] == ["crew", "crew"]
@@ -117,6 +118,6 @@ def test_a_shrinking_pool_tells_so_once(hf: Holdfast, told: list[RuntimeEvent]) 
     crew(hf, min=0, max=1, cooldown=0)
     with hf.running():
         assert ended(hf, hf.enqueue("q", 1).id) == "succeeded"
-        until(lambda: of(PoolScaled, told)[1:], "it is drained")
-        until(lambda: hf.store.seats.taken("default", "crew") == [], "it has ended")
+        eventually(lambda: of(PoolScaled, told)[1:], "it is drained")
+        eventually(lambda: hf.store.seats.taken("default", "crew") == [], "it has ended")
     assert [(one.pool, one.before, one.wanted) for one in of(PoolScaled, told)] == [("crew", 0, 1), ("crew", 1, 0)]

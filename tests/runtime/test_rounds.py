@@ -9,7 +9,8 @@ from holdfast import Holdfast, Message, State
 from holdfast.runtime import renewal
 from holdfast.runtime.ledger import Held
 from holdfast.runtime.renewal import RENEW_AFTER, TICK, Renewal, Rounds, Watch
-from tests.runtime.steps import Calls, ended, until
+from tests.runtime.steps import PATIENCE, Calls, ended
+from tests.waiting import eventually
 
 
 class Lease(Held):
@@ -64,13 +65,13 @@ def take(rounds: Counted, term: float) -> None:
 
 def test_it_sleeps_until_something_is_held(counted: Counted) -> None:
     """Nothing but a lease wakes it; while that is held it goes on, and then it sleeps again."""
-    until(lambda: not counted._rung.is_set())
+    eventually(lambda: not counted._rung.is_set())
     assert counted._next == float("inf")
     assert len(counted.rounds.seen) == 1
     take(counted, 30.0)
     assert counted.rounds.wait(3)[1:3] == [[30.0], [30.0]]
     counted.holder.leases.clear()
-    until(lambda: counted.rounds.seen[-1] == [] and counted._next == float("inf"), "it sleeps")
+    eventually(lambda: counted.rounds.seen[-1] == [] and counted._next == float("inf"), "it sleeps")
 
 
 def test_a_lease_that_is_taken_during_a_round_is_not_overlooked(counted: Counted) -> None:
@@ -88,7 +89,7 @@ def test_a_lease_that_is_taken_during_a_round_is_not_overlooked(counted: Counted
 
 
 def test_a_stop_wakes_it(counted: Counted) -> None:
-    until(lambda: counted._next == float("inf"))
+    eventually(lambda: counted._next == float("inf"))
     counted.stop()
     assert not counted._thread.is_alive()
 
@@ -130,18 +131,26 @@ def test_both_sleep_while_a_consumer_waits_and_wake_for_its_next_message(
     monkeypatch.setattr(renewal, "LINGER", 0.0)
     calls = Calls()
 
-    @one.consumer("q", lease=1)
+    finish = threading.Event()
+
+    @one.consumer("q", lease=60)
     def slow(message: Message) -> None:
         calls.note(message.body)
         if message.body == "long":
-            threading.Event().wait(2.5)
+            assert finish.wait(PATIENCE)
 
     with one.running() as runner:
         one.enqueue("q", "short")
         calls.wait(1)
         asleep: list[Rounds] = [runner._renewal, runner._watch]
-        until(lambda: all(rounds._next == float("inf") for rounds in asleep), "they sleep")
+        eventually(lambda: all(rounds._next == float("inf") for rounds in asleep), "they sleep")
         sent = one.enqueue("q", "long")
+        calls.wait(2)
+        [held] = runner.workers[0].ledger.held()
+        for _ in range(2):
+            held.renewed = earlier = held.renewed - 50  # Nearly all of the lease has passed.
+            eventually(lambda earlier=earlier: held.renewed > earlier, "it is renewed")
+        finish.set()
         assert ended(one, sent.id) is State.SUCCEEDED
     assert calls.seen == ["short", "long"], "once each"
     assert isinstance(runner._watch, Watch)

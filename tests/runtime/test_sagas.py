@@ -1,7 +1,6 @@
 """Sagas where consumers run: handlers are the steps, and maintenance looks after their time."""
 
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -9,8 +8,8 @@ import pytest
 from holdfast import Cancel, Holdfast, SagaStatus, Step, Wait
 from holdfast.events import HandlerStopped
 from holdfast.runtime import renewal
-from tests.acceptance.children import eventually
 from tests.runtime import cells
+from tests.waiting import eventually, until_interrupted
 
 
 def ended(hf: Holdfast, saga_id: str) -> SagaStatus:
@@ -91,10 +90,8 @@ def test_a_message_of_no_saga_has_no_step_key(hf: Holdfast) -> None:
     assert seen == [None]
 
 
-@pytest.mark.parametrize("how", ["returns", "raises", "is interrupted"])
-def test_the_handler_of_a_step_is_told_to_stop_and_nothing_is_undone_before_it_has(
-    hf: Holdfast, how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def counted_rounds(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
+    """Return a semaphore that is released after each round of the watch over handlers."""
     rounds = threading.Semaphore(0)
     look = renewal.Watch.round
 
@@ -103,9 +100,17 @@ def test_the_handler_of_a_step_is_told_to_stop_and_nothing_is_undone_before_it_h
         rounds.release()
         return shortest
 
-    monkeypatch.setattr(renewal, "STUBBORN", 0.0)  # Nevertheless it has until the end of its lease.
     monkeypatch.setattr(renewal.Watch, "round", counted)
-    hf.queue("b", lease=9)
+    return rounds
+
+
+@pytest.mark.parametrize("how", ["returns", "raises", "is interrupted"])
+def test_the_handler_of_a_step_is_told_to_stop_and_nothing_is_undone_before_it_has(
+    hf: Holdfast, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(renewal, "STUBBORN", 0.0)  # Nevertheless it has until the end of its lease.
+    rounds = counted_rounds(monkeypatch)
+    hf.queue("b", lease=60)
     hf.saga("s", steps=[Step("a", "a", undo="un"), Step("b", "b", undo="un")])
     begun, may_end, told = threading.Event(), threading.Event(), threading.Event()
     undone: list[str | None] = []
@@ -119,8 +124,7 @@ def test_the_handler_of_a_step_is_told_to_stop_and_nothing_is_undone_before_it_h
     def b(message: Any, context: Any) -> str:
         begun.set()
         try:
-            while True:
-                time.sleep(0.01)
+            until_interrupted()
         except BaseException:
             if how == "is interrupted":
                 raise
@@ -136,10 +140,13 @@ def test_the_handler_of_a_step_is_told_to_stop_and_nothing_is_undone_before_it_h
         undone.append(context.step_key)
 
     hf.on(HandlerStopped, lambda event: reasons.append(event.reason))
-    with hf.running():
+    with hf.running() as runner:
         hf.start_saga("s", id="s")
         assert begun.wait(60)
         hf.cancel_saga("s")
+        for worker in runner.workers:
+            for held in worker.ledger.held():
+                held.renewed -= 30  # The next renewal is due, which learns of it.
         if how != "is interrupted":
             assert told.wait(60)
             while rounds.acquire(blocking=False):

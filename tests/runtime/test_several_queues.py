@@ -1,7 +1,6 @@
 """A consumer of several queues: whose turn it is, what is attached while it runs, and what it must be able to do."""
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
@@ -11,7 +10,8 @@ import pytest
 
 from holdfast import Holdfast, InvalidInput, Message
 from holdfast.runtime.context import Context
-from tests.runtime.steps import PATIENCE, Calls, until
+from tests.runtime.steps import PATIENCE, Calls
+from tests.waiting import eventually, spend
 
 Connect = Callable[..., Holdfast]
 
@@ -24,7 +24,7 @@ def order_of(hf: Holdfast, queues: dict[str, int], seconds: float = 0.0, **optio
     def handler(message: Message, context: Context) -> None:
         seen.note(context.queue)
         if seconds:
-            time.sleep(seconds)
+            spend(seconds)
 
     for queue, count in queues.items():
         hf.enqueue_many(queue, range(count))
@@ -92,7 +92,7 @@ def test_turns_hold_if_handlers_become_slow_and_messages_are_handed_back(
         hf.enqueue_many(queue, range(500))
     with hf.running() as runner:
         assert slow.wait(PATIENCE)
-        until(lambda: not len(runner.workers[0].shelf), "they are handed back")
+        eventually(lambda: not len(runner.workers[0].shelf), "they are handed back")
         gone.set()
         order = seen.wait(1000)
     for start in range(0, 1000, 2):
@@ -162,7 +162,7 @@ def test_queues_are_attached_and_detached_while_it_runs(hf: Holdfast, connect: C
         assert seen.wait(2)[1:] == [("b", 1)]
         other.detach("handler", "a")
         assert queues_seen(hf) == ["b"]
-        until(lambda: runner.workers[0].attachments.queues == ["b"], "it has noticed")
+        eventually(lambda: runner.workers[0].attachments.queues == ["b"], "it has noticed")
         other.enqueue("a", 2)
         other.enqueue("b", 2)
         assert seen.wait(3)[2:] == [("b", 2)]
@@ -202,7 +202,7 @@ def test_a_hibernating_consumer_is_woken_by_an_attachment(hf: Holdfast, connect:
     seen = declare(hf, *queues, empty="hibernate" if queues else None)
     other.enqueue("b", 1)
     with hf.running() as runner:
-        until(lambda: runner.workers[0].state == "hibernating")
+        eventually(lambda: runner.workers[0].state == "hibernating")
         other.attach("handler", "b")
         assert seen.wait(1) == [("b", 1)]
 
@@ -224,7 +224,7 @@ def test_a_queue_that_requires_more_is_left_alone(hf: Holdfast, connect: Connect
     hf.enqueue("gpu", 1)
     with hf.running() as runner:
         hf.attach("handler", "gpu")
-        until(lambda: "gpu" in runner.workers[0].attachments.queues, "it has noticed")
+        eventually(lambda: "gpu" in runner.workers[0].attachments.queues, "it has noticed")
         hf.enqueue("a", 1)
         assert seen.wait(1) == [("a", 1)]
         assert hf.stats("gpu").pending == 1
@@ -232,7 +232,7 @@ def test_a_queue_that_requires_more_is_left_alone(hf: Holdfast, connect: Connect
         able = declare(other, "a", labels={"gpu": "yes"})
         with other.running():
             assert able.wait(1) == [("gpu", 1)]
-            until(lambda: sorted(queues_seen(hf)) == ["a", "a", "gpu"], "only who takes from it is seen to")
+            eventually(lambda: sorted(queues_seen(hf)) == ["a", "a", "gpu"], "only who takes from it is seen to")
     assert seen.seen == [("a", 1)]
 
 
@@ -247,5 +247,5 @@ def test_a_label_that_is_required_later_counts(hf: Holdfast) -> None:
         hf.enqueue("a", 1)
         hf.enqueue("b", 3)
         assert seen.wait(3)[2] == ("b", 3)
-        until(lambda: queues_seen(hf) == ["b"], "what it leaves alone is not told as one of its queues")
+        eventually(lambda: queues_seen(hf) == ["b"], "what it leaves alone is not told as one of its queues")
     assert seen.seen == [("b", 1), ("b", 2), ("b", 3)]

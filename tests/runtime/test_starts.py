@@ -15,7 +15,8 @@ from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.context import Context
 from holdfast.runtime.gate import UNDER_WAY
 from tests.runtime.faults import Cable
-from tests.runtime.steps import PATIENCE, Calls, until
+from tests.runtime.steps import PATIENCE, Calls
+from tests.waiting import eventually, spend
 
 Connect = Callable[..., Holdfast]
 
@@ -39,15 +40,17 @@ class Started:
         self.calls = Calls()
         self.late: list[Any] = []
 
-    def note(self, message: Message) -> None:
-        if self.forbidden:
+    def note(self, message: Message, forbidden: bool) -> None:
+        """`forbidden` was read by the handler itself, before it called anything: once its first line is reached, it may
+        be stopped at the next call, and then it has started nevertheless."""
+        if forbidden:
             self.late.append(message.body)
         self.calls.note(message.body)
 
 
 def all_released(hf: Holdfast, total: int, started: Started) -> None:
     """Everything that was not started waits again, and as if it had never been claimed."""
-    until(lambda: hf.stats("q").pending == total - len(started.calls.seen), "claimed messages are released")
+    eventually(lambda: hf.stats("q").pending == total - len(started.calls.seen), "claimed messages are released")
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
@@ -60,9 +63,10 @@ def test_nothing_starts_in_the_same_client_once_the_call_has_returned(
 
     @hf.consumer("q", name="handler", concurrency=concurrency)
     def handler(message: Message) -> None:
-        started.note(message)
+        forbidden = started.forbidden
+        started.note(message, forbidden)
         if seconds:
-            time.sleep(seconds)
+            spend(seconds)
 
     hf.enqueue_many("q", range(total))
     with hf.running():
@@ -88,7 +92,7 @@ def test_async_handlers_stop_as_well(url: str, change: Any) -> None:
 
             @hf.consumer("q", name="handler", concurrency=4)
             async def handler(message: Message) -> None:
-                started.note(message)
+                started.note(message, started.forbidden)
                 await asyncio.sleep(0.001)
 
             await hf.enqueue_many("q", range(2000))
@@ -149,8 +153,8 @@ def test_a_start_on_its_way_is_waited_for_however_long_it_takes(
         entered = time.monotonic()
         pausing = threading.Thread(target=lambda: (stop(hf), order.note("returned")))
         pausing.start()
-        until(lambda: runner.workers[0].gate.is_unknown or other.is_paused("q") or other.attachments("handler"))
-        until(lambda: time.monotonic() > entered + 3 * UNDER_WAY)
+        eventually(lambda: runner.workers[0].gate.is_unknown or other.is_paused("q") or other.attachments("handler"))
+        eventually(lambda: time.monotonic() > entered + 3 * UNDER_WAY)
         doorway.go_on.set()
         pausing.join(PATIENCE)
     assert order.seen == ["started", "returned"]
@@ -181,7 +185,7 @@ def test_a_handler_may_pause_its_own_queue(hf: Holdfast) -> None:
 
     @hf.consumer("q", name="handler")
     def handler(message: Message) -> None:
-        started.note(message)
+        started.note(message, started.forbidden)
         if message.body == 700:
             hf.pause("q")
             started.forbidden = True
@@ -194,24 +198,26 @@ def test_a_handler_may_pause_its_own_queue(hf: Holdfast) -> None:
 
 
 def test_other_clients_stop_within_a_second(hf: Holdfast, connect: Connect, change: Any) -> None:
-    """Hundreds of messages lie ready, since handlers were quick; then each takes 20 ms, so that a second is 50."""
+    """Hundreds of messages lie ready, since handlers were quick; then each takes 20 ms, so that a second is 50.
+
+    By the worker's own clock: one that is stopped by a busy machine starts fewer.
+    """
     stop, _ = change
-    other, started, slow = connect(), Started(), threading.Event()
+    other, started = connect(), Started()
 
     @hf.consumer("q", name="handler")
     def handler(message: Message) -> None:
-        started.note(message)
-        if slow.is_set():
-            time.sleep(0.02)
+        started.note(message, started.forbidden)
+        if message.body >= 2000:
+            spend(0.02)
 
     hf.enqueue_many("q", range(6000))
     with hf.running():
-        started.calls.wait(2000)
-        slow.set()
-        before = len(started.calls.seen)
+        started.calls.wait(2001)
         stop(other)
+        before = len(started.calls.seen)
         all_released(hf, 6000, started)
-        assert len(started.calls.seen) <= before + 60 + before // 10
+        assert len(started.calls.seen) <= before + 60
 
 
 def test_who_cannot_ask_the_database_starts_nothing(hf: Holdfast, connect: Connect) -> None:
@@ -223,7 +229,7 @@ def test_who_cannot_ask_the_database_starts_nothing(hf: Holdfast, connect: Conne
 
     @hf.consumer("q", name="handler", lease=60)
     def handler(message: Message) -> None:
-        started.note(message)
+        started.note(message, started.forbidden)
         if message.body == 2500:
             inside.set()
             finish.wait(PATIENCE)
@@ -233,10 +239,11 @@ def test_who_cannot_ask_the_database_starts_nothing(hf: Holdfast, connect: Conne
         assert inside.wait(PATIENCE)
         cable.cut.set()
         gate = runner.workers[0].gate
-        until(lambda: time.monotonic() > gate._deadline, "the last answer is too old")
+        eventually(lambda: cable.tried & {"attachments", "paused"}, "nobody still has an answer on its way")
+        eventually(lambda: time.monotonic() > gate._deadline, "the last answer is too old")
         count = len(started.calls.seen)
         finish.set()
-        until(lambda: cable.tries >= 3, "it asks")
+        eventually(lambda: cable.tries >= 3, "it asks")
         assert len(started.calls.seen) == count
         cable.cut.clear()
         started.calls.wait(total)
@@ -265,7 +272,7 @@ def test_a_message_starts_only_while_the_budget_is_not_spent(hf: Holdfast, conne
     runners = [client.running() for client in clients]
     for runner in runners:
         runner.start()
-    until(lambda: hf.is_paused("q") and hf.stats("q").processing == 0, "the budget is spent")
+    eventually(lambda: hf.is_paused("q") and hf.stats("q").processing == 0, "the budget is spent")
     for runner in runners:
         runner.stop()
     assert len(seen.seen) <= 3 + len(clients) - 1, "who started beside the last one could not know"
@@ -279,7 +286,7 @@ def test_a_message_starts_only_while_the_budget_is_not_spent(hf: Holdfast, conne
 def _claim_all(hf: Holdfast) -> list[Any]:
     hf.reset_budget("q")
     hf.resume("q")
-    return until(lambda: hf.claim("q", n=1000))
+    return eventually(lambda: hf.claim("q", n=1000))
 
 
 def test_a_budget_that_is_spent_exactly_starts_nothing_more(hf: Holdfast) -> None:
@@ -298,12 +305,12 @@ def test_a_budget_that_is_spent_exactly_starts_nothing_more(hf: Holdfast) -> Non
 
     with hf.running():
         spent.wait(2)
-        until(lambda: hf.stats("q").processing == 0)
+        eventually(lambda: hf.stats("q").processing == 0)
         hf.resume("q")
-        assert hf.stats("q").pending == 48
+        eventually(lambda: hf.stats("q").pending == 48, "what was claimed meanwhile is released")
         hf.queue("q", budget=180)
         assert spent.wait(3) == [0, 1, 2], "once there is more, it goes on"
-        until(lambda: hf.stats("q").processing == 0)
+        eventually(lambda: hf.stats("q").processing == 0)
     assert (len(spent.seen), hf.spent("q")) == (3, 180)
 
 
@@ -321,7 +328,7 @@ def test_consumers_shows_what_is_attached_now(hf: Holdfast, connect: Connect) ->
     other.queue("c")
     other.queue("gpu", requires={"gpu": "yes"})
     with hf.running():
-        until(lambda: beaten() == [["a", "b"]])
+        eventually(lambda: beaten() == [["a", "b"]])
         other.detach("handler", "a")
         assert beaten() == [["b"]]
         other.attach("handler", "c")

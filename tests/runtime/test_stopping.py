@@ -14,7 +14,11 @@ from holdfast.runtime.context import Context
 from holdfast.runtime.runner import Runner
 from holdfast.runtime.signals import Signals
 from tests.acceptance.children import Family
-from tests.runtime.steps import PATIENCE, Calls, ended, until
+from tests.clock import FakeClock
+from tests.runtime.steps import PATIENCE, Calls, ended
+from tests.waiting import eventually, until_interrupted
+
+pytestmark = pytest.mark.on_postgres
 
 WAITING = (State.PENDING, State.ENQUEUED)
 """What is handed back; SQS may have it already."""
@@ -43,23 +47,22 @@ def status_of(hf: Holdfast, message_id: str) -> Any:
 def test_what_was_claimed_and_not_begun_is_handed_back_unspent(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     """L10: one is being worked on, 49 lie ready behind it; they can be claimed at once, with no attempt spent."""
     monkeypatch.setattr(workers, "HOARDED", 3600.0)
+    monkeypatch.setattr("holdfast.runtime.fetching.Fetching._ahead", lambda fetching: 49)  # However slow it is here.
     gate = Gate()
     hf.consumer("q", name="handler")(gate)
-    hf.enqueue_many("q", range(2000))
+    receipts = hf.enqueue_many("q", ["stop", *range(49)])
     runner = hf.running()
     runner.start()
-    gate.passed.wait(2000)
-    receipts = hf.enqueue_many("q", ["stop", *range(49)])
     assert gate.entered.wait(PATIENCE)
-    until(lambda: len(runner.workers[0].shelf) == 49, "they lie ready")
+    eventually(lambda: len(runner.workers[0].shelf) == 49, "they lie ready")
     runner.ask_to_stop(PATIENCE)
-    until(lambda: hf.stats("q").pending == 49, "they are handed back")
+    eventually(lambda: hf.stats("q").pending == 49, "they are handed back")
     assert {status_of(hf, receipt.id).attempts for receipt in receipts[1:]} == {0}
     assert {claim.attempt for claim in hf.claim("q", n=49, wait=PATIENCE)} == {1}
     gate.open.set()
     assert runner.stop()
     assert status_of(hf, receipts[0].id).state is State.SUCCEEDED
-    assert len(gate.passed.seen) == 2001
+    assert gate.passed.seen == ["stop"]
 
 
 def test_nothing_new_is_claimed(hf: Holdfast) -> None:
@@ -78,43 +81,56 @@ def test_nothing_new_is_claimed(hf: Holdfast) -> None:
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
-def test_leases_are_renewed_until_the_last_handler_has_ended(hf: Holdfast, kind: str) -> None:
-    """L5: a handler of more than two leases is told to stop in its first one; nobody else can have it meanwhile."""
-    hf.queue("q", lease=1, max_attempts=1)
-    started = threading.Event()
+def test_leases_are_renewed_until_the_last_handler_has_ended(url: str, kind: str) -> None:
+    """L5: a handler of more than two leases is told to stop in its first one; nobody else can have it meanwhile.
+
+    The leases are long and their time passes at a word, by the clock of the database and in the ledger.
+    """
+    lease, clock = 30, FakeClock()
+    started, may_end = threading.Event(), threading.Event()
 
     def plain(message: Message) -> str:
         started.set()
-        time.sleep(2.5)
+        assert may_end.wait(PATIENCE)
         return "in peace"
 
     async def awaited(message: Message) -> str:
         started.set()
-        await asyncio.sleep(2.5)
+        assert await asyncio.to_thread(may_end.wait, PATIENCE)
         return "in peace"
 
-    hf.consumer("q", name="handler")(plain if kind == "def" else awaited)
-    sent = hf.enqueue("q", 1)
-    runner = hf.running()
-    runner.start()
-    assert started.wait(PATIENCE)
-    runner.ask_to_stop(PATIENCE)
-    while not runner.wait(0.02):
-        assert hf.claim("q") == []
-    assert runner.stop()
-    status = status_of(hf, sent.id)
+    with Holdfast(url, clock=clock, sweep_every=0) as hf:
+        hf.queue("q", lease=lease, max_attempts=1)
+        hf.consumer("q", name="handler")(plain if kind == "def" else awaited)
+        sent = hf.enqueue("q", 1)
+        runner = hf.running()
+        runner.start()
+        assert started.wait(PATIENCE)
+        runner.ask_to_stop(3600)
+        [held] = runner.workers[0].ledger.held()
+        for _ in range(3):
+            with held.storing:
+                held.renewed = earlier = held.renewed - lease / 2
+            eventually(lambda earlier=earlier: held.renewed > earlier, "it is renewed")
+            clock.advance(0.9 * lease)
+            assert hf.claim("q") == []
+        may_end.set()
+        assert runner.stop(PATIENCE)
+        status = status_of(hf, sent.id)
     assert (status.state, status.result, status.attempts) == (State.SUCCEEDED, "in peace", 1)
 
 
-def test_after_the_grace_a_handler_is_interrupted_and_its_attempt_has_failed(hf: Holdfast) -> None:
+def test_after_the_grace_a_handler_is_interrupted_and_its_attempt_has_failed(
+    hf: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.runtime.runner.STUBBORN", PATIENCE)  # They stop at once, or as soon as they can.
     hf.queue("q", backoff=3600)
     calls = Calls()
 
     @hf.consumer("q", name="plain")
     def spin(message: Message) -> None:
         calls.note("def")
-        while True:
-            time.sleep(0.001)
+        until_interrupted()
 
     @hf.consumer("aq", name="awaited")
     async def wait(message: Message) -> None:
@@ -140,8 +156,7 @@ def test_asking_again_shortens_the_grace_and_never_lengthens_it(hf: Holdfast) ->
     @hf.consumer("q")
     def spin(message: Message) -> None:
         started.set()
-        while True:
-            time.sleep(0.001)
+        until_interrupted()
 
     hf.enqueue("q", 1)
     runner = hf.running()
@@ -172,11 +187,11 @@ def test_a_handler_can_stop_everything(hf: Holdfast) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
 def test_a_signal_lets_handlers_finish(family: Family, hf: Holdfast, url: str, number: signal.Signals) -> None:
-    """L5, L10: the handler takes more than two leases; its ack is stored, and the process has ended well."""
-    hf.queue("q", lease=1, max_attempts=1)
+    """L5, L10: the handler takes longer than its lease; its ack is stored, and the process has ended well."""
+    hf.queue("q", lease=4, max_attempts=1)
     child = family.start("consumer", url=url, queue="q")
-    sent = hf.enqueue("q", 2.5)
-    assert child.hear() == ["started", 2.5]
+    sent = hf.enqueue("q", 4.2)
+    assert child.hear() == ["started", 4.2]
     child.send(number)
     late = hf.enqueue("q", "late")
     assert child.process.wait(PATIENCE) == 0

@@ -14,7 +14,8 @@ from holdfast import AsyncHoldfast, Cancel, Context, Holdfast, InvalidInput, Mes
 from holdfast.telemetry import instrument
 from tests.conformance.test_conn import commit, of_the_driver
 from tests.runtime.recorded import Recorded
-from tests.runtime.steps import ended, until
+from tests.runtime.steps import Calls, ended, let_time_pass
+from tests.waiting import eventually, until_interrupted
 
 
 def is_below(child: ReadableSpan, parent: ReadableSpan) -> bool:
@@ -114,7 +115,7 @@ def test_what_spans_say(hf: Holdfast, recorded: Recorded) -> None:
         "messaging.holdfast.message.duplicate": False,
     }
     assert recorded.one("enqueue q").attributes == {**common, **sent}
-    failed, done = until(lambda: len(found := recorded.named("process q")) == 2 and found)
+    failed, done = eventually(lambda: len(found := recorded.named("process q")) == 2 and found)
     worked = {**common, "messaging.operation.name": "process", "messaging.operation.type": "process"}
     assert failed.attributes == {
         **worked,
@@ -142,7 +143,7 @@ def test_a_batch_is_one_span_above_all_of_its_messages(hf: Holdfast, recorded: R
     hf.consumer("q", name="handler")(lambda message: None)
     hf.enqueue_many("q", range(3))
     with hf.running():
-        spans = until(lambda: len(found := recorded.named("process q")) == 3 and found)
+        spans = eventually(lambda: len(found := recorded.named("process q")) == 3 and found)
     sent = recorded.one("enqueue q")
     assert sent.attributes
     assert sent.attributes["messaging.batch.message_count"] == 3
@@ -172,20 +173,25 @@ def test_a_decision_is_no_error(hf: Holdfast, recorded: Recorded, outcome: Excep
 def test_a_timeout_is_an_error_that_says_so(hf: Holdfast, recorded: Recorded, kind: str) -> None:
     hf.queue("q", max_attempts=1)
     recorded.instrument(hf)
+    begun = Calls()
     if kind == "def":
 
-        @hf.consumer("q", timeout=0.1)
+        @hf.consumer("q", timeout=3600)
         def slow(message: Message, context: Context) -> None:
-            until(lambda: False)
+            begun.note(1)
+            until_interrupted()
 
     else:
 
-        @hf.consumer("q", timeout=0.1)
+        @hf.consumer("q", timeout=3600)
         async def slow_too(message: Message) -> None:
-            await asyncio.sleep(60)
+            begun.note(1)
+            await asyncio.sleep(3600)
 
     sent = hf.enqueue("q", 1)
-    with hf.running():
+    with hf.running() as runner:
+        begun.wait(1)
+        let_time_pass(runner)
         assert ended(hf, sent.id) is State.DEAD
     span = recorded.one("process q")
     assert span.status.status_code is StatusCode.ERROR
@@ -264,7 +270,7 @@ def test_outcomes_are_counted_and_handlers_timed(hf: Holdfast, recorded: Recorde
         return {outcome: point.value for (_, outcome), point in recorded.points("messaging.holdfast.outcomes").items()}
 
     with hf.running():
-        until(lambda: counted() == expected, "every outcome")
+        eventually(lambda: counted() == expected, "every outcome")
     timed = recorded.points("messaging.process.duration")
     assert {key: point.count for key, point in timed.items()} == {
         ("q", "succeeded"): 2,
@@ -344,4 +350,4 @@ def test_without_the_package_it_says_what_to_install() -> None:
     program = "import sys; sys.modules['opentelemetry'] = None; import holdfast.telemetry"
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert answer.returncode == 1
-    assert answer.stderr.splitlines()[-1].endswith('pip install "holdfast[otel]"')
+    assert answer.stderr.splitlines()[-1].endswith("pip install 'holdfast[otel]'")

@@ -9,7 +9,8 @@ from opentelemetry.sdk.trace import ReadableSpan
 from holdfast import Holdfast, Outgoing
 from tests.conformance.test_conn import of_the_driver
 from tests.runtime.recorded import Recorded
-from tests.runtime.steps import Calls, until
+from tests.runtime.steps import Calls
+from tests.waiting import eventually
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
@@ -87,7 +88,7 @@ def test_headers_that_are_no_json_say_nothing(sqlite_path: Any, recorded: Record
             conn.execute("UPDATE holdfast_message SET headers = 'no json'")
             conn.commit()
         with hf.running():
-            [span, *_] = until(lambda: recorded.named("process q"))
+            [span, *_] = eventually(lambda: recorded.named("process q"))
     assert span.parent is None
 
 

@@ -14,7 +14,9 @@ from holdfast.runtime import renewal
 from holdfast.runtime.context import Context
 from holdfast.runtime.runner import Runner
 from holdfast.runtime.stops import Interrupted, Stop
-from tests.runtime.steps import PATIENCE, Calls, ended, until
+from tests.runtime.steps import PATIENCE, Calls, ended, let_time_pass
+from tests.tracing import not_traced
+from tests.waiting import eventually, leave_time, spend, until_interrupted
 
 
 def status_of(hf: Holdfast, message_id: str) -> Any:
@@ -25,31 +27,35 @@ def status_of(hf: Holdfast, message_id: str) -> Any:
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
 def test_a_handler_is_stopped_at_its_timeout(hf: Holdfast, kind: str) -> None:
+    """Not a moment too early, which is measured from its begin; half a minute is left for a handler to get there."""
     hf.queue("q", max_attempts=1)
-    took, told = Calls(), Calls()
+    begun, over, told = Calls(), Calls(), Calls()
     hf.on(HandlerStopped, told.note)
 
     def plain(message: Message) -> None:
-        started = time.monotonic()
         try:
-            while True:
-                time.sleep(0.001)
+            begun.note(1)
+            until_interrupted()
         finally:
-            took.note(time.monotonic() - started)
+            over.note(time.monotonic())
 
     async def awaited(message: Message) -> None:
-        started = time.monotonic()
         try:
+            begun.note(1)
             await asyncio.sleep(3600)
         finally:
-            took.note(time.monotonic() - started)
+            over.note(time.monotonic())
 
-    hf.consumer("q", name="handler", timeout=0.3)(plain if kind == "def" else awaited)
+    hf.consumer("q", name="handler", timeout=30)(plain if kind == "def" else awaited)
     sent = hf.enqueue("q", 1)
-    with hf.running():
+    with hf.running() as runner:
+        begun.wait(1)
+        [context] = runner.workers[0].running()
+        context.started = ends = time.monotonic() - 29.7
+        [stopped] = over.wait(1)
+        assert stopped >= ends + 30
         assert ended(hf, sent.id) is State.DEAD
-    assert 0.3 <= took.seen[0] < PATIENCE
-    assert hf.dead_letters("q")[0].error == "timed out after 0.3 s"
+    assert hf.dead_letters("q")[0].error == "timed out after 30 s"
     assert [event.reason for event in told.seen] == ["timed out"]
 
 
@@ -57,16 +63,21 @@ def test_its_neighbours_in_the_run_are_not_touched(hf: Holdfast) -> None:
     hf.queue("q", backoff=3600)
     calls = Calls()
 
-    @hf.consumer("q", timeout=1)
+    begun = threading.Event()
+
+    @hf.consumer("q", timeout=3600)
     def handler(message: Message, context: Context) -> None:
         calls.note((message.body, context.attempt))
-        while message.body == "slow":
-            time.sleep(0.001)
+        if message.body == "slow":
+            begun.set()
+            until_interrupted()
 
     hf.enqueue_many("q", range(500))
     receipts = hf.enqueue_many("q", [*range(20), "slow", *range(20, 40)])
-    with hf.running():
-        until(lambda: hf.stats("q").waiting == 1 and hf.stats("q").pending + hf.stats("q").processing == 0)
+    with hf.running() as runner:
+        assert begun.wait(PATIENCE)
+        let_time_pass(runner)
+        eventually(lambda: hf.stats("q").waiting == 1 and hf.stats("q").pending + hf.stats("q").processing == 0)
     assert {(status_of(hf, one.id).state, status_of(hf, one.id).attempts) for one in receipts[:20] + receipts[21:]} == {
         (State.SUCCEEDED, 1)
     }
@@ -75,20 +86,24 @@ def test_its_neighbours_in_the_run_are_not_touched(hf: Holdfast) -> None:
 
 
 def test_who_notices_by_itself_may_still_succeed(hf: Holdfast) -> None:
-    @hf.consumer("q", timeout=0.2)
+    begun = threading.Event()
+
+    @hf.consumer("q", timeout=3600)
     def handler(message: Message, context: Context) -> str:
         noticed = threading.Event()
         context.on_cancel(noticed.set)
         try:
-            while True:
-                time.sleep(0.001)
+            begun.set()
+            until_interrupted()
         except BaseException:
             assert context.cancelled
             assert noticed.wait(PATIENCE)
             return "half of it"
 
     sent = hf.enqueue("q", 1)
-    with hf.running():
+    with hf.running() as runner:
+        assert begun.wait(PATIENCE)
+        let_time_pass(runner)
         assert ended(hf, sent.id) is State.SUCCEEDED
     assert status_of(hf, sent.id).result == "half of it"
 
@@ -97,8 +112,8 @@ def test_who_notices_by_itself_may_still_succeed(hf: Holdfast) -> None:
 def test_a_handler_that_does_not_stop_is_given_up(hf: Holdfast, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Another hand takes over; the late outcome does not count."""
     monkeypatch.setattr(renewal, "STUBBORN", 0.3)
-    hf.queue("q", max_attempts=1, lease=1)
-    leave, left, others = threading.Event(), threading.Event(), Calls()
+    hf.queue("q", max_attempts=1)
+    begun, leave, left, others = threading.Event(), threading.Event(), threading.Event(), Calls()
 
     def stubborn(message: Message) -> str:
         if message.body == "other":
@@ -106,9 +121,10 @@ def test_a_handler_that_does_not_stop_is_given_up(hf: Holdfast, monkeypatch: pyt
             return "done"
         while not leave.is_set():
             with suppress(Interrupted):
+                begun.set()
                 if kind == "sleeps":
                     leave.wait(PATIENCE)  # Nothing reaches it in there.
-                time.sleep(0.001)
+                spend(0.001)
         left.set()
         return "too late"
 
@@ -118,15 +134,18 @@ def test_a_handler_that_does_not_stop_is_given_up(hf: Holdfast, monkeypatch: pyt
             return "done"
         while not leave.is_set():
             with suppress(asyncio.CancelledError):
+                begun.set()
                 await asyncio.sleep(0.01)
         left.set()
         return "too late"
 
-    hf.consumer("q", name="handler", timeout=0.2)(stubborn_too if "async" in kind else stubborn)
+    hf.consumer("q", name="handler", timeout=3600)(stubborn_too if "async" in kind else stubborn)
     sent = hf.enqueue("q", "stubborn")
     with hf.running() as runner:
         [worker] = runner.workers
+        assert begun.wait(PATIENCE)
         [hand] = worker.hands
+        let_time_pass(runner)
         assert ended(hf, sent.id) is State.DEAD
         hf.enqueue("q", "other")
         others.wait(1)
@@ -144,23 +163,27 @@ def test_a_handler_that_does_not_stop_is_given_up(hf: Holdfast, monkeypatch: pyt
 
 def test_a_callback_that_fails_or_hangs_keeps_nobody_from_being_stopped(hf: Holdfast) -> None:
     hf.queue("q", max_attempts=1)
-    calls, over = Calls(), threading.Event()
+    calls, begun, over = Calls(), Calls(), threading.Event()
 
-    @hf.consumer("q", timeout=0.2, concurrency=2)
+    @hf.consumer("q", timeout=3600, concurrency=2)
     def handler(message: Message, context: Context) -> None:
         if message.body == "fails":
             context.on_cancel(lambda: 1 / 0)
         else:
             context.on_cancel(over.wait)
         context.on_cancel(lambda: calls.note(message.body))
-        while True:
-            time.sleep(0.001)
+        begun.note(1)
+        until_interrupted()
 
     sent = hf.enqueue_many("q", ["fails", "hangs"])
-    with hf.running():
+    with hf.running() as runner:
+        begun.wait(2)
+        let_time_pass(runner)
         for receipt in sent:
             assert ended(hf, receipt.id) is State.DEAD
         again = hf.enqueue("q", "fails")
+        begun.wait(3)
+        let_time_pass(runner)
         assert ended(hf, again.id) is State.DEAD
         over.set()
         assert sorted(calls.wait(3)) == ["fails", "fails", "hangs"]
@@ -196,6 +219,7 @@ def begin(hf: Holdfast, handler: Any) -> Runner:
     hf.consumer("q", name="handler")(handler)
     runner = hf.running()
     runner.start()
+    eventually(lambda: runner.workers[0].hands, "its thread has begun")
     runner.workers[0].hands[0].lock = threading.RLock()  # type: ignore[assignment]
     return runner
 
@@ -214,7 +238,7 @@ def test_a_stop_at_the_very_moment_of_the_end_loses_no_outcome(hf: Holdfast) -> 
     [context] = begun.wait(1)
     with context.hand.lock:
         may_end.set()
-        time.sleep(0.1)  # The hand waits for its lock by now.
+        leave_time(0.1)  # The hand waits for its lock by now.
         context.halt(Stop.LEASE)
     assert ended(hf, sent.id) in (State.SUCCEEDED, State.DEAD)
     assert ended(hf, hf.enqueue("q", 2).id) is State.SUCCEEDED, "the hand works on"
@@ -251,30 +275,35 @@ def test_a_stop_just_before_the_begin_is_not_overheard(hf: Holdfast, monkeypatch
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
 def test_the_time_of_all_attempts_together_is_limited(hf: Holdfast, kind: str) -> None:
-    hf.queue("q", max_time=2, max_attempts=100, backoff=0)
-    calls = Calls()
+    """What the first attempt has taken is not there for the second, which begins with the rest."""
+    hf.queue("q", max_time=60, max_attempts=100, backoff=0)
+    calls, contexts = Calls(), Calls()
 
     def plain(message: Message, context: Context) -> None:
         calls.note(context.attempt)
         if context.attempt == 1:
-            time.sleep(0.2)
+            spend(0.2)
             raise RuntimeError("first")
-        while True:
-            time.sleep(0.001)
+        contexts.note(context)
+        until_interrupted()
 
     async def awaited(message: Message, context: Context) -> None:
         calls.note(context.attempt)
         if context.attempt == 1:
             await asyncio.sleep(0.2)
             raise RuntimeError("first")
+        contexts.note(context)
         await asyncio.sleep(3600)
 
     hf.consumer("q", name="handler")(plain if kind == "def" else awaited)
-    started = time.monotonic()
     sent = hf.enqueue("q", 1)
     with hf.running():
+        [context] = contexts.wait(1)
+        assert 0 < context.time_left <= 60 - 0.2
+        ends = time.monotonic() + 0.3
+        context.time_left = ends - context.claimed  # As if the first one had taken nearly all of it.
         assert ended(hf, sent.id) is State.DEAD
-        assert time.monotonic() - started >= 2
+        assert time.monotonic() >= ends
     [letter] = hf.dead_letters("q")
     assert calls.seen == [1, 2]
     assert letter.error.startswith("gave up (max_time)")
@@ -314,8 +343,8 @@ def test_who_spends_more_than_the_queue_may_pauses_it_and_its_owner_is_told_once
 
     receipts = hf.enqueue_many("q", range(6))
     with hf.running():
-        until(lambda: hf.is_paused("q") and hf.stats("q").processing == 0)
-        notices = until(lambda: hf.notices("anna"))
+        eventually(lambda: hf.is_paused("q") and hf.stats("q").processing == 0)
+        notices = eventually(lambda: hf.notices("anna"))
     states = [status_of(hf, one.id).state for one in receipts]
     assert states.count(State.SUCCEEDED) == 2
     waiting = [one for one in receipts if status_of(hf, one.id).state in (State.PENDING, State.ENQUEUED)]
@@ -369,12 +398,13 @@ def test_a_stop_in_the_middle_of_a_call_hurts_nobody_else(hf: Holdfast) -> None:
 
     @hf.consumer("q", timeout=0.03, concurrency=3)
     def handler(message: Message) -> None:
+        not_traced()
         while True:
             hf.enqueue("other", calls.note(message.body))
 
     hf.enqueue_many("q", range(count))
     with hf.running():
-        until(lambda: hf.stats("q").dead == count, "all of them were stopped")
+        eventually(lambda: hf.stats("q").dead == count, "all of them were stopped")
         assert len(set(calls.seen)) > count / 2, "hardly any was stopped before its first step"
         hf.enqueue("other", "still there")
     assert hf.stats("other").pending <= len(calls.seen) + 1

@@ -50,7 +50,7 @@ def reaper_without_guard() -> AbstractContextManager[Any]:
     def sweep(self: SqliteMessages, channel: Channel, limit: int, worker: str | None = None) -> int:
         lapsed = self._database.read(lambda tx: tx.all("rows.lapsed", group=channel.group, limit=limit))
         if lapsed:
-            connection.time.sleep(2)  # It has a long list to go through.
+            connection.time.sleep(2)  # sleeps: in virtual time; it has a long list to go through
         self._database.write(
             lambda tx: expiry._take_back_rows(Remembering(tx, "rows.lapsed", lapsed), lanes.insert, channel, limit)
         )

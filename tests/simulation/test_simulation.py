@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.long import size
 from tests.simulation import regressions
 from tests.simulation.postgres_stage import PostgresStage
 from tests.simulation.replay import told
@@ -18,10 +19,10 @@ from tests.simulation.simulation import simulate
 from tests.simulation.sqlite_stage import SqliteStage
 from tests.simulation.stage import Stage
 
-SEEDS = int(os.environ.get("HOLDFAST_SEEDS", "1000"))
+SEEDS = size(200, 1000, "HOLDFAST_SEEDS")
 FIRST = int(os.environ.get("HOLDFAST_FIRST_SEED", "0"))
 CHUNKS = 20
-POSTGRES_SEEDS = max(SEEDS // 100, 1)
+POSTGRES_SEEDS = max(SEEDS // 50, 1)
 POSTGRES_CHUNKS = 2
 
 

@@ -226,7 +226,7 @@ def test_the_proxy_carries_and_cuts() -> None:
         assert there is not None
         try:
             for order, heard in (("cut", b"hello"), ("swallow", b"hello")):
-                with socket.create_connection(("127.0.0.1", there), timeout=20) as client:
+                with socket.create_connection(("127.0.0.1", there), timeout=60) as client:
                     client.sendall(b"hello")
                     assert client.recv(100) == heard
                     proxy.tell(order)

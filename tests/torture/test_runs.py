@@ -1,10 +1,8 @@
-"""Runs of `holdfast torture` on every store, a minute in three parts, each with every fault that is possible there:
-nothing is violated.
+"""Runs of `holdfast torture` on every store, with every fault that is possible there: nothing is violated.
 
-HOLDFAST_TORTURE_SECONDS=60 makes each part as long as you like.
+A long run of the tests has longer ones, with more seeds; HOLDFAST_TORTURE_SECONDS=60 makes them as long as you like.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,11 +16,12 @@ from holdfast.torture.progress import Progress
 from holdfast.torture.run import Run, check_folder
 from tests.conftest import STORES
 from tests.delivery.fake_sqs import FakeSQS
+from tests.long import only_long, size
 from tests.servers import PostgresServer
 from tests.torture.restarting import Restarts
 
-SECONDS = float(os.environ.get("HOLDFAST_TORTURE_SECONDS", "20"))
-SEEDS = [1, 2, 3]
+SECONDS = size(6.0, 20.0, "HOLDFAST_TORTURE_SECONDS")
+SEEDS = [1, pytest.param(2, marks=only_long), pytest.param(3, marks=only_long)]
 
 pytestmark = [pytest.mark.timeout(300 + 3 * SECONDS), pytest.mark.spread]
 
@@ -62,6 +61,7 @@ def test_nothing_is_violated(prepare: Prepare, tmp_path: Path, store: str, seed:
     torture(prepare(store, seed), tmp_path / "histories")
 
 
+@only_long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_is_violated_through_sqs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Who is killed with pointers in hand leaves them hidden for half a minute: that is how long it takes to drain."""
@@ -75,6 +75,7 @@ def test_nothing_is_violated_through_sqs(tmp_path: Path, monkeypatch: pytest.Mon
         assert sqs.count("ReceiveMessage") > 0
 
 
+@only_long
 def test_a_long_run_forgets_what_is_done(prepare: Prepare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And is checked all the same."""
     monkeypatch.setattr("holdfast.torture.plan.SHORT_MEMORY", 1.0)

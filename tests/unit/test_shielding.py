@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.store.shielding import Shield, shielded
+from tests.tracing import not_traced
 
 
 class Stop(BaseException):
@@ -73,6 +74,7 @@ def test_whenever_it_comes_a_call_is_done_as_a_whole_or_not_begun() -> None:
 
     def work() -> None:
         nonlocal stops, broken
+        not_traced()
         shield.wear()
         while stops < rounds:
             try:

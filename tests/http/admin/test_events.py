@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +16,7 @@ from fastapi import FastAPI
 from holdfast import Holdfast
 from holdfast.http import streams
 from tests.conformance.steps import kill
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -34,19 +34,12 @@ def server(app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     running = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=5))
     thread = threading.Thread(target=running.run)
     thread.start()
-    until(lambda: running.started)
+    eventually(lambda: running.started)
     yield f"http://127.0.0.1:{running.servers[0].sockets[0].getsockname()[1]}"
     app.state.stopping.set()
     running.should_exit = True
     thread.join(30)
     assert not thread.is_alive(), "open streams end with the server"
-
-
-def until(is_so: Any) -> None:
-    deadline = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 class Stream:
@@ -174,23 +167,24 @@ def test_a_heartbeat_tells_that_it_lives(server: str, monkeypatch: pytest.Monkey
 
 def test_a_reader_that_hangs_up_leaves_nothing(app: FastAPI, server: str) -> None:
     opened = [Stream(server) for _ in range(5)]
-    until(lambda: app.state.streams.open == 5)
+    eventually(lambda: app.state.streams.open == 5)
     for stream in opened:
         stream.answer.close()
         stream.http.close()
-    until(lambda: app.state.streams.open == 0)
+    eventually(lambda: app.state.streams.open == 0)
 
 
 def test_there_are_so_many_at_most(app: FastAPI, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "MOST_STREAMS", 1)
     with Stream(server):
-        answer = httpx.get(f"{server}/admin/events")
+        answer = httpx.get(f"{server}/admin/events", timeout=120)
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "5")
-    until(lambda: app.state.streams.open == 0)
+    eventually(lambda: app.state.streams.open == 0)
     with Stream(server):
         pass
 
 
 def test_a_strange_last_id_is_refused(server: str) -> None:
     for last in ("what", "9" * 30, "-1"):
-        assert httpx.get(f"{server}/admin/events", headers={"Last-Event-ID": last}).status_code == 422
+        answer = httpx.get(f"{server}/admin/events", headers={"Last-Event-ID": last}, timeout=120)
+        assert answer.status_code == 422

@@ -1,8 +1,9 @@
 """Liveness and readiness."""
 
+import asyncio
 import threading
-import time
 
+import httpx
 import pytest
 from fastapi import FastAPI
 
@@ -11,6 +12,9 @@ from holdfast.errors import Unavailable
 from holdfast.http import health
 from holdfast.runtime.maintenance import keeper
 from tests.http.admin.conftest import Ask, asking, build
+from tests.waiting import LONGEST, eventually
+
+pytestmark = pytest.mark.on_postgres
 
 
 def test_it_lives_and_is_ready(hf: Holdfast, ask: Ask) -> None:
@@ -31,14 +35,19 @@ def test_it_is_not_ready_without_its_database(app: FastAPI, ask: Ask) -> None:
     assert ask("GET", "/health") == {"status": "ok"}, "a restart would not help"
 
 
-def test_a_database_that_hangs_is_not_waited_for(
-    app: FastAPI, hf: Holdfast, ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answers = threading.Event()
+def test_a_database_that_hangs_is_not_waited_for(app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    hangs = threading.Event()
     monkeypatch.setattr(health, "PATIENCE", 0.1)
-    monkeypatch.setattr(health.Probe, "_schema", lambda probe: str(answers.wait(5)))
-    assert ask("GET", "/ready", 503)["database"] == "silent"
-    answers.set()
+    monkeypatch.setattr(health.Probe, "_schema", lambda probe: str(hangs.wait(LONGEST)))
+
+    async def send() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as http:
+            answer = await http.get("/ready")
+        hangs.set()  # The loop ends with its threads.
+        return answer
+
+    answer = asyncio.run(send())
+    assert (answer.status_code, answer.json()["database"]) == (503, "silent")
 
 
 def test_it_is_not_ready_while_maintenance_fails(app: FastAPI, hf: Holdfast, ask: Ask) -> None:
@@ -66,14 +75,19 @@ def test_a_keeper_that_fails_for_a_while_says_so(hf: Holdfast, monkeypatch: pyte
 
     monkeypatch.setattr(type(hf.store.leaders), "lead", lead)
     kept.start()
-    until(lambda: kept.trouble() == "it is away")
+    eventually(lambda: kept.trouble() == "it is away")
     fails = False
-    until(lambda: kept.trouble() is None)
+    eventually(lambda: kept.trouble() is None)
     kept.stop()
 
 
-def until(is_so: object) -> None:
-    deadline = time.monotonic() + 60
-    while not is_so():  # type: ignore[operator]
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+def test_a_running_server_stays_ready_when_a_newer_release_migrates_and_a_new_one_is_not(
+    hf: Holdfast, ask: Ask
+) -> None:
+    hf.queues()
+    hf.store.database.write(lambda tx: tx.run("schema.record", number=99, name="099_next", digest="cafe"))  # type: ignore[attr-defined]
+    found = ask("GET", "/ready")
+    assert (found["ready"], found["schema_version"]) == (True, "ahead")
+    with Holdfast(hf.settings.url, strict=True) as started_late:
+        found = asking(build(started_late))("GET", "/ready", 503)
+    assert (found["ready"], found["schema_version"]) == (False, "ahead")

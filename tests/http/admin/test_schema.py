@@ -13,6 +13,7 @@ import schemathesis
 from schemathesis.generation.stateful.state_machine import StepInput, StepOutput
 
 from holdfast import Holdfast, Step
+from holdfast.http import guessing
 from holdfast.http.app import create_app
 from holdfast.http.hooks import Hook
 from holdfast.http.links import LINKS
@@ -20,15 +21,21 @@ from holdfast.http.routes import ROUTERS
 from holdfast.http.tokens import Tokens, new_token
 from tests.conformance.steps import kill
 from tests.http.servers import serving
+from tests.long import only_long, size
 
+PHASES = size("examples,coverage", "examples,coverage,fuzzing,stateful")
 EXAMPLES = 3
 SEED = 4
-CHAINS = 15
+CHAINS = size(7, 15)
 
 
 @pytest.fixture
-def server(url: str) -> Iterator[tuple[str, str]]:
-    """A server with something of everything in it, its guard and its limits, and a token for all of it."""
+def server(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
+    """A server with something of everything in it, its guard and its limits, and a token for all of it.
+
+    The checks present many wrong tokens. Each would cost a second, which `test_guessing` is about.
+    """
+    monkeypatch.setattr(guessing, "PACE", 0.001)
     text, token = new_token("fuzz", "admin")
     with Holdfast(url, strict=True, patience=10) as hf:
         hf.queue("q", ordering="per_key", on_dead="block")
@@ -46,10 +53,11 @@ def server(url: str) -> Iterator[tuple[str, str]]:
             yield running.address, text
 
 
+@pytest.mark.parametrize("url", ["sqlite-apsw", pytest.param("postgres", marks=only_long)], indirect=True)
 def test_the_server_keeps_to_its_description(server: tuple[str, str], url: str, tmp_path: Path) -> None:
-    """All checks. Which requests are refused is no matter of the database: those of the coverage phase come once."""
+    """All checks. Which requests are refused does not depend on the database: the coverage phase comes once."""
     address, token = server
-    phases = "fuzzing,stateful" if url.startswith("postgresql") else "examples,coverage,fuzzing,stateful"
+    phases = "fuzzing,stateful" if url.startswith("postgresql") else PHASES
     command = [
         *(sys.executable, "-m", "schemathesis.cli", "run", f"{address}/openapi.json"),
         *("--checks", "all", "--phases", phases, "--workers", "1"),

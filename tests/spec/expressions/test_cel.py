@@ -56,7 +56,7 @@ def alike(one: Any, other: Any) -> bool:
 
 
 @given(SENSIBLE, DATA)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_where_cel_has_a_value_it_is_ours(tree: Node, data: dict[str, Any]) -> None:
     compare(tree, data)
 
@@ -64,7 +64,7 @@ def test_where_cel_has_a_value_it_is_ours(tree: Node, data: dict[str, Any]) -> N
 @pytest.mark.parametrize("which", SIMPLE)
 def test_each_operator_and_function_does_what_cels_does(which: str) -> None:
     @given(SIMPLE[which], DATA)
-    @settings(max_examples=40, deadline=None, database=None)
+    @settings(max_examples=15, deadline=None, database=None)
     def each(tree: Node, data: dict[str, Any]) -> None:
         compare(tree, data)
 
