@@ -142,7 +142,8 @@ def test_a_claim_past_a_full_key_costs_the_same_however_much_that_has(empty_url:
         assert len(hf.claim("q", n=2)) == 2
         many = effort(empty_url, hf, partial(hf.claim, "q"))
 
-    assert many < 3 * few
+    # One row of each of them would be 5,000 more. PostgreSQL was seen to read 700 more on a very busy machine.
+    assert many < max(3 * few, few + 2_500), (few, many)
 
 
 def test_a_claim_costs_the_same_however_many_keys_there_are(empty_url: str) -> None:
