@@ -14,7 +14,7 @@ import pytest
 from holdfast import Claim, Holdfast
 from holdfast import effort as reports
 from holdfast.endings import acked
-from holdfast.store.sqlfile import load_queries
+from holdfast.store.sql import load_queries
 from tests.acceptance.effort import effort, wait_for_the_end_of_others
 from tests.clock import FakeClock
 from tests.long import only_long
@@ -44,8 +44,8 @@ SCANS_BY_NATURE = {
 PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 
 
-def queries_on_big_tables(package: str) -> Iterator[tuple[str, str]]:
-    for name, sql in load_queries(package).items():
+def queries_on_big_tables(database: str) -> Iterator[tuple[str, str]]:
+    for name, sql in load_queries(database).items():
         if name not in SCANS_BY_NATURE and any(table in sql for table in BIG):
             yield name, sql
 
@@ -66,11 +66,7 @@ def test_sqlite_searches_and_never_scans(tmp_path: Path, engine: str, analysed: 
             write(hf, "ANALYZE")
             hf.close()
 
-        scans = {
-            name: found
-            for name, sql in queries_on_big_tables("holdfast.store.sqlite")
-            if (found := sqlite_scans(hf, sql))
-        }
+        scans = {name: found for name, sql in queries_on_big_tables("sqlite") if (found := sqlite_scans(hf, sql))}
 
     assert scans == {}
 
@@ -108,9 +104,7 @@ def test_postgres_plans_no_sequential_scan(filled: str) -> None:
     """L16: EXPLAIN of every query as a prepared statement that knows no parameter, the worst case."""
     with psycopg.connect(filled, autocommit=True) as connection:
         scans = {
-            name: found
-            for name, sql in queries_on_big_tables("holdfast.store.postgres")
-            if (found := postgres_scans(connection, sql))
+            name: found for name, sql in queries_on_big_tables("postgres") if (found := postgres_scans(connection, sql))
         }
 
     assert scans == {}
@@ -118,7 +112,7 @@ def test_postgres_plans_no_sequential_scan(filled: str) -> None:
 
 def test_postgres_sorts_no_lane_to_find_its_front(filled: str) -> None:
     with psycopg.connect(filled, autocommit=True) as connection:
-        plan = postgres_plan(connection, load_queries("holdfast.store.postgres")["retention.front"])
+        plan = postgres_plan(connection, load_queries("postgres")["retention.front"])
 
     assert not [line for line in plan if "Sort" in line]
     assert any("Index Scan using holdfast_message_pkey" in line for line in plan)

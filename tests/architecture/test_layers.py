@@ -183,7 +183,7 @@ def test_an_upward_import_is_caught(home: str, line: str) -> None:
     ("home", "line"),
     [
         ("core/retry.py", "from .message import Message\nfrom ..errors import HoldfastError\nimport math"),
-        ("store/sqlite/messages.py", "from ..sqlfile import load\nfrom holdfast.core import retry"),
+        ("store/sqlite/messages.py", "from ..sql import load\nfrom holdfast.core import retry"),
         ("cli/main.py", "from holdfast import Holdfast\nfrom ..http.app import create"),
         ("settings.py", "from .core.retry import Backoff\nfrom .errors import SettingsError"),
     ],

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from holdfast.store.migrate import digest_of
-from holdfast.store.sqlfile import is_transactional, load_migrations, statements
+from holdfast.store.sql import is_transactional, load_migrations, statements
 
 FROZEN = Path(__file__).with_name("migrations.txt")
 
@@ -14,7 +14,7 @@ def test_migrations_keep_their_texts() -> None:
     found = [
         f"{digest_of(text)} {store}/{name}"
         for store in ("sqlite", "postgres")
-        for _, name, text in load_migrations(f"holdfast.store.{store}")
+        for _, name, text in load_migrations(store)
     ]
     assert found == FROZEN.read_text().splitlines()
 
@@ -35,9 +35,9 @@ def outside_faults(text: str) -> list[str]:
 
 
 def test_migrations_without_a_transaction_can_be_run_again() -> None:
-    for _, name, text in load_migrations("holdfast.store.postgres"):
+    for _, name, text in load_migrations("postgres"):
         assert is_transactional(text) or outside_faults(text) == [], name
-    assert all(is_transactional(text) for _, _, text in load_migrations("holdfast.store.sqlite"))
+    assert all(is_transactional(text) for _, _, text in load_migrations("sqlite"))
 
 
 def test_statements_that_cannot_be_run_again_are_caught() -> None:

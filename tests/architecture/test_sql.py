@@ -1,4 +1,4 @@
-"""SQL lives in .sql files, and both stores have the same files with the same statements."""
+"""SQL lives in .sql files; both databases have the same statements, and both stores the same modules."""
 
 import re
 from pathlib import Path
@@ -26,8 +26,6 @@ ONE_SIDED_FILES: dict[str, str] = {
     "feeding.py": "…",
     "address.py": "only a server can be behind a pooler",
     "opening.py": "only a server can keep a client waiting for a connection, or for an answer",
-    "queries/arrivals.sql": "a statement of PostgreSQL can write to several tables",
-    "queries/faults.sql": "SQLite has no sessions that could be ended",
     "adapting.py": "psycopg is told of our types, the libraries of SQLite need not be",
     "driver.py": "only psycopg is used past its public interface",
     "inodes.py": "only a file can be deleted under its users",
@@ -35,9 +33,14 @@ ONE_SIDED_FILES: dict[str, str] = {
     "prepared.py": "the libraries of SQLite are short by themselves",
     "arrays.py": "PostgreSQL takes many messages as arrays, SQLite one by one",
 }
-"""File that only one store has, such as `queries/ticks.sql` → why."""
+"""Module that only one store has → why."""
 
 ONE_SIDED_STATEMENTS: dict[tuple[str, str], str] = {
+    ("arrivals.sql", "view"): "a statement of PostgreSQL can write to several tables",
+    ("arrivals.sql", "trigger"): "…",
+    ("arrivals.sql", "trigger_of_one"): "…",
+    ("arrivals.sql", "add"): "…",
+    ("faults.sql", "end_sessions"): "SQLite has no sessions that could be ended",
     ("wakeup.sql", "notify"): "PostgreSQL rings through the database,",
     ("wakeup.sql", "version"): "SQLite through sockets, or by a note when the commit is someone else's",
     ("wakeup.sql", "note"): "…",
@@ -106,11 +109,12 @@ def statement_names(sql: str) -> set[str]:
 
 def store_files(store: str) -> set[str]:
     folder = PACKAGE / "store" / store
-    return {str(path.relative_to(folder)) for path in [*folder.rglob("*.py"), *folder.glob("queries/*.sql")]}
+    return {str(path.relative_to(folder)) for path in folder.rglob("*.py")}
 
 
 def store_statements(store: str) -> set[tuple[str, str]]:
-    files = (PACKAGE / "store" / store / "queries").glob("*.sql")
+    folder = PACKAGE / "store" / "sql"
+    files = [*folder.glob("shared/*.sql"), *folder.glob(f"{store}/*.sql")]
     return {(path.name, name) for path in files for name in statement_names(path.read_text())}
 
 
@@ -134,8 +138,7 @@ def test_both_stores_have_the_same_statements() -> None:
     together = {(file, name) for file, name in postgres if name.endswith("_together")}
     assert {(file, name.removesuffix("_together")) for file, name in together} <= sqlite & postgres
     postgres -= together
-    differing = {(file, name) for file, name in sqlite ^ postgres if f"queries/{file}" not in ONE_SIDED_FILES}
-    assert differing == ONE_SIDED_STATEMENTS.keys()
+    assert sqlite ^ postgres == ONE_SIDED_STATEMENTS.keys()
 
 
 def test_what_postgresql_does_for_many_together_it_takes_the_same_parameters_for() -> None:

@@ -155,7 +155,7 @@ def test_an_old_schema_is_not_migrated(db: str, look: Look, monkeypatch: pytest.
         version = hf.store.schema.version()
     load = migrate.load_migrations
     monkeypatch.setattr(
-        migrate, "load_migrations", lambda package: [*load(package), (version + 1, "next", "CREATE TABLE x (y int);")]
+        migrate, "load_migrations", lambda database: [*load(database), (version + 1, "next", "CREATE TABLE x (y int);")]
     )
     code, findings = look_inside(db)
     assert (code, not_ok(findings)) == (0, {"schema": "advice"})

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import Holdfast, SchemaMismatch, SchemaTooNew, StoreError
 from holdfast.store.opening import migration_script
-from holdfast.store.sqlfile import statements
+from holdfast.store.sql import statements
 from tests.conformance.steps import OpenClient, drain
 from tests.stores import NO_QUEUE
 

@@ -42,9 +42,10 @@ class Covering:
     def tests(self, mutant: Mutant) -> set[str]:
         """The recorded tests that execute the mutant. Code at the top of a module is executed by all that use it."""
         if mutant.path.endswith(".sql"):
-            store, stem = Path(mutant.path).parts[3], Path(mutant.path).stem
+            folder, stem = Path(mutant.path).parent.name, Path(mutant.path).stem
             name = mutant.unit if mutant.unit.endswith("()") else f"{stem}.{mutant.unit}"
-            return self._by_query.get(f"{store}:{name}", set())
+            stores = ("sqlite", "postgres") if folder == "shared" else (folder,)
+            return set().union(*(self._by_query.get(f"{store}:{name}", ()) for store in stores))
         if not mutant.unit:
             return self._by_file.get(mutant.path, set())
         known = self._by_line.get(mutant.path, {})
@@ -70,13 +71,13 @@ def by_function(root: Path, by_query: dict[str, set[str]]) -> dict[str, set[str]
     """PostgreSQL's functions are executed by whoever runs a query that calls them, directly or through others."""
     from tests.mutants.sql import units
 
-    folder = root / "src/holdfast/store/postgres"
+    folder = root / "src/holdfast/store/sql"
     bodies: dict[str, str] = {}
-    for path in sorted((folder / "migrations").glob("*.sql")):
+    for path in sorted((folder / "migrations/postgres").glob("*.sql")):
         for function in FUNCTION.finditer(path.read_text()):
             bodies[function[1]] = function[2]
     found: dict[str, set[str]] = defaultdict(set)
-    for path in sorted((folder / "queries").glob("*.sql")):
+    for path in sorted([*(folder / "shared").glob("*.sql"), *(folder / "postgres").glob("*.sql")]):
         text = path.read_text()
         for name, start, end in units(text):
             for called in reachable(set(CALL.findall(text[start:end])), bodies):

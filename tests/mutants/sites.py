@@ -15,8 +15,10 @@ STEPS = (
     "src/holdfast/store/*.py",
     "src/holdfast/store/sqlite/*.py",
     "src/holdfast/store/postgres/*.py",
-    "src/holdfast/store/*/queries/*.sql",
-    "src/holdfast/store/postgres/migrations/*.sql",  # Functions only: there PostgreSQL claims.
+    "src/holdfast/store/sql/shared/*.sql",
+    "src/holdfast/store/sql/sqlite/*.sql",
+    "src/holdfast/store/sql/postgres/*.sql",
+    "src/holdfast/store/sql/migrations/postgres/*.sql",  # Functions only: there PostgreSQL claims.
 )
 
 

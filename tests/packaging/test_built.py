@@ -35,7 +35,7 @@ def contents(wheel: Path) -> dict[str, bytes]:
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     there = {path.relative_to(SOURCE.parent) for path in SOURCE.rglob("*") if path.is_file()}
     expected = {str(path) for path in there if "__pycache__" not in path.parts}
-    assert {"holdfast/py.typed", "holdfast/store/postgres/queries/lanes.sql"} <= expected
+    assert {"holdfast/py.typed", "holdfast/store/sql/shared/lanes.sql"} <= expected
     about = f"holdfast-{PROJECT['version']}.dist-info"
     added = {f"{about}/{name}" for name in ("METADATA", "WHEEL", "entry_points.txt", "licenses/LICENSE")}
     assert set(contents(wheel)) == expected | added

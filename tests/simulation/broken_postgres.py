@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
-from holdfast.store.sqlfile import load_migrations, statements
+from holdfast.store.sql import load_migrations, statements
 from tests.simulation.postgres_stage import PostgresStage
 
 Break = Callable[[PostgresStage], AbstractContextManager[Any]]
 
 FUNCTIONS = {
     statement.split("(")[0].split()[-1]: statement.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION", 1)
-    for _, _, text in load_migrations("holdfast.store.postgres")
+    for _, _, text in load_migrations("postgres")
     for statement in statements(text)
     if statement.startswith("CREATE FUNCTION")
 }

@@ -89,7 +89,7 @@ def test_a_mutant_knows_the_lines_that_a_test_must_execute() -> None:
 @pytest.fixture(scope="module")
 def mutants() -> list[Mutant]:
     """Some hundred, of real code."""
-    return list(all_mutants(ROOT, ["src/holdfast/core/sa*.py", "src/holdfast/store/sqlite/queries/r*.sql"]))
+    return list(all_mutants(ROOT, ["src/holdfast/core/sa*.py", "src/holdfast/store/sql/s*/r*.sql"]))
 
 
 def test_a_seed_always_chooses_the_same(mutants: list[Mutant], tmp_path: Path) -> None:

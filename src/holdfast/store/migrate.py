@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from holdfast.errors import SchemaMismatch, SchemaTooNew
-from holdfast.store.sqlfile import load_migrations, load_queries
+from holdfast.store.sql import load_migrations, load_queries
 from holdfast.store.transaction import Transaction
 
 Migration = tuple[int, str, str]
@@ -48,9 +48,9 @@ class Known:
         self.all = list(migrations)
 
     @classmethod
-    def of(cls, package: str) -> Known:
-        """Those of a store."""
-        return cls(load_migrations(package))
+    def of(cls, database: str) -> Known:
+        """Those of `sqlite` or `postgres`."""
+        return cls(load_migrations(database))
 
     @property
     def newest(self) -> int:
@@ -160,11 +160,11 @@ def schema_version(tx: Transaction) -> int:
     return found[0] if found else 0
 
 
-def script(package: str) -> str:
+def script(database: str) -> str:
     """All migrations as one SQL text, for those who run them by hand; it notes what was run, as we would."""
-    queries = load_queries(package)
+    queries = load_queries(database)
     parts = [f"{queries['schema.prepare']};"]
-    for number, name, text in load_migrations(package):
+    for number, name, text in load_migrations(database):
         record = queries["schema.record"].replace(":number", str(number)).replace(":name", f"'{name}'")
         record = record.replace(":digest", f"'{digest_of(text)}'")
         parts.append(f"-- migration {name}\n{text}\n{record};")

@@ -30,10 +30,10 @@ def open_store(settings: Settings) -> Store:
 
 def migration_script(url: str) -> str:
     """The SQL that creates everything Holdfast needs, for the kind of database that the URL names."""
-    folder = {"sqlite": "sqlite", "postgresql": "postgres", "postgres": "postgres"}.get(url.partition(":")[0])
-    if folder is None:
+    database = {"sqlite": "sqlite", "postgresql": "postgres", "postgres": "postgres"}.get(url.partition(":")[0])
+    if database is None:
         raise _no_url(url)
-    return script(f"holdfast.store.{folder}")
+    return script(database)
 
 
 def _open_sqlite(settings: Settings) -> Store:

@@ -64,7 +64,7 @@ class PostgresStore:
         self.saga_definitions = SagaDefinitionsRole(self.database)
         self.schedules = SchedulesRole(self.database, lanes.insert)
         self.wakeup = self.database.wakeup
-        self.schema = Migrator(PostgresSchema(self.database), Known.of(__name__))
+        self.schema = Migrator(PostgresSchema(self.database), Known.of("postgres"))
         self.join = Joining(self.database, self.schema)
         self.lend = Lending(self.database, self.join)
         self.health = PostgresHealth(self.database, self.schema.known)

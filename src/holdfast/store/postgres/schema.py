@@ -19,7 +19,7 @@ from holdfast.store.migrate import Applied, applied, digest_of, schema_version
 from holdfast.store.postgres import lanes
 from holdfast.store.postgres.connection import Database, PostgresTransaction
 from holdfast.store.postgres.errors import is_lock_wait
-from holdfast.store.sqlfile import is_transactional, statements
+from holdfast.store.sql import is_transactional, statements
 
 LOCK_WAIT = 1.0
 """Seconds that a migration waits for a lock on a table, and that the queues may have to wait behind it."""

@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 
 from holdfast.store.postgres.arrays import COLUMNS
-from holdfast.store.sqlfile import load_queries
+from holdfast.store.sql import load_queries
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 _COLUMN = re.compile(r"(?<!:):([a-z_]+)::([a-z]+)\[\]")
 _KEY = re.compile(r"\bAS of_([a-z_]+)")
 _SUFFIX = "_together"
 
-_TEXTS = load_queries(__package__)
+_TEXTS = load_queries("postgres")
 
 QUERIES = {name: _PARAMETER.sub(r"%(\1)b", text.replace("%", "%%")).encode() for name, text in _TEXTS.items()}
 

@@ -72,7 +72,7 @@ class SqliteStore:
         self.saga_definitions = SagaDefinitionsRole(self.database)
         self.schedules = SchedulesRole(self.database, lanes.insert)
         self.wakeup = self.database.wakeup
-        self.schema = Migrator(SqliteSchema(self.database), Known.of(__name__))
+        self.schema = Migrator(SqliteSchema(self.database), Known.of("sqlite"))
         self.join = Joining(self.database, self.schema)
         self.lend = Lending(self.database)
         self.health = SqliteHealth(self.database, self.schema.known)

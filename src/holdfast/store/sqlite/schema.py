@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.store.migrate import Applied, applied, digest_of, schema_version
-from holdfast.store.sqlfile import statements
+from holdfast.store.sql import statements
 from holdfast.store.sqlite.connection import Database, SqliteTransaction
 
 

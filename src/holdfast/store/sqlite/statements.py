@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from holdfast.store.sqlfile import load_queries
+from holdfast.store.sql import load_queries
 
-QUERIES = load_queries(__package__)
+QUERIES = load_queries("sqlite")

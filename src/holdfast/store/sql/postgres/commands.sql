@@ -1,0 +1,8 @@
+-- name: keep
+-- The first one stays.
+INSERT INTO holdfast_command (tenant, command, key, result, finished_at, expires_at)
+SELECT :tenant, :command, :key, :result, now, now + :window FROM holdfast_now(:now::bigint) AS now
+ON CONFLICT (tenant, command, key) DO UPDATE
+SET result = excluded.result, finished_at = excluded.finished_at, expires_at = excluded.expires_at
+WHERE holdfast_command.finished_at IS NULL OR holdfast_command.expires_at <= excluded.finished_at
+RETURNING 1

@@ -1,0 +1,8 @@
+-- name: outdated
+DELETE FROM holdfast_consumer
+WHERE group_id = :group AND worker = ANY (ARRAY(
+    SELECT worker FROM holdfast_consumer
+    WHERE group_id = :group AND seen_at <= :now - 3600000000
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+))

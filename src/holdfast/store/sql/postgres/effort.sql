@@ -1,0 +1,33 @@
+-- name: begin
+-- It is looked at again when the message's history could be over, but not all the time.
+INSERT INTO holdfast_effort (group_id, message_id, started_at, look_at)
+SELECT g.id, :id::uuid, :since::bigint, :now + greatest(g.history, 60000000)
+FROM holdfast_group g
+WHERE g.id = :group
+ON CONFLICT DO NOTHING
+RETURNING 1
+
+-- name: postpone
+UPDATE holdfast_effort
+SET look_at = :now + greatest((SELECT history FROM holdfast_group WHERE id = :group), 60000000)
+WHERE group_id = :group AND message_id = ANY (ARRAY(
+    SELECT e.message_id FROM holdfast_effort e
+    WHERE e.group_id = :group AND e.look_at <= :now
+    ORDER BY e.look_at
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+))
+  AND (EXISTS (SELECT 1 FROM holdfast_message m WHERE m.id = holdfast_effort.message_id)
+       OR EXISTS (SELECT 1 FROM holdfast_row r WHERE r.id = holdfast_effort.message_id AND r.group_id = :group))
+
+-- name: outdated
+DELETE FROM holdfast_effort
+WHERE group_id = :group AND message_id = ANY (ARRAY(
+    SELECT e.message_id FROM holdfast_effort e
+    WHERE e.group_id = :group AND e.look_at <= :now
+    ORDER BY e.look_at
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+))
+  AND NOT EXISTS (SELECT 1 FROM holdfast_message m WHERE m.id = holdfast_effort.message_id)
+  AND NOT EXISTS (SELECT 1 FROM holdfast_row r WHERE r.id = holdfast_effort.message_id AND r.group_id = :group)
