@@ -51,10 +51,8 @@ def reaper_without_guard() -> AbstractContextManager[Any]:
         lapsed = self._database.read(lambda tx: tx.all("rows.lapsed", group=channel.group, limit=limit))
         if lapsed:
             connection.time.sleep(2)  # sleeps: in virtual time; it has a long list to go through
-        self._database.write(
-            lambda tx: expiry._take_back_rows(Remembering(tx, "rows.lapsed", lapsed), lanes.insert, channel, limit)
-        )
-        self._database.write(lambda tx: expiry._take_back_runs(tx, lanes.insert, channel, limit))
+        self._database.write(lambda tx: expiry._take_back_rows(Remembering(tx, "rows.lapsed", lapsed), channel, limit))
+        self._database.write(lambda tx: expiry._take_back_runs(tx, channel, limit))
         return self._database.write(lambda tx: history.prune(tx, channel, limit))
 
     return patch.object(SqliteMessages, "sweep", sweep)
@@ -77,8 +75,8 @@ def select_then_update() -> AbstractContextManager[Any]:
     """Looks for what is due, and takes it in another transaction without looking again."""
 
     def claim(self: SqliteMessages, request: ClaimRequest) -> Claimed:
-        acked = self._database.write(lambda tx: lanes.settle(tx, lanes.insert, request.ack))
-        lost = self._database.write(lambda tx: [lanes.finish(tx, lanes.insert, lease) for lease in request.done])
+        acked = self._database.write(lambda tx: lanes.settle(tx, request.ack))
+        lost = self._database.write(lambda tx: [lanes.finish(tx, lease) for lease in request.done])
         rest = replace(request, ack=(), done=())
         for channel in request.channels:
             due = self._database.read(partial(_due, channel, request.limit))
@@ -119,7 +117,7 @@ def dedup_without_unique_index() -> Iterator[None]:
         known = self._database.read(lambda tx: [_first(tx, message) for message in new])
         fresh = [message for message, first in zip(new, known, strict=True) if first is None]
         if fresh:
-            self._database.write(lambda tx: arriving.insert(tx, lanes.insert, fresh))
+            self._database.write(lambda tx: arriving.insert(tx, fresh))
         return known
 
     with ExitStack() as stack:

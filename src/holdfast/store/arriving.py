@@ -8,11 +8,10 @@ from holdfast.core import priority, routing
 from holdfast.core.message import Duplicate, NewMessage
 from holdfast.errors import NoSubscribers
 from holdfast.store import depth, idempotency
-from holdfast.store.posting import Insert
 from holdfast.store.transaction import Transaction
 
 
-def insert(tx: Transaction, append: Insert, new: Sequence[NewMessage]) -> list[Duplicate | None]:
+def insert(tx: Transaction, new: Sequence[NewMessage]) -> list[Duplicate | None]:
     """Stores all of them or raises; for each one that was there before, what became of it."""
     known = idempotency.known(tx, new)
     fresh = [message for index, message in enumerate(new) if index not in known]
@@ -20,7 +19,7 @@ def insert(tx: Transaction, append: Insert, new: Sequence[NewMessage]) -> list[D
         fresh = unheard(tx, fresh)
     depth.admit(tx, fresh)
     _refuse_unheard(tx, fresh)
-    append(tx, fresh)
+    tx.insert(fresh)
     # A key of our own, from a try whose answer got lost: the message is stored, and may even be done by now.
     return [first if (first := known.get(i)) and first.id != new[i].id else None for i in range(len(new))]
 

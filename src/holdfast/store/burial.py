@@ -13,14 +13,13 @@ from holdfast.errors import AlreadyReplayed, InvalidInput, NotFound, UnknownGrou
 from holdfast.store import depth, escalation, replies, rows, step_endings, tally
 from holdfast.store.channels import find
 from holdfast.store.ids import new_id
-from holdfast.store.posting import Insert, post_to, reachable, withdraw
+from holdfast.store.posting import post_to, reachable, withdraw
 from holdfast.store.rows import Content, HeldRow, NewRow
 from holdfast.store.transaction import Transaction
 
 
 def bury(
     tx: Transaction,
-    insert: Insert,
     group: int,
     content: Content,
     attempts: int,
@@ -43,7 +42,7 @@ def bury(
     copy_id = None
     if spec.dead_letter:
         body = envelope(id_text(content.id), queue, content.message(), failure.error, attempts, failed_at)
-        copy_id = _post_copy(tx, insert, tenant, queue, spec.dead_letter, body)
+        copy_id = _post_copy(tx, tenant, queue, spec.dead_letter, body)
     tx.run(
         "dead.insert",
         id=dead_id,
@@ -70,36 +69,32 @@ def bury(
     )
     tally.add(tx, group, dead=1)
     notice = escalation.new_notice(queue, dead_id, content.id, failure, attempts, failed_at)
-    escalation.raise_notice(tx, insert, tenant, channel, spec.owner, notice, dead_id, content.id)
+    escalation.raise_notice(tx, tenant, channel, spec.owner, notice, dead_id, content.id)
     if replay_of:
         end_replay(tx, replay_of, State.DEAD)
     if order_key and spec.on_dead == "block":
         tx.run("blocked.add", group=group, order_key=order_key, dead_id=dead_id)
-    replies.tell_of_death(tx, insert, tenant, content, failure.error)
+    replies.tell_of_death(tx, tenant, content, failure.error)
     final = attempts < spec.max_attempts
     step_endings.failed(tx, saga, content.id, failure, final=final, attempt=attempts, unknown=unknown)
 
 
-def _post_copy(
-    tx: Transaction, insert: Insert, tenant: str, queue: str, dead_letter: str, body: bytes
-) -> MessageId | None:
+def _post_copy(tx: Transaction, tenant: str, queue: str, dead_letter: str, body: bytes) -> MessageId | None:
     """Sends the copy; its id. No death may fail by its copy: one that does not fit the type of its queue is sent too,
     and none is if a topic has taken the name. Both are reported."""
     target = reachable(tx, tenant, dead_letter)
     if target is None:
-        _report(tx, insert, tenant, queue, f"have no copies: {dead_letter!r} belongs to a topic, and is no queue")
+        _report(tx, tenant, queue, f"have no copies: {dead_letter!r} belongs to a topic, and is no queue")
         return None
     reason = None if target.spec.message_type is None else misfit(target.spec.message_type, body)
     if reason is not None:
-        _report(tx, insert, tenant, queue, f"do not fit the message type of {dead_letter!r}: {reason}")
-    return post_to(tx, insert, target, body)
+        _report(tx, tenant, queue, f"do not fit the message type of {dead_letter!r}: {reason}")
+    return post_to(tx, target, body)
 
 
-def _report(tx: Transaction, insert: Insert, tenant: str, queue: str, what: str) -> None:
+def _report(tx: Transaction, tenant: str, queue: str, what: str) -> None:
     known = queue if find(tx, tenant, queue) is not None else None  # A group may have ended.
-    escalation.report(
-        tx, insert, tenant, "unfit_copy", queue, Trouble(f"dead letters of {queue!r} {what}"), None, known
-    )
+    escalation.report(tx, tenant, "unfit_copy", queue, Trouble(f"dead letters of {queue!r} {what}"), None, known)
 
 
 def replay(tx: Transaction, tenant: str, dead_id: MessageId, fresh: MessageId, body: bytes | None) -> str:

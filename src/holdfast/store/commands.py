@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.command import CommandKey, CommandReceipt
 from holdfast.core.message import NewMessage
 from holdfast.store import arriving
-from holdfast.store.posting import Insert
 from holdfast.store.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -18,9 +17,8 @@ if TYPE_CHECKING:
 class CommandsRole:
     """What commands have done."""
 
-    def __init__(self, database: Database, insert: Insert) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._insert = insert
 
     def find(self, of: CommandKey) -> tuple[str, bytes | None]:
         return self._database.glance(lambda tx: find(tx, of))
@@ -34,7 +32,7 @@ class CommandsRole:
     def _keep(self, tx: Any, receipt: CommandReceipt, following: Sequence[NewMessage]) -> None:
         keep(tx, [receipt])
         if following:
-            arriving.insert(tx, self._insert, following)
+            arriving.insert(tx, following)
 
 
 def find(tx: Transaction, of: CommandKey) -> tuple[str, bytes | None]:

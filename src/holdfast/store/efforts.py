@@ -18,7 +18,6 @@ from holdfast.core.settlement import Settlement
 from holdfast.store import budgets, escalation, letters
 from holdfast.store.api import Channel
 from holdfast.store.extending import held_members
-from holdfast.store.posting import Insert
 from holdfast.store.transaction import Transaction
 
 _spec = msgspec.json.Decoder(QueueSpec)
@@ -32,7 +31,7 @@ class Record(msgspec.Struct):
     report: MessageId | None
 
 
-def spend(tx: Transaction, insert: Insert, claim: Settlement, amount: float, report: MessageId) -> Standing | None:
+def spend(tx: Transaction, claim: Settlement, amount: float, report: MessageId) -> Standing | None:
     """Adds to what a message and its queue have spent. The report that uses up the queue's budget pauses the queue with
     it, and its owner has a notice.
 
@@ -50,7 +49,7 @@ def spend(tx: Transaction, insert: Insert, claim: Settlement, amount: float, rep
     limits, now = _limits(tx, group), tx.clock()
     is_first = is_spent(queue_spent, limits.queue_budget) and _pause(tx, group, report)
     if is_first:
-        _tell(tx, insert, group, queue_spent, limits)
+        _tell(tx, group, queue_spent, limits)
     return Standing(record.effort, queue_spent, limits, now, is_first)
 
 
@@ -175,13 +174,11 @@ def _settings(tx: Transaction, group: int) -> QueueSpec:
     return _spec.decode(owner[3])
 
 
-def _tell(tx: Transaction, insert: Insert, group: int, queue_spent: float, limits: Limits) -> None:
+def _tell(tx: Transaction, group: int, queue_spent: float, limits: Limits) -> None:
     found = tx.one("channels.owner", group=group)
     assert found is not None, "a group always has a channel"
     _, tenant, queue, _ = found
-    escalation.report(
-        tx, insert, tenant, "budget", queue, Trouble(paused_text(queue, queue_spent, limits)), None, queue
-    )
+    escalation.report(tx, tenant, "budget", queue, Trouble(paused_text(queue, queue_spent, limits)), None, queue)
 
 
 def _pause(tx: Transaction, group: int, report: MessageId) -> bool:

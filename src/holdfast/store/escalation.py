@@ -13,7 +13,7 @@ from holdfast.core.notice import ERROR_SHOWN, MOST_LEVELS, Notice, OwnerSpec, de
 from holdfast.errors import UnknownQueue
 from holdfast.store import channels
 from holdfast.store.ids import new_id
-from holdfast.store.posting import Insert, post
+from holdfast.store.posting import post
 from holdfast.store.transaction import Row, Transaction
 
 _spec = msgspec.json.Decoder(OwnerSpec)
@@ -34,7 +34,6 @@ def owners(tx: Transaction, tenant: str) -> dict[str, OwnerSpec]:
 
 def raise_notice(
     tx: Transaction,
-    insert: Insert,
     tenant: str,
     channel: int,
     owner: str | None,
@@ -58,12 +57,11 @@ def raise_notice(
         attempts=notice.attempts,
         created_at=notice.created_at_us,
     )
-    _bring(tx, insert, tenant, _raw(notice.id), notice, spec, None)
+    _bring(tx, tenant, _raw(notice.id), notice, spec, None)
 
 
 def report(
     tx: Transaction,
-    insert: Insert,
     tenant: str,
     kind: str,
     about: str,
@@ -97,21 +95,21 @@ def report(
     notice_id, repeats = found
     if not repeats:
         tx.run("notices.forget_answered", tenant=tenant, kind=kind, about=about)
-        _bring(tx, insert, tenant, fresh, notice, spec, None)
+        _bring(tx, tenant, fresh, notice, spec, None)
     return MessageId(notice_id)
 
 
-def escalate(tx: Transaction, insert: Insert, tenant: str, limit: int) -> int:
+def escalate(tx: Transaction, tenant: str, limit: int) -> int:
     """Passes on what nobody has answered in time, and sends digests that are due, until it has moved `limit` notices.
 
     How many: the last digest is not cut short for it.
     """
     late = [_read(row) for row in tx.all("notices.late", tenant=tenant, limit=limit)]
     for notice_id, owner, notice in late:
-        _climb(tx, insert, tenant, notice_id, owner, notice)
+        _climb(tx, tenant, notice_id, owner, notice)
     moved = len(late)
     while moved < limit and (due := tx.one("notices.next_digest", tenant=tenant)):
-        moved += _send_digest(tx, insert, tenant, due[0], limit)
+        moved += _send_digest(tx, tenant, due[0], limit)
     return moved
 
 
@@ -161,7 +159,7 @@ def note_told(tx: Transaction, told: Sequence[tuple[MessageId, int]]) -> None:
     tx.each("notices.told_left", these)
 
 
-def _climb(tx: Transaction, insert: Insert, tenant: str, notice_id: MessageId, owner: str, notice: Notice) -> None:
+def _climb(tx: Transaction, tenant: str, notice_id: MessageId, owner: str, notice: Notice) -> None:
     above = _spec_of(tx, tenant, owner).owner
     name, spec = _who(tx, tenant, above, notice.queue)
     if not name or notice.level >= MOST_LEVELS:
@@ -170,12 +168,11 @@ def _climb(tx: Transaction, insert: Insert, tenant: str, notice_id: MessageId, o
     tx.run("notices.leave", id=notice_id)
     tx.run("notices.climb", id=notice_id, owner=name)
     higher = msgspec.structs.replace(notice, owner=name, level=notice.level + 1)
-    _bring(tx, insert, tenant, notice_id, higher, spec, owner)
+    _bring(tx, tenant, notice_id, higher, spec, owner)
 
 
 def _bring(
     tx: Transaction,
-    insert: Insert,
     tenant: str,
     notice_id: MessageId,
     notice: Notice,
@@ -189,13 +186,13 @@ def _bring(
     wait = None if spec.escalate_after is None else round(spec.escalate_after * 1_000_000)
     tx.run("notices.plan", id=notice_id, wait=wait, digest=round(spec.digest_every * 1_000_000) if digest else None)
     if not digest:
-        post(tx, insert, tenant, spec.inbox, notice_body(notice, climbed_from))
+        post(tx, tenant, spec.inbox, notice_body(notice, climbed_from))
 
 
-def _send_digest(tx: Transaction, insert: Insert, tenant: str, owner: str, limit: int) -> int:
+def _send_digest(tx: Transaction, tenant: str, owner: str, limit: int) -> int:
     found = [_read(row) for row in tx.all("notices.undelivered", tenant=tenant, owner=owner, limit=limit)]
     inbox, body = _spec_of(tx, tenant, owner).inbox, digest_body(owner, [notice for _, _, notice in found])
-    post(tx, insert, tenant, inbox, body)
+    post(tx, tenant, inbox, body)
     tx.each("notices.delivered", [{"id": notice_id} for notice_id, _, _ in found])
     return len(found)
 

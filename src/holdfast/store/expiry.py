@@ -16,7 +16,6 @@ from holdfast.core.queue import QueueSpec
 from holdfast.store import ageing, channels, delivering, depth, history, rows, sagas, step_endings, tally
 from holdfast.store.api import Channel
 from holdfast.store.burial import bury
-from holdfast.store.posting import Insert
 from holdfast.store.rows import Content, HeldRow, NewRow
 from holdfast.store.settling import split
 from holdfast.store.transaction import Row, Transaction
@@ -31,20 +30,20 @@ MOST_MADE_ROOM_FOR = 500
 """So many messages past their time are ended after an arrival that took the place of some."""
 
 
-def sweep(tx: Transaction, insert: Insert, channel: Channel, limit: int, worker: str | None = None) -> int:
+def sweep(tx: Transaction, channel: Channel, limit: int, worker: str | None = None) -> int:
     """Takes back up to `limit` leases, ends as many messages and prunes as much history; how many it dealt with.
 
     A `worker` is noted as one who asks for work.
     """
     if worker is not None:
         tx.run("consumers.see", group=channel.group, worker=worker)
-    found = take_back(tx, insert, channel, limit) + expire(tx, channel, limit)
+    found = take_back(tx, channel, limit) + expire(tx, channel, limit)
     return found + history.prune(tx, channel, limit)
 
 
-def take_back(tx: Transaction, insert: Insert, channel: Channel, limit: int) -> int:
+def take_back(tx: Transaction, channel: Channel, limit: int) -> int:
     """Takes back leases that ended without a word; how many."""
-    found = _take_back_runs(tx, insert, channel, limit) + _take_back_rows(tx, insert, channel, limit)
+    found = _take_back_runs(tx, channel, limit) + _take_back_rows(tx, channel, limit)
     found += delivering.take_back(tx, channel, limit)
     if found:
         tx.rings.add(channel.id)
@@ -69,7 +68,7 @@ def expire_group(tx: Transaction, group: int, limit: int) -> int:
     return expire(tx, Channel(channel, group, tenant, name, spec), limit)
 
 
-def _take_back_runs(tx: Transaction, insert: Insert, channel: Channel, limit: int) -> int:
+def _take_back_runs(tx: Transaction, channel: Channel, limit: int) -> int:
     """A silent run comes back as rows that are claimed one by one, so that a poison message can only hurt itself.
 
     A long one comes back in several turns; what is left of it stays a run that has lapsed.
@@ -77,14 +76,14 @@ def _take_back_runs(tx: Transaction, insert: Insert, channel: Channel, limit: in
     lapsed = tx.all("runs.lapsed", group=channel.group, limit=limit)
     room = MOST_MEMBERS
     for one in lapsed:
-        taken, is_whole = _take_back_run(tx, insert, channel, one, room)
+        taken, is_whole = _take_back_run(tx, channel, one, room)
         room -= taken
         if room <= 0 or not is_whole:
             return limit  # There may be more.
     return len(lapsed)
 
 
-def _take_back_run(tx: Transaction, insert: Insert, channel: Channel, lapsed: Row, most: int) -> tuple[int, bool]:
+def _take_back_run(tx: Transaction, channel: Channel, lapsed: Row, most: int) -> tuple[int, bool]:
     """How many members came back, and whether that was all of them."""
     token, size, settled, gone, history, worker, claimed_at, shared = lapsed
     left = run.places_left(gone, size)
@@ -97,18 +96,18 @@ def _take_back_run(tx: Transaction, insert: Insert, channel: Channel, lapsed: Ro
         for place, row in zip(left[passed:end], found, strict=False)
         if not run.is_settled(settled, place)
     ]
-    _bring_back(tx, insert, channel, [content for _, content in members], _silence(1, worker, claimed_at))
+    _bring_back(tx, channel, [content for _, content in members], _silence(1, worker, claimed_at))
     places = [place for place, _ in members]
     settled = run.settle(settled, size, places)
     split(tx, token, size, settled, gone if shared else run.settle(gone, size, places), history, shared)
     return len(members), run.is_finished(settled, size)
 
 
-def _bring_back(tx: Transaction, insert: Insert, channel: Channel, members: list[Content], failure: Failure) -> None:
+def _bring_back(tx: Transaction, channel: Channel, members: list[Content], failure: Failure) -> None:
     dies = after_lapse(channel.spec, 1).event is Event.DIED
     if dies:
         for content in members:
-            bury(tx, insert, channel.group, content, 1, failure, None)
+            bury(tx, channel.group, content, 1, failure, None)
     else:
         errors = add_to_history(None, failure, tx.clock())
         rows.add(tx, [NewRow(channel.group, content, attempts=1, alone=True, errors=errors) for content in members])
@@ -118,9 +117,9 @@ def _bring_back(tx: Transaction, insert: Insert, channel: Channel, members: list
     tally.add(tx, channel.group, lapsed=len(members), ended=len(members) if dies else 0)
 
 
-def _take_back_rows(tx: Transaction, insert: Insert, channel: Channel, limit: int) -> int:
+def _take_back_rows(tx: Transaction, channel: Channel, limit: int) -> int:
     lapsed = [HeldRow.of(row) for row in tx.all("rows.lapsed", group=channel.group, limit=limit)]
-    return _take_back(tx, insert, channel, lapsed) if lapsed else 0
+    return _take_back(tx, channel, lapsed) if lapsed else 0
 
 
 def take_back_step(tx: Transaction, group: int, message_id: MessageId) -> bool:
@@ -130,18 +129,18 @@ def take_back_step(tx: Transaction, group: int, message_id: MessageId) -> bool:
     channel = channels.find(tx, owner[1], owner[2]) if owner else None
     if found is None or channel is None:
         return False
-    _take_back(tx, rows.insert, channel, [HeldRow.of(found)])
+    _take_back(tx, channel, [HeldRow.of(found)])
     tx.rings.add(channel.id)
     return True
 
 
-def _take_back(tx: Transaction, insert: Insert, channel: Channel, lapsed: list[HeldRow]) -> int:
+def _take_back(tx: Transaction, channel: Channel, lapsed: list[HeldRow]) -> int:
     sagas.hold(tx, [row.saga for row in lapsed if row.saga])
     now, back, ended = tx.clock(), [], []
     for row in lapsed:
         failure = _silence(row.attempts, row.worker, row.claimed_at)
         if after_lapse(channel.spec, row.attempts).event is Event.DIED:
-            bury(tx, insert, channel.group, row.content, row.attempts, failure, row.errors, row, unknown=True)
+            bury(tx, channel.group, row.content, row.attempts, failure, row.errors, row, unknown=True)
             tx.each("rows.remove", [{"group": channel.group, "id": row.content.id}])
             ended.append((channel.group, row.order_key))
         else:

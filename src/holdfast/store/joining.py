@@ -52,12 +52,10 @@ class JoinedTransaction:
     def __init__(
         self,
         tx: Any,
-        insert: Callable[[Any, Sequence[NewMessage]], None],
         settle: Callable[[Any, Sequence[Settlement]], list[bool]],
         ring: Callable[[Any], None],
     ) -> None:
         self._tx = tx
-        self._insert = insert
         self._settle = settle
         self._ring = ring
 
@@ -69,8 +67,8 @@ class JoinedTransaction:
 
     def insert(self, new: Sequence[NewMessage]) -> list[Duplicate | None]:
         if all(message.is_simple for message in new):
-            return self._run(lambda tx: arriving.insert(tx, self._insert, new))
-        return self._run(lambda tx: self._all_or_none(lambda: arriving.insert(tx, self._insert, new)))
+            return self._run(lambda tx: arriving.insert(tx, new))
+        return self._run(lambda tx: self._all_or_none(lambda: arriving.insert(tx, new)))
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         return self._run(lambda tx: self._settle(tx, settlements))

@@ -14,14 +14,13 @@ from holdfast.core.message import encode_json
 from holdfast.core.topic import GroupSpec
 from holdfast.store import depth, escalation, topics
 from holdfast.store.api import Channel
-from holdfast.store.posting import Insert
 from holdfast.store.transaction import Transaction
 
 KNOWN_FOR = 600_000_000
 """Microseconds. Who asked for work is forgotten after an hour; when that was is noted with the group before."""
 
 
-def beat(tx: Transaction, insert: Insert, channel: Channel) -> Heard:
+def beat(tx: Transaction, channel: Channel) -> Heard:
     """A group is there: from now on messages are kept for it again."""
     assert channel.source is not None, "only groups have a heart"
     tx.one("topics.hold", channel=channel.source)
@@ -36,7 +35,7 @@ def beat(tx: Transaction, insert: Insert, channel: Channel) -> Heard:
         fate = (
             f"it has lost {missing} messages and claims nothing until someone decides" if missing else "it lost nothing"
         )
-        _tell(tx, insert, channel, "revived_group", f"{channel.name!r} was dead and is alive again; {fate}")
+        _tell(tx, channel, "revived_group", f"{channel.name!r} was dead and is alive again; {fate}")
     return Heard(missing, revived)
 
 
@@ -46,7 +45,7 @@ def late(tx: Transaction, channels: Sequence[Channel]) -> list[Channel]:
     return [channel for channel in channels if channel.group in found]
 
 
-def watch(tx: Transaction, insert: Insert, channel: Channel) -> bool:
+def watch(tx: Transaction, channel: Channel) -> bool:
     """One look at a group; whether it has just died. Its owner is told."""
     tx.one("liveness.hold", group=channel.group)
     found = _look(tx, [channel]).get(channel.group)
@@ -63,7 +62,7 @@ def watch(tx: Transaction, insert: Insert, channel: Channel) -> bool:
         f"nothing was heard of {channel.name!r} for {silence:.0f} s, and its timeout is {spec.timeout:g} s: "
         "nothing is kept for it any more until it claims or beats again"
     )
-    _tell(tx, insert, channel, "dead_group", error)
+    _tell(tx, channel, "dead_group", error)
     return True
 
 
@@ -89,8 +88,8 @@ def _spec(channel: Channel) -> GroupSpec:
     return channel.spec
 
 
-def _tell(tx: Transaction, insert: Insert, channel: Channel, kind: str, error: str) -> None:
-    escalation.report(tx, insert, channel.tenant, kind, channel.name, Trouble(error), None, channel.name)
+def _tell(tx: Transaction, channel: Channel, kind: str, error: str) -> None:
+    escalation.report(tx, channel.tenant, kind, channel.name, Trouble(error), None, channel.name)
 
 
 def accept_loss(tx: Transaction, channel: Channel) -> int:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
 from holdfast.core import priority
 from holdfast.core.given import unless_there
 from holdfast.core.lifecycle import must_be_alone
@@ -17,19 +14,17 @@ from holdfast.store.channels import declare, find, hold_names, owners
 from holdfast.store.ids import new_id
 from holdfast.store.transaction import Transaction
 
-Insert = Callable[[Any, Sequence[NewMessage]], object]
 
-
-def post(tx: Transaction, insert: Insert, tenant: str, queue: str, body: bytes) -> MessageId | None:
+def post(tx: Transaction, tenant: str, queue: str, body: bytes) -> MessageId | None:
     """It always fits; its id. A queue that was never declared is created; None if its name belongs to a topic."""
     target = reachable(tx, tenant, queue)
-    return None if target is None else post_to(tx, insert, target, body)
+    return None if target is None else post_to(tx, target, body)
 
 
-def post_to(tx: Transaction, insert: Insert, target: Channel, body: bytes) -> MessageId:
+def post_to(tx: Transaction, target: Channel, body: bytes) -> MessageId:
     """The same for a queue that was looked up already."""
     message_id = new_id()
-    insert(tx, [compose(target, message_id, body)])
+    tx.insert([compose(target, message_id, body)])
     depth.grow(tx, target.group, 1)
     return message_id
 

@@ -16,7 +16,7 @@ from holdfast.core.replies import DIED, GONE, REPLIES, is_reply_queue
 from holdfast.store import channels
 from holdfast.store.api import Channel
 from holdfast.store.ids import new_id
-from holdfast.store.posting import Insert, compose
+from holdfast.store.posting import compose
 from holdfast.store.rows import Content
 from holdfast.store.transaction import Transaction
 
@@ -84,7 +84,7 @@ def forget(tx: Transaction, tenant: str, limit: int) -> int:
     return len(over) + tx.run("replies.retire", tenant=tenant, prefix=REPLIES, gone=GONE, limit=limit)
 
 
-def tell_of_death(tx: Transaction, insert: Insert, tenant: str, content: Content, error: str) -> None:
+def tell_of_death(tx: Transaction, tenant: str, content: Content, error: str) -> None:
     """In the transaction of the death: whoever waits for an answer need not wait any longer."""
     if content.reply_to is None or not is_reply_queue(content.reply_to):
         return
@@ -92,4 +92,4 @@ def tell_of_death(tx: Transaction, insert: Insert, tenant: str, content: Content
     if target is not None:
         news = compose(target, new_id(), encode_json(shortened(error, ERROR_SHOWN)), headers=encode_json({DIED: True}))
         news.correlation_id = content.correlation_id
-        insert(tx, [news])
+        tx.insert([news])

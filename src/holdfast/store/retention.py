@@ -19,7 +19,6 @@ from holdfast.core.message import encode_json
 from holdfast.core.retention import Kept, Loss, Reader, Retained, removable
 from holdfast.store import escalation, idempotency, skipping, tally
 from holdfast.store.api import Topic
-from holdfast.store.posting import Insert
 from holdfast.store.transaction import Transaction
 
 MOST_MESSAGES = 2_000
@@ -41,7 +40,7 @@ def removes(tx: Transaction, topic: Topic) -> bool:
     return any(_choose(tx, topic, lane)[0] for lane in _lanes(topic))
 
 
-def retain(tx: Transaction, insert: Insert, topic: Topic, limit: int) -> Retained:
+def retain(tx: Transaction, topic: Topic, limit: int) -> Retained:
     """Removes what need not be kept any more, a bounded part of it. Nothing while someone else is at it."""
     if tx.one("retention.begin", topic=topic.id) is None:
         return Retained()
@@ -50,7 +49,7 @@ def retain(tx: Transaction, insert: Insert, topic: Topic, limit: int) -> Retaine
     room = MOST_MESSAGES
     losses: list[Loss] = []
     for lane in _lanes(topic):
-        removed, share = _retain_lane(tx, insert, topic, lane, room, losses)
+        removed, share = _retain_lane(tx, topic, lane, room, losses)
         room -= removed * share
         gone += removed
         if room <= 0:
@@ -62,9 +61,7 @@ def _lanes(topic: Topic) -> list[int]:
     return [priority.lane(topic.id, level) for level in priority.ALL]
 
 
-def _retain_lane(
-    tx: Transaction, insert: Insert, topic: Topic, lane: int, room: int, losses: list[Loss]
-) -> tuple[int, int]:
+def _retain_lane(tx: Transaction, topic: Topic, lane: int, room: int, losses: list[Loss]) -> tuple[int, int]:
     """How much went, and how many times the work it was to remove it: each group that loses it is some."""
     chosen, losers = _choose(tx, topic, lane, room)
     share = max(1, math.ceil(len(losers) / MOST_LOSERS))
@@ -74,7 +71,7 @@ def _retain_lane(
         sure = {group for (group,) in tx.all("retention.hold", lane=lane, groups=groups)}
         chosen, losers = _choose(tx, topic, lane, room, sure)
     for loser in losers:
-        if lost := _note_loss(tx, insert, topic, lane, loser, chosen):
+        if lost := _note_loss(tx, topic, lane, loser, chosen):
             losses.append(Loss(loser.name, lost))
     if chosen:
         tx.run("retention.remove", lane=lane, **_span(chosen))
@@ -107,7 +104,7 @@ def _front(tx: Transaction, lane: int, limit: int) -> list[Kept]:
     return [Kept((major, minor), *rest) for major, minor, *rest in tx.all("retention.front", lane=lane, limit=limit)]
 
 
-def _note_loss(tx: Transaction, insert: Insert, topic: Topic, lane: int, loser: Reader, chosen: list[Kept]) -> int:
+def _note_loss(tx: Transaction, topic: Topic, lane: int, loser: Reader, chosen: list[Kept]) -> int:
     """How much a group would have got of it, counted and told to its owner. What had outlived its own time is no loss,
     nor is what it was to skip."""
     skipped = skipping.skipped(tx, loser.group).intersection(kept.id for kept in chosen)
@@ -128,7 +125,7 @@ def _note_loss(tx: Transaction, insert: Insert, topic: Topic, lane: int, loser: 
     total, undecided = found
     fate = "it was dead, and claims nothing until you decide" if undecided else "it goes on with what is left"
     error = f"{total} messages were removed by the topic's retention before {loser.name!r} got them; {fate}"
-    escalation.report(tx, insert, topic.tenant, "out_of_range", loser.name, Trouble(error), None, loser.name)
+    escalation.report(tx, topic.tenant, "out_of_range", loser.name, Trouble(error), None, loser.name)
     return lost
 
 

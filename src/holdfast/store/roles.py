@@ -39,7 +39,6 @@ from holdfast.store import (
 )
 from holdfast.store.api import Channel, Seat
 from holdfast.store.ids import new_id
-from holdfast.store.posting import Insert
 from holdfast.store.transaction import Row
 
 Result = TypeVar("Result")
@@ -89,15 +88,14 @@ class ChannelsRole:
 class UpkeepRole:
     """What time does to a queue. Nothing need be written where one look finds nothing to do."""
 
-    def __init__(self, database: Database, insert: Insert) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._insert = insert
 
     def due(self, all_channels: Sequence[Channel]) -> list[Channel]:
         return self._database.glance(lambda tx: history.due(tx, all_channels))
 
     def take_back(self, channel: Channel, limit: int) -> int:
-        return self._database.write(lambda tx: expiry.take_back(tx, self._insert, channel, limit))
+        return self._database.write(lambda tx: expiry.take_back(tx, channel, limit))
 
     def expire(self, channel: Channel, limit: int) -> int:
         return self._database.write(lambda tx: expiry.expire(tx, channel, limit))
@@ -170,24 +168,21 @@ class OwnersRole:
 
 
 class NoticesRole:
-    """What waits for an owner's answer. `insert` brings a message to an inbox."""
+    """What waits for an owner's answer."""
 
-    def __init__(self, database: Database, insert: Insert) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._insert = insert
 
     def post(
         self, tenant: str, kind: str, about: str, trouble: Trouble, owner: str | None = None, queue: str | None = None
     ) -> MessageId:
-        return self._database.write(
-            lambda tx: escalation.report(tx, self._insert, tenant, kind, about, trouble, owner, queue)
-        )
+        return self._database.write(lambda tx: escalation.report(tx, tenant, kind, about, trouble, owner, queue))
 
     def is_due(self, tenant: str) -> bool:
         return self._database.glance(lambda tx: tx.one("notices.is_due", tenant=tenant) is not None)
 
     def escalate(self, tenant: str, limit: int) -> int:
-        return self._database.write(lambda tx: escalation.escalate(tx, self._insert, tenant, limit))
+        return self._database.write(lambda tx: escalation.escalate(tx, tenant, limit))
 
     def find(
         self,
@@ -232,13 +227,12 @@ class CommitmentsRole:
 class EffortsRole:
     """What messages and their queues have taken so far. A report has an id: if it is tried again, it counts once."""
 
-    def __init__(self, database: Database, insert: Insert) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._insert = insert
 
     def spend(self, claim: Settlement, amount: float) -> Standing | None:
         report = new_id()
-        return self._database.write(lambda tx: efforts.spend(tx, self._insert, claim, amount, report))
+        return self._database.write(lambda tx: efforts.spend(tx, claim, amount, report))
 
     def act(self, claim: Settlement, action: str) -> Standing | None:
         report = new_id()
@@ -326,11 +320,10 @@ class CrewRole:
 
 
 class SchedulesRole:
-    """Messages that are sent by the clock. `insert` brings one to its queue."""
+    """Messages that are sent by the clock."""
 
-    def __init__(self, database: Database, insert: Insert) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._insert = insert
 
     def declare(self, tenant: str, name: str, settle: Settle[ScheduleSpec]) -> None:
         self._database.write(lambda tx: scheduling.declare(tx, tenant, name, settle))
@@ -355,7 +348,7 @@ class SchedulesRole:
         return sum(self._fire_one(tenant, row) for row in due)
 
     def run(self, tenant: str, name: str, fresh: MessageId) -> None:
-        self._database.accept(lambda tx: scheduling.run(tx, self._insert, tenant, name, fresh))
+        self._database.accept(lambda tx: scheduling.run(tx, tenant, name, fresh))
 
     def next_due(self, tenant: str) -> float | None:
         """Seconds until a schedule is due; 0 or less if one is."""
@@ -378,7 +371,7 @@ class SchedulesRole:
         for most in (SLOTS_AT_ONCE, 1):  # A queue may have room for one where it has none for a hundred.
             try:
                 firing = scheduling.prepare(due, most)
-                work = partial(scheduling.fire, insert=self._insert, tenant=tenant, firing=firing)
+                work = partial(scheduling.fire, tenant=tenant, firing=firing)
                 return self._database.accept(work)
             except StoreError:
                 raise

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from holdfast.core import priority
 from holdfast.core.lifecycle import FINAL, State
 from holdfast.core.message import Message, MessageId, NewMessage
 from holdfast.store import step_endings, tally
@@ -185,14 +184,6 @@ def from_new(message: NewMessage) -> NewRow:
     return NewRow(
         message.group, content, delay=message.delay, order_key=message.order_key, ttl=message.ttl, alone=message.alone
     )
-
-
-def insert(tx: Transaction, new: Sequence[NewMessage]) -> None:
-    """New messages as rows, whether or not they could be in a lane."""
-    add(tx, [from_new(message) for message in new])
-    for message in new:
-        tally.add(tx, message.group, arrived=1)
-        tx.rings.add(priority.channel_of(message.lane))
 
 
 def _columns(row: NewRow) -> dict[str, object]:

@@ -113,7 +113,7 @@ class Work:
                 escalation.answer_about(self._tx, held.tenant, "saga", held.id, effect.who)
             case Escalate():
                 about = held.tenant, "saga", held.id, Trouble(effect.error, effect.traceback), held.spec.owner
-                escalation.report(self._tx, rows.insert, *about, None)
+                escalation.report(self._tx, *about, None)
         return None
 
     def _send(self, held: Held, send: Send) -> None:

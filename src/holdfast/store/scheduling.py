@@ -20,7 +20,7 @@ from holdfast.errors import NotFound
 from holdfast.store import arriving
 from holdfast.store.crew import CREW
 from holdfast.store.ids import new_id
-from holdfast.store.posting import Insert, compose, destination
+from holdfast.store.posting import compose, destination
 from holdfast.store.transaction import Row, Transaction
 
 _encode = msgspec.json.Encoder().encode
@@ -99,13 +99,13 @@ def prepare(row: Row, limit: int) -> Firing:
     return Firing(name, (raw, anchor, slot), spec, *fires(plan(spec, anchor), spec.missed, slot, now, limit))
 
 
-def fire(tx: Transaction, insert: Insert, tenant: str, firing: Firing) -> int:
+def fire(tx: Transaction, tenant: str, firing: Firing) -> int:
     """Sends it; how many messages."""
     name, due = firing.name, firing.due
     if tx.one("schedules.take", tenant=tenant, name=name) != firing.seen:
         return 0  # Someone else has fired it by now, or is about to; or it was changed, and is looked at again.
     if due:
-        _send(tx, insert, tenant, name, firing.spec, due, [new_id() for _ in due])
+        _send(tx, tenant, name, firing.spec, due, [new_id() for _ in due])
     last = due[-1].slot if due else None
     tx.run("schedules.fired", tenant=tenant, name=name, next_at=firing.following, last_slot=last)
     return len(due)
@@ -130,17 +130,16 @@ def postpone(tx: Transaction, tenant: str, name: str, error: str) -> None:
     tx.run("schedules.postpone", tenant=tenant, name=name, error=error)
 
 
-def run(tx: Transaction, insert: Insert, tenant: str, name: str, fresh: MessageId) -> None:
+def run(tx: Transaction, tenant: str, name: str, fresh: MessageId) -> None:
     """Sends its message now, beside the plan."""
     found = tx.one("schedules.find", tenant=tenant, name=name)
     if found is None:
         raise _unknown(name)
-    _send(tx, insert, tenant, name, _spec.decode(found[0]), [Fire(tx.clock())], [fresh])
+    _send(tx, tenant, name, _spec.decode(found[0]), [Fire(tx.clock())], [fresh])
 
 
 def _send(
     tx: Transaction,
-    insert: Insert,
     tenant: str,
     name: str,
     spec: ScheduleSpec,
@@ -153,7 +152,7 @@ def _send(
         compose(target, message_id, body, spec.priority, spec.key, _headers(name, spec, one))
         for one, message_id in zip(due, ids, strict=True)
     ]
-    arriving.insert(tx, insert, new)
+    arriving.insert(tx, new)
 
 
 def _headers(name: str, spec: ScheduleSpec, fire: Fire) -> bytes:

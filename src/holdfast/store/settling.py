@@ -17,7 +17,6 @@ from holdfast.core.settlement import Settlement, each_acked
 from holdfast.store import arriving, commands, depth, rows, sagas, step_endings, tally
 from holdfast.store.burial import bury, end_replay
 from holdfast.store.limiting import MAKES_ROOM
-from holdfast.store.posting import Insert
 from holdfast.store.rows import Content, HeldRow, NewRow
 from holdfast.store.transaction import Transaction
 
@@ -27,7 +26,7 @@ ENDINGS = {event: next_state(State.PROCESSING, event) for event in (Event.EXPIRE
 """Ends that leave a row to look at, and no dead letter."""
 
 
-def settle(tx: Transaction, insert: Insert, settlements: Sequence[Settlement]) -> list[bool]:
+def settle(tx: Transaction, settlements: Sequence[Settlement]) -> list[bool]:
     """Applies every settlement whose lease still holds; False for those that lost it."""
     applied = [False] * len(settlements)
     runs: dict[int, list[Indexed]] = defaultdict(list)
@@ -38,34 +37,34 @@ def settle(tx: Transaction, insert: Insert, settlements: Sequence[Settlement]) -
         else:
             runs[settlement.lease.token].append((index, settlement))
     for token in sorted(runs):
-        for index in _settle_run(tx, insert, token, runs[token]):
+        for index in _settle_run(tx, token, runs[token]):
             applied[index] = True
-    for index in _settle_rows(tx, insert, singles):
+    for index in _settle_rows(tx, singles):
         applied[index] = True
         tally.settled(tx, settlements[index].lease, settlements[index].event)
     held = [settlement for settlement, still in zip(settlements, applied, strict=True) if still]
     _keep_results(tx, [settlement for settlement in held if settlement.result is not None])
     commands.keep(tx, [settlement.receipt for settlement in held if settlement.receipt is not None])
-    follow(tx, insert, held)
+    follow(tx, held)
     return applied
 
 
-def finish(tx: Transaction, insert: Insert, lease: Lease) -> list[int]:
+def finish(tx: Transaction, lease: Lease) -> list[int]:
     """Every member of a run is acked; the places of those that were settled before, or of all if the lease is lost."""
     found = tx.one("runs.lock", token=lease.token)
     if found is not None and found[1] is None:
         size, _, _, history, limited, shared = found
         _close_whole(tx, lease, size, history, limited, shared)
         return []
-    applied = settle(tx, insert, each_acked([lease]))
+    applied = settle(tx, each_acked([lease]))
     return [member for member, held in enumerate(applied) if not held]
 
 
-def follow(tx: Transaction, insert: Insert, held: Sequence[Settlement]) -> None:
+def follow(tx: Transaction, held: Sequence[Settlement]) -> None:
     """What a consumer wanted to happen together with the end of its claim."""
     if new := [message for settlement in held for message in settlement.followed_by]:
         rows.hold_keys(tx, [*tx.ended_keys, *((message.group, message.order_key) for message in new)])
-        arriving.insert(tx, insert, new)
+        arriving.insert(tx, new)
 
 
 def _keep_results(tx: Transaction, settlements: Sequence[Settlement]) -> None:
@@ -103,7 +102,7 @@ def drop(tx: Transaction, *tokens: int) -> None:
     tx.each("runs.drop", [{"token": token} for token in tokens])
 
 
-def _settle_run(tx: Transaction, insert: Insert, token: int, settlements: list[Indexed]) -> list[int]:
+def _settle_run(tx: Transaction, token: int, settlements: list[Indexed]) -> list[int]:
     lease = settlements[0][1].lease
     found = tx.one("runs.lock", token=token)
     if found is None:
@@ -118,7 +117,7 @@ def _settle_run(tx: Transaction, insert: Insert, token: int, settlements: list[I
     if not held:
         return []
     leaving = [pair for pair in held if pair[1].event is not Event.ACKED]
-    _move_out(tx, insert, [settlement for _, settlement in leaving], shared)
+    _move_out(tx, [settlement for _, settlement in leaving], shared)
     settled = run.settle(settled, size, map(_member, held))
     if leaving and not shared:
         gone = run.settle(gone, size, map(_member, leaving))
@@ -143,7 +142,7 @@ def _is_whole_ack(settlements: list[Indexed], size: int) -> bool:
     )
 
 
-def _move_out(tx: Transaction, insert: Insert, leaving: list[Settlement], shared: bool) -> None:
+def _move_out(tx: Transaction, leaving: list[Settlement], shared: bool) -> None:
     """Members in trouble leave the lane: from here on each has a state of its own. A topic keeps them, for others."""
     if not leaving:
         return
@@ -155,7 +154,7 @@ def _move_out(tx: Transaction, insert: Insert, leaving: list[Settlement], shared
         content, group = Content.of(row), settlement.lease.group
         if settlement.event is Event.DIED:
             assert settlement.failure is not None, "a death has a reason"
-            bury(tx, insert, group, content, settlement.attempt, settlement.failure, None)
+            bury(tx, group, content, settlement.attempt, settlement.failure, None)
         else:
             new_rows.append(_row_of(settlement, content, now))
     rows.add(tx, new_rows)
@@ -179,7 +178,7 @@ def _row_of(settlement: Settlement, content: Content, now: int) -> NewRow:
     )
 
 
-def _settle_rows(tx: Transaction, insert: Insert, settlements: list[Indexed]) -> list[int]:
+def _settle_rows(tx: Transaction, settlements: list[Indexed]) -> list[int]:
     if not settlements:
         return []
     ordered = sorted(settlements, key=lambda pair: (pair[1].lease.group, pair[1].message_id))
@@ -196,7 +195,7 @@ def _settle_rows(tx: Transaction, insert: Insert, settlements: list[Indexed]) ->
         if event is Event.ACKED:
             makes_room = _succeed(tx, chosen)
         elif event is Event.DIED:
-            _die(tx, insert, chosen)
+            _die(tx, chosen)
         elif event in ENDINGS:
             _end(tx, chosen)
         else:
@@ -236,12 +235,12 @@ def _succeed(tx: Transaction, chosen: list[tuple[Settlement, HeldRow]]) -> set[i
     return makes_room
 
 
-def _die(tx: Transaction, insert: Insert, chosen: list[tuple[Settlement, HeldRow]]) -> None:
+def _die(tx: Transaction, chosen: list[tuple[Settlement, HeldRow]]) -> None:
     for settlement, row in chosen:
         assert settlement.failure is not None, "a death has a reason"
         group, content = settlement.lease.group, row.content
         unknown = settlement.unknown
-        bury(tx, insert, group, content, settlement.attempt, settlement.failure, row.errors, row, unknown=unknown)
+        bury(tx, group, content, settlement.attempt, settlement.failure, row.errors, row, unknown=unknown)
         tx.each("rows.remove", [{"group": group, "id": content.id}])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from holdfast.core.message import NewMessage
 from holdfast.store.step_endings import Happening
 
 Row = tuple[Any, ...]
@@ -38,6 +39,9 @@ class Transaction(Protocol):
 
     def each(self, query: str, parameters: Sequence[dict[str, Any]]) -> list[Row | None]:
         """Runs a query once per set of parameters; the first row of each, in order."""
+
+    def insert(self, new: Sequence[NewMessage]) -> None:
+        """Store messages: plain ones in their lanes, the others as rows."""
 
     def clock(self) -> int:
         """The database's time, in microseconds since 1970."""

@@ -6,7 +6,6 @@ from holdfast.store.commands import CommandsRole
 from holdfast.store.delivering_role import DeathsRole, DeliveriesRole
 from holdfast.store.letters_role import LettersRole
 from holdfast.store.migrate import Known, Migrator
-from holdfast.store.postgres import lanes
 from holdfast.store.postgres.connection import Clock, Database
 from holdfast.store.postgres.faults import PostgresFaults
 from holdfast.store.postgres.health import PostgresHealth
@@ -42,27 +41,27 @@ class PostgresStore:
         self.database = Database(url, clock, patience)
         self.channels = ChannelsRole(self.database)
         self.topics = TopicsRole(self.database)
-        self.retention = RetentionRole(self.database, lanes.insert)
+        self.retention = RetentionRole(self.database)
         self.places = PlacesRole(self.database)
         self.messages = PostgresMessages(self.database)
         self.deliveries = DeliveriesRole(self.database)
         self.deaths = DeathsRole(self.database)
-        self.upkeep = UpkeepRole(self.database, lanes.insert)
+        self.upkeep = UpkeepRole(self.database)
         self.acts = ActsRole(self.database)
         self.reads = ReadsRole(self.database)
         self.letters = LettersRole(self.database)
         self.owners = OwnersRole(self.database)
         self.replies = RepliesRole(self.database)
-        self.notices = NoticesRole(self.database, lanes.insert)
+        self.notices = NoticesRole(self.database)
         self.crew = CrewRole(self.database)
         self.seats = SeatsRole(self.database)
         self.leaders = LeadersRole(self.database)
-        self.efforts = EffortsRole(self.database, lanes.insert)
+        self.efforts = EffortsRole(self.database)
         self.commitments = CommitmentsRole(self.database)
-        self.commands = CommandsRole(self.database, lanes.insert)
+        self.commands = CommandsRole(self.database)
         self.sagas = SagasRole(self.database)
         self.saga_definitions = SagaDefinitionsRole(self.database)
-        self.schedules = SchedulesRole(self.database, lanes.insert)
+        self.schedules = SchedulesRole(self.database)
         self.wakeup = self.database.wakeup
         self.schema = Migrator(PostgresSchema(self.database), Known.of("postgres"))
         self.join = Joining(self.database, self.schema)

@@ -27,7 +27,7 @@ from psycopg.abc import PQGen
 from holdfast.core.discretion import discreet
 from holdfast.errors import Unavailable
 from holdfast.store import forks, patience, sagas, tally
-from holdfast.store.postgres import driver
+from holdfast.store.postgres import driver, lanes
 from holdfast.store.postgres.adapting import adapt
 from holdfast.store.postgres.address import read_address
 from holdfast.store.postgres.errors import DriverError, Overdue, is_away, is_conflict, is_doubtful, translated
@@ -160,6 +160,8 @@ class PostgresTransaction:
         "rings",
         "tallies",
     )
+
+    insert = lanes.insert
 
     def __init__(
         self,

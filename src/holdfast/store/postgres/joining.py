@@ -45,7 +45,7 @@ class Joining:
         if connection not in self._known:
             self._check(tx)
             self._known.add(connection)
-        return JoinedTransaction(tx, lanes.insert, lanes.settle, notify)
+        return JoinedTransaction(tx, lanes.settle, notify)
 
     def trust(self, connection: AnyConnection) -> None:
         """It comes from this client's URL: there is nothing to look at."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -17,8 +17,10 @@ from holdfast.store import feeding, rows, settling, tally
 from holdfast.store.api import Claimed, ClaimRequest, Grant
 from holdfast.store.arriving import unheard
 from holdfast.store.postgres.arrays import bytea_array, int8_array, uuid_array
-from holdfast.store.postgres.connection import PostgresTransaction
 from holdfast.store.transaction import Row
+
+if TYPE_CHECKING:
+    from holdfast.store.postgres.connection import PostgresTransaction
 
 Value = TypeVar("Value")
 
@@ -218,7 +220,7 @@ def settle(tx: PostgresTransaction, settlements: Sequence[Settlement]) -> list[b
                 tx.rings.add(channel)
     handled = {index for split in parts for index in split.indices}
     others = [index for index in range(len(settlements)) if index not in handled]
-    for index, held in zip(others, settling.settle(tx, insert, [settlements[i] for i in others]), strict=True):
+    for index, held in zip(others, settling.settle(tx, [settlements[i] for i in others]), strict=True):
         applied[index] = held
     if tx.again and not all(applied):
         now = tx.clock()

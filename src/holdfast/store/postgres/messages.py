@@ -70,11 +70,11 @@ class PostgresMessages:
     def sweep(self, channel: Channel, limit: int, worker: str | None = None) -> int:
         if worker is None and not self._database.glance(lambda tx: history.is_due(tx, channel)):
             return 0
-        return self._database.write(lambda tx: expiry.sweep(tx, lanes.insert, channel, limit, worker))
+        return self._database.write(lambda tx: expiry.sweep(tx, channel, limit, worker))
 
     def _take_in(self, new: Sequence[NewMessage]) -> list[Duplicate | None]:
         """Step by step. Messages past their time, in whose place these are, end in a transaction of their own."""
-        stored, overdue = self._database.write(lambda tx: (arriving.insert(tx, lanes.insert, new), tx.overdue))
+        stored, overdue = self._database.write(lambda tx: (arriving.insert(tx, new), tx.overdue))
         for group in overdue:
             with suppress(StoreError):  # What is stored is stored; somebody else will end them.
                 self._database.write(partial(expiry.expire_group, group=group, limit=expiry.MOST_MADE_ROOM_FOR))

@@ -16,7 +16,6 @@ from holdfast.store import tally
 from holdfast.store.channels import find
 from holdfast.store.expiry import sweep
 from holdfast.store.migrate import Applied, applied, digest_of, schema_version
-from holdfast.store.postgres import lanes
 from holdfast.store.postgres.connection import Database, PostgresTransaction
 from holdfast.store.postgres.errors import is_lock_wait
 from holdfast.store.sql import is_transactional, statements
@@ -99,7 +98,7 @@ def _rebase(tx: PostgresTransaction) -> None:
     tx.run("schema.end_leases")
     for tenant, name in tx.all("schema.channels"):
         channel = find(tx, tenant, name)
-        while channel is not None and sweep(tx, lanes.insert, channel, limit=1_000):
+        while channel is not None and sweep(tx, channel, limit=1_000):
             pass
     for token, group, size in tx.all("schema.finished_runs"):
         tx.run("runs.drop_messages", token=token)

@@ -24,7 +24,6 @@ from holdfast.store.roles import (
 )
 from holdfast.store.saga_definitions import SagaDefinitionsRole
 from holdfast.store.saga_role import SagasRole
-from holdfast.store.sqlite import lanes
 from holdfast.store.sqlite.connection import Clock, Database
 from holdfast.store.sqlite.faults import SqliteFaults
 from holdfast.store.sqlite.health import SqliteHealth
@@ -50,27 +49,27 @@ class SqliteStore:
         self.database = Database(path, engine, clock, patience, network)
         self.channels = ChannelsRole(self.database)
         self.topics = TopicsRole(self.database)
-        self.retention = RetentionRole(self.database, lanes.insert)
+        self.retention = RetentionRole(self.database)
         self.places = PlacesRole(self.database)
         self.messages = SqliteMessages(self.database)
         self.deliveries = DeliveriesRole(self.database)
         self.deaths = DeathsRole(self.database)
-        self.upkeep = UpkeepRole(self.database, lanes.insert)
+        self.upkeep = UpkeepRole(self.database)
         self.acts = ActsRole(self.database)
         self.reads = ReadsRole(self.database)
         self.letters = LettersRole(self.database)
         self.owners = OwnersRole(self.database)
         self.replies = RepliesRole(self.database)
-        self.notices = NoticesRole(self.database, lanes.insert)
+        self.notices = NoticesRole(self.database)
         self.crew = CrewRole(self.database)
         self.seats = SeatsRole(self.database)
         self.leaders = LeadersRole(self.database)
-        self.efforts = EffortsRole(self.database, lanes.insert)
+        self.efforts = EffortsRole(self.database)
         self.commitments = CommitmentsRole(self.database)
-        self.commands = CommandsRole(self.database, lanes.insert)
+        self.commands = CommandsRole(self.database)
         self.sagas = SagasRole(self.database)
         self.saga_definitions = SagaDefinitionsRole(self.database)
-        self.schedules = SchedulesRole(self.database, lanes.insert)
+        self.schedules = SchedulesRole(self.database)
         self.wakeup = self.database.wakeup
         self.schema = Migrator(SqliteSchema(self.database), Known.of("sqlite"))
         self.join = Joining(self.database, self.schema)

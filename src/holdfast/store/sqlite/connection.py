@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from holdfast.errors import StoreError, StoreFull, Unavailable
 from holdfast.store import forks, patience, sagas, tally
 from holdfast.store.shielding import shielded
+from holdfast.store.sqlite import lanes
 from holdfast.store.sqlite.engines import Connection, OwnConnection, Row, connect
 from holdfast.store.sqlite.errors import DriverError, is_busy, translated
 from holdfast.store.sqlite.filesystem import refuse_network
@@ -54,6 +55,7 @@ class SqliteTransaction:
     __slots__ = ("_connection", "_now", "ended_keys", "endings", "overdue", "rings", "tallies")
 
     again = False  # A commit to a file has happened or has not; there is no answer to get lost.
+    insert = lanes.insert
 
     def __init__(self, connection: Connection, now: int) -> None:
         self._connection = connection

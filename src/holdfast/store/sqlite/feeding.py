@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from holdfast.core import priority, routing
 from holdfast.core.lifecycle import must_be_alone
 from holdfast.core.queue import order_key
 from holdfast.store import feeding, rows, skipping
 from holdfast.store.api import Channel
 from holdfast.store.rows import Content, NewRow
-from holdfast.store.sqlite.connection import SqliteTransaction
 from holdfast.store.sqlite.limiting import Past
+
+if TYPE_CHECKING:
+    from holdfast.store.sqlite.connection import SqliteTransaction
 
 
 class Feeder:

@@ -13,7 +13,6 @@ from holdfast.errors import EngineConflict, InvalidInput
 from holdfast.store.joining import NO_TRANSACTION, OTHER_DATABASE, JoinedTransaction, check_schema
 from holdfast.store.migrate import Migrator
 from holdfast.store.settling import settle
-from holdfast.store.sqlite import lanes
 from holdfast.store.sqlite.connection import Database, SqliteTransaction
 from holdfast.store.sqlite.engines import Connection, Parameters, Row
 from holdfast.store.sqlite.statements import QUERIES
@@ -33,7 +32,7 @@ class Joining:
         self._database.check_log()
         tx = SqliteTransaction(connection, self._database.now(connection))
         check_schema(tx, self._schema)
-        return JoinedTransaction(tx, lanes.insert, lambda tx, given: settle(tx, lanes.insert, given), _note)
+        return JoinedTransaction(tx, settle, _note)
 
     def _borrowed(self, conn: object) -> Connection:
         if not isinstance(conn, apsw.Connection | sqlite3.Connection):

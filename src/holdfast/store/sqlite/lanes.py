@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -17,9 +17,11 @@ from holdfast.store.feeding import MOST_PASSED
 from holdfast.store.limiting import Limit
 from holdfast.store.settling import finish, settle
 from holdfast.store.sqlite import limiting as limited
-from holdfast.store.sqlite.connection import SqliteTransaction
 from holdfast.store.sqlite.feeding import Feeder
 from holdfast.store.transaction import Row
+
+if TYPE_CHECKING:
+    from holdfast.store.sqlite.connection import SqliteTransaction
 
 ONE_STATEMENT = 16_777_216
 """Bytes of bodies that one statement takes."""
@@ -80,8 +82,8 @@ def claim(tx: SqliteTransaction, request: ClaimRequest) -> Claimed:
     """Acks what came along, then takes due rows and lane runs, priority by priority, until the limit is reached."""
     acked, lost = [], []
     if request.ack or request.done:
-        acked = settle(tx, insert, request.ack)
-        lost = [finish(tx, insert, lease) for lease in request.done]
+        acked = settle(tx, request.ack)
+        lost = [finish(tx, lease) for lease in request.done]
         sagas.move_on(tx)  # What follows from these acks may be claimed along with the rest.
     if request.alone_first and request.alone:
         for channel in request.channels:

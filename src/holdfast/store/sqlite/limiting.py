@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from holdfast.core import priority
 from holdfast.core.lifecycle import must_be_alone
@@ -14,8 +15,10 @@ from holdfast.store import rows
 from holdfast.store.api import Channel, Grant
 from holdfast.store.limiting import FRONT, PAST, QUEUE, Limit, past_room, started
 from holdfast.store.rows import Content, NewRow
-from holdfast.store.sqlite.connection import SqliteTransaction
 from holdfast.store.transaction import Row
+
+if TYPE_CHECKING:
+    from holdfast.store.sqlite.connection import SqliteTransaction
 
 
 def note(tx: SqliteTransaction, group: int, limit: Limit, grants: Sequence[Grant]) -> None:
