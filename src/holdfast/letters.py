@@ -12,7 +12,7 @@ from holdfast.core.deadletter import Selection
 from holdfast.core.message import MessageId, plain_text
 from holdfast.core.topic import reader_name
 from holdfast.errors import InvalidInput, shown
-from holdfast.store.api import Letters
+from holdfast.store.roles import Letters
 
 PAGE = 100
 """How many letters one transaction deals with."""

@@ -134,8 +134,8 @@ def test_a_report_whose_answer_was_lost_counts_once(hf: Holdfast, claim: Claim, 
     hf.queue("q", budget=4)
     [settlement], same = acked([claim]), new_id()
     verbs = {
-        "spend": lambda tx, one: efforts.spend(tx, settlement, 5, one),
-        "act": lambda tx, one: efforts.act(tx, settlement, "look", one),
+        "spend": lambda tx, one: efforts.spend(tx, one, settlement, 5),
+        "act": lambda tx, one: efforts.act(tx, one, settlement, "look"),
     }
     write = hf.store.database.write  # type: ignore[attr-defined]
     first = write(lambda tx: verbs[report](tx, same))

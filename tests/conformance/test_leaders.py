@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from holdfast import Holdfast
-from holdfast.store.api import Leaders
+from holdfast.store.roles import Leaders
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient
 from tests.stores import NO_QUEUE

@@ -6,8 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from holdfast import Holdfast
-from holdfast.store.api import Seat, Seats
+from holdfast.store.api import Seat
 from holdfast.store.ids import new_id
+from holdfast.store.roles import Seats
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient
 from tests.stores import NO_QUEUE

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from holdfast.core import priority, run
 from holdfast.core.lifecycle import Event, State, next_state
 from holdfast.core.message import MessageId, id_text
 from holdfast.errors import InvalidInput
-from holdfast.store import ageing, channels, letters, rows, step_endings, tally, topics
+from holdfast.store import ageing, channels, escalation, letters, rows, step_endings, tally, topics
 from holdfast.store.api import Channel
 from holdfast.store.rows import Content, NewRow
 from holdfast.store.settling import split
@@ -79,6 +81,14 @@ def unblock(tx: Transaction, channel: Channel, order_key: str) -> bool:
     rows.promote(tx, [(channel.group, order_key)])
     tx.rings.add(channel.id)
     return True
+
+
+def acknowledge(tx: Transaction, tenant: str, actor: str, ids: Sequence[MessageId], remark: str | None) -> int:
+    """Answers notices; how many were still open."""
+    done = escalation.acknowledge(tx, tenant, actor, ids, remark)
+    if done:
+        letters.note(tx, tenant, actor, "acknowledge", None, {"remark": remark} if remark else {}, done)
+    return done
 
 
 def _cancel_in_lane(tx: Transaction, group: int, lane: int, message_id: MessageId) -> bool:

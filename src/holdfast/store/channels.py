@@ -138,6 +138,12 @@ def pause(tx: Transaction, channel: Channel, paused: bool) -> None:
         tx.rings.add(channel.id)
 
 
+def is_paused(tx: Transaction, channel: Channel) -> bool:
+    """Whether nothing is handed out, because an operator or a budget has said so."""
+    found = tx.one("channels.is_paused", group=channel.group)
+    return bool(found and found[0])
+
+
 def paused(tx: Transaction, groups: Sequence[int]) -> set[int]:
     """Those of these groups that nothing is handed out to."""
     found = tx.all("channels.paused", groups=encode_json(list(groups)).decode())
@@ -150,6 +156,11 @@ def find(tx: Transaction, tenant: str, name: str) -> Channel | None:
     if found is None:
         return None
     return _channel(tenant, name, *found)
+
+
+def names(tx: Transaction, tenant: str) -> list[str]:
+    """The names of all queues but reply queues."""
+    return [name for (name,) in tx.all("channels.names", tenant=tenant, own=REPLIES)]
 
 
 def readers(tx: Transaction, tenant: str) -> list[Channel]:

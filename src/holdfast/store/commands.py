@@ -3,36 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from holdfast.core.command import CommandKey, CommandReceipt
 from holdfast.core.message import NewMessage
 from holdfast.store import arriving
 from holdfast.store.transaction import Transaction
-
-if TYPE_CHECKING:
-    from holdfast.store.roles import Database
-
-
-class CommandsRole:
-    """What commands have done."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def find(self, of: CommandKey) -> tuple[str, bytes | None]:
-        return self._database.glance(lambda tx: find(tx, of))
-
-    def keep(self, receipt: CommandReceipt, following: Sequence[NewMessage]) -> None:
-        self._database.write(lambda tx: self._keep(tx, receipt, following))
-
-    def forget(self, tenant: str, limit: int) -> int:
-        return self._database.write(lambda tx: forget(tx, tenant, limit))
-
-    def _keep(self, tx: Any, receipt: CommandReceipt, following: Sequence[NewMessage]) -> None:
-        keep(tx, [receipt])
-        if following:
-            arriving.insert(tx, following)
 
 
 def find(tx: Transaction, of: CommandKey) -> tuple[str, bytes | None]:
@@ -63,6 +38,13 @@ def keep(tx: Transaction, receipts: Sequence[CommandReceipt]) -> None:
         "commands.keep",
         [{**_place(one.of, one.of.key), "result": one.result, "window": one.of.window} for one in ordered],
     )
+
+
+def conclude(tx: Transaction, receipt: CommandReceipt, following: Sequence[NewMessage]) -> None:
+    """Keeps what a command returned, and stores the messages that it sent."""
+    keep(tx, [receipt])
+    if following:
+        arriving.insert(tx, following)
 
 
 def forget(tx: Transaction, tenant: str, limit: int) -> int:

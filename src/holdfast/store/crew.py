@@ -41,6 +41,16 @@ def beat(tx: Transaction, tenant: str, told: Beat) -> None:
     )
 
 
+def leave(tx: Transaction, tenant: str, worker_id: str) -> None:
+    """Removes a consumer that has ended."""
+    tx.run("crew.leave", tenant=tenant, id=worker_id)
+
+
+def forget(tx: Transaction, tenant: str, limit: int) -> int:
+    """Removes consumers that were not heard of for long; how many."""
+    return tx.run("crew.forget", tenant=tenant, limit=limit)
+
+
 def workers(tx: Transaction, tenant: str) -> list[ConsumerStatus]:
     """All that were heard of, the dead of the last hour too."""
     return [_status(row) for row in tx.all("crew.list", tenant=tenant)]
@@ -53,8 +63,18 @@ def progress(tx: Transaction, tenant: str, found: MessageStatus) -> Any:
     return next((one.progress for one in work if (one.id, one.attempt) == (found.id, found.attempts)), None)
 
 
-def change(tx: Transaction, tenant: str, change: Attachment) -> None:
-    """Attaches or detaches, and wakes the crew."""
+def attach(tx: Transaction, tenant: str, consumer: str, queue: str, weight: float | None, empty: str | None) -> None:
+    """Makes a consumer take from a queue, too, or with another weight."""
+    _change(tx, tenant, Attachment(consumer, queue, True, weight, empty))
+
+
+def detach(tx: Transaction, tenant: str, consumer: str, queue: str) -> None:
+    """Makes a consumer take from a queue no longer."""
+    _change(tx, tenant, Attachment(consumer, queue, False))
+
+
+def _change(tx: Transaction, tenant: str, change: Attachment) -> None:
+    """Notes it, and wakes the consumers."""
     tx.run(
         "attachments.change",
         tenant=tenant,

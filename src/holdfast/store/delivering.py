@@ -17,13 +17,14 @@ from enum import StrEnum
 import msgspec
 
 from holdfast.core import priority
+from holdfast.core.deadletter import read_history
 from holdfast.core.lifecycle import FINAL, must_be_alone
-from holdfast.core.message import Lease, Message, encode_json
+from holdfast.core.message import Lease, Message, MessageId, encode_json, id_text
 from holdfast.core.pointer import Pointer
 from holdfast.core.queue import QueueSpec
 from holdfast.store import limiting, rows, tally
 from holdfast.store.api import Channel, ClaimRequest, Grant
-from holdfast.store.delivery_api import HandOver, Overdue, Taken
+from holdfast.store.delivery_api import Death, HandOver, Overdue, Taken
 from holdfast.store.limiting import FRONT, QUEUE, Limit, started
 from holdfast.store.rows import Content, NewRow
 from holdfast.store.transaction import Row, Transaction
@@ -210,7 +211,7 @@ def take_back(tx: Transaction, channel: Channel, limit: int) -> int:
     return found
 
 
-def send_again(tx: Transaction, channel: Channel, limit: int, away: int, waiting: int) -> int:
+def send_again(tx: Transaction, channel: Channel, limit: int, away: int, waiting: int = 0) -> int:
     """Pointers that nobody has come with in time, and that are away for so long: their messages are sent anew, but for
     as many as are `waiting` in SQS. Counted again here, for others may have sent some since SQS was asked."""
     tx.one("delivery.hold", group=channel.group)
@@ -384,3 +385,22 @@ def overdue(tx: Transaction, channel: Channel) -> Overdue:
     assert found is not None, "a count is always one row"
     count, since = found
     return Overdue(count, tx.clock() - since if count else 0)
+
+
+def unsent(tx: Transaction, channel: Channel, limit: int) -> list[Death]:
+    """Dead letters that someone outside was not told of yet, oldest first."""
+    found = tx.all("delivery.unsent", channel=channel.id, limit=limit)
+    return [_death(channel, *row) for row in found]
+
+
+def _death(
+    channel: Channel, dead_id: MessageId, message_id: MessageId, attempts: int, error: str, errors: bytes, at: int
+) -> Death:
+    history = read_history(errors)
+    worker, traceback = (history[-1].worker, history[-1].traceback) if history else ("", None)
+    return Death(dead_id, id_text(message_id), worker, attempts, channel.spec.max_attempts, error, traceback, at)
+
+
+def sent(tx: Transaction, dead_ids: Sequence[MessageId]) -> None:
+    """Notes that someone outside was told of these."""
+    tx.each("delivery.sent", [{"id": one} for one in sorted(dead_ids)])

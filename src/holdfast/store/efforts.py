@@ -31,7 +31,7 @@ class Record(msgspec.Struct):
     report: MessageId | None
 
 
-def spend(tx: Transaction, claim: Settlement, amount: float, report: MessageId) -> Standing | None:
+def spend(tx: Transaction, report: MessageId, claim: Settlement, amount: float) -> Standing | None:
     """Adds to what a message and its queue have spent. The report that uses up the queue's budget pauses the queue with
     it, and its owner has a notice.
 
@@ -53,7 +53,7 @@ def spend(tx: Transaction, claim: Settlement, amount: float, report: MessageId) 
     return Standing(record.effort, queue_spent, limits, now, is_first)
 
 
-def act(tx: Transaction, claim: Settlement, action: str, report: MessageId) -> Standing | None:
+def act(tx: Transaction, report: MessageId, claim: Settlement, action: str) -> Standing | None:
     """Notes what a message's holder does. None if the claim is lost."""
     record = _open(tx, claim)
     if record is None:

@@ -66,8 +66,8 @@ def report(
     kind: str,
     about: str,
     trouble: Trouble,
-    owner: str | None,
-    queue: str | None,
+    owner: str | None = None,
+    queue: str | None = None,
 ) -> MessageId:
     """Something else than a dead letter; the notice of it, which may be one that nobody has answered yet."""
     channel = None if queue is None else channels.find(tx, tenant, queue)
@@ -97,6 +97,11 @@ def report(
         tx.run("notices.forget_answered", tenant=tenant, kind=kind, about=about)
         _bring(tx, tenant, fresh, notice, spec, None)
     return MessageId(notice_id)
+
+
+def is_due(tx: Transaction, tenant: str) -> bool:
+    """Whether a notice is to be passed on now, or a digest to be sent."""
+    return tx.one("notices.is_due", tenant=tenant) is not None
 
 
 def escalate(tx: Transaction, tenant: str, limit: int) -> int:

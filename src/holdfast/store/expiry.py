@@ -134,6 +134,14 @@ def take_back_step(tx: Transaction, group: int, message_id: MessageId) -> bool:
     return True
 
 
+def tick_saga(tx: Transaction, number: int) -> bool:
+    """What time does to a saga. First it hears of steps that it has withdrawn and whose leases have ended."""
+    taken_back = [take_back_step(tx, group, message_id) for group, message_id in sagas.leases(tx, number)]
+    if any(taken_back):
+        sagas.move_on(tx)
+    return sagas.tick(tx, number) or any(taken_back)
+
+
 def _take_back(tx: Transaction, channel: Channel, lapsed: list[HeldRow]) -> int:
     sagas.hold(tx, [row.saga for row in lapsed if row.saga])
     now, back, ended = tx.clock(), [], []

@@ -7,6 +7,8 @@ by both stores.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from holdfast.core import priority
 from holdfast.store.api import Channel
 from holdfast.store.transaction import Row, Transaction
@@ -39,6 +41,11 @@ def open_lanes(tx: Transaction, channel: Channel) -> list[int]:
 def reached(tx: Transaction, channel: Channel) -> list[Row]:
     """Where a group is that may read on at once; nothing if it cannot."""
     return tx.all("feeding.reached", group=channel.group) if open_lanes(tx, channel) else []
+
+
+def reached_by(tx: Transaction, channels: Sequence[Channel]) -> list[object]:
+    """The same for several groups, together."""
+    return [row for channel in channels for row in reached(tx, channel)]
 
 
 def is_full(tx: Transaction, group: int, lane: int) -> bool:

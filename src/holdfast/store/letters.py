@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.deadletter import AuditRecord, DeadLetterRecord, Selection, read_history
+from holdfast.core.deadletter import AuditRecord, DeadLetterRecord, Selection, read_history, told
 from holdfast.core.message import MessageId, encode_json, id_text
 from holdfast.store import burial, tally
 from holdfast.store.ids import new_id
@@ -78,6 +78,18 @@ def replay_page(tx: Transaction, tenant: str, actor: str, ids: list[MessageId]) 
 def delete_page(tx: Transaction, tenant: str, actor: str, ids: list[MessageId]) -> int:
     """Removes each that is still there."""
     return sum(delete(tx, tenant, dead_id) for dead_id in ids)
+
+
+def begin(tx: Transaction, tenant: str, actor: str, act: str, chosen: Selection) -> int:
+    """Notes what is going to be done to many dead letters; the number of the record, for `act_on`."""
+    return note(tx, tenant, actor, act, chosen.queue, told(chosen), 0)
+
+
+def act_on(tx: Transaction, tenant: str, actor: str, act: str, ids: list[MessageId], audit_id: int) -> int:
+    """Replays or deletes some of them; how many."""
+    done = (replay_page if act == "replay" else delete_page)(tx, tenant, actor, ids)
+    tx.run("audit.grow", id=audit_id, count=done)
+    return done
 
 
 def note(

@@ -39,6 +39,11 @@ def beat(tx: Transaction, channel: Channel) -> Heard:
     return Heard(missing, revived)
 
 
+def is_dead(tx: Transaction, channel: Channel) -> bool:
+    """Whether the group was given up because it has not sent a heartbeat for too long."""
+    return tx.one("liveness.is_dead", group=channel.group) is not None
+
+
 def late(tx: Transaction, channels: Sequence[Channel]) -> list[Channel]:
     """The groups of which a look would change anything."""
     found = _look(tx, channels)

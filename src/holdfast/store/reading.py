@@ -9,12 +9,12 @@ import msgspec
 from holdfast.core import priority, run
 from holdfast.core.deadletter import BlockedKey, read_history
 from holdfast.core.lifecycle import WAITING, State
-from holdfast.core.message import Failure, Message, MessageId, MessageStatus, encode_json, id_text
+from holdfast.core.message import Duplicate, Failure, Message, MessageId, MessageStatus, encode_json, id_text
 from holdfast.core.queue import user_key
 from holdfast.core.scaling import Load
 from holdfast.core.search import Wanted
 from holdfast.core.stats import WINDOW, Stats
-from holdfast.store import ageing, crew, feeding, limiting, standing, tally
+from holdfast.store import ageing, crew, feeding, idempotency, limiting, standing, tally
 from holdfast.store.api import Channel
 from holdfast.store.rows import Content
 from holdfast.store.tally import Depth
@@ -296,3 +296,8 @@ def _goes_on(tx: Transaction, channel: Channel) -> list[int]:
         return [0]
     room, until_next = limiting.past_room(tx, channel.group, limit)
     return [until_next if room == 0 else 0]
+
+
+def known(tx: Transaction, channel: Channel, key: str) -> Duplicate | None:
+    """The message that was enqueued under this idempotency key, if the key is still remembered."""
+    return idempotency.find(tx, channel.id, key)

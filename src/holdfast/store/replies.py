@@ -6,8 +6,6 @@ so that no answer can find it; what was on its way to it by then has another hou
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from holdfast.core.deadletter import shortened
 from holdfast.core.message import encode_json
 from holdfast.core.notice import ERROR_SHOWN
@@ -19,9 +17,6 @@ from holdfast.store.ids import new_id
 from holdfast.store.posting import compose
 from holdfast.store.rows import Content
 from holdfast.store.transaction import Transaction
-
-if TYPE_CHECKING:
-    from holdfast.store.roles import Database
 
 MOST_MESSAGES = 2_000
 """So many answers are removed in one transaction, before their queues are: some milliseconds of SQLite's write lock."""
@@ -46,26 +41,16 @@ _OF_THE_CHANNEL = (
 )
 
 
-class RepliesRole:
-    """Queues for answers."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def open(self, tenant: str, name: str, spec: QueueSpec) -> Channel:
-        return self._database.write(lambda tx: open_queue(tx, tenant, name, spec))
-
-    def forget(self, tenant: str, limit: int) -> int:
-        if not self._database.glance(lambda tx: tx.one("replies.is_due", tenant=tenant, prefix=REPLIES)):
-            return 0
-        return self._database.write(lambda tx: forget(tx, tenant, limit))
-
-
 def open_queue(tx: Transaction, tenant: str, name: str, spec: QueueSpec) -> Channel:
     """The queue of this name, which is not forgotten for another hour."""
     channel = channels.declare(tx, tenant, name, lambda _: spec)
     tx.run("replies.touch", channel=channel.id)
     return channel
+
+
+def is_due(tx: Transaction, tenant: str) -> bool:
+    """Whether there may be reply queues to forget."""
+    return tx.one("replies.is_due", tenant=tenant, prefix=REPLIES) is not None
 
 
 def forget(tx: Transaction, tenant: str, limit: int) -> int:

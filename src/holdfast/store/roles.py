@@ -1,381 +1,334 @@
-"""The roles that are the same on every database that runs transactions: each verb is one transaction."""
+"""The verbs of a store that are the same on every database, grouped by what they are about.
+
+Most are one step in one transaction. Those with a body need several transactions, or look first whether there is
+anything to write: looking holds up nobody.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeVar
 
-from holdfast.core.commitments import CommitmentResult
-from holdfast.core.crew import Attachment, Beat, ConsumerStatus
-from holdfast.core.deadletter import BlockedKey, Trouble
-from holdfast.core.effort import Effort, Standing
-from holdfast.core.given import Settle
-from holdfast.core.message import Duplicate, Message, MessageId, MessageStatus
-from holdfast.core.notice import Notice, OwnerSpec
-from holdfast.core.queue import QueueSpec
-from holdfast.core.replies import REPLIES
-from holdfast.core.scaling import Load
-from holdfast.core.schedule import GRACE, Schedule, ScheduleSpec
-from holdfast.core.search import Wanted
-from holdfast.core.settlement import Settlement
-from holdfast.core.stats import Stats
+from holdfast.core.retention import Retained
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.store import (
     acts,
     channels,
+    commands,
     commitments,
     crew,
+    delivering,
     efforts,
     escalation,
     expiry,
+    feeding,
+    group_list,
     history,
-    idempotency,
     leaders,
     letters,
+    liveness,
     reading,
+    removals,
+    replies,
+    retention,
+    sagas,
     scheduling,
     seats,
+    seeking,
+    topics,
 )
-from holdfast.store.api import Channel, Seat
-from holdfast.store.ids import new_id
+from holdfast.store.api import Channel, Topic
+from holdfast.store.delivery_api import HandOver
 from holdfast.store.transaction import Row
+from holdfast.store.verbs import Verbs, accepts, glances, reads, writes, writes_at_length, writes_once
 
-Result = TypeVar("Result")
 SLOTS_AT_ONCE = 100
 """How many missed slots of one schedule are sent in one transaction."""
 
 
-class Database(Protocol):
-    """Runs work in a transaction."""
-
-    def write(self, work: Callable[[Any], Result]) -> Result: ...
-    def write_at_length(self, work: Callable[[Any], Result]) -> Result: ...
-    def accept(self, work: Callable[[Any], Result]) -> Result: ...
-    def read(self, work: Callable[[Any], Result]) -> Result: ...
-    def glance(self, work: Callable[[Any], Result]) -> Result: ...
-
-
-class ChannelsRole:
+class Channels(Verbs):
     """Queues by name."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def declare(self, tenant: str, name: str, settle: Settle[QueueSpec]) -> Channel:
-        return self._database.write(lambda tx: channels.declare(tx, tenant, name, settle))
-
-    def find(self, tenant: str, name: str) -> Channel | None:
-        return self._database.glance(lambda tx: channels.find(tx, tenant, name))
-
-    def pause(self, channel: Channel, paused: bool, actor: str) -> None:
-        self._database.write(lambda tx: acts.pause(tx, channel, paused, actor))
-
-    def is_paused(self, channel: Channel) -> bool:
-        return self._database.glance(lambda tx: bool(tx.one("channels.is_paused", group=channel.group)[0]))
-
-    def paused(self, groups: Sequence[int]) -> set[int]:
-        return self._database.glance(lambda tx: channels.paused(tx, groups))
-
-    def names(self, tenant: str) -> list[str]:
-        found = self._database.read(lambda tx: tx.all("channels.names", tenant=tenant, own=REPLIES))
-        return [name for (name,) in found]
-
-    def readers(self, tenant: str) -> list[Channel]:
-        return self._database.read(lambda tx: channels.readers(tx, tenant))
+    declare = writes(channels.declare)
+    find = glances(channels.find)
+    pause = writes(acts.pause)
+    is_paused = glances(channels.is_paused)
+    paused = glances(channels.paused)
+    names = reads(channels.names)
+    readers = reads(channels.readers)
 
 
-class UpkeepRole:
-    """What time does to a queue. Nothing need be written where one look finds nothing to do."""
+class Topics(Verbs):
+    """Topics by name, and the groups that read them."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def due(self, all_channels: Sequence[Channel]) -> list[Channel]:
-        return self._database.glance(lambda tx: history.due(tx, all_channels))
-
-    def take_back(self, channel: Channel, limit: int) -> int:
-        return self._database.write(lambda tx: expiry.take_back(tx, channel, limit))
-
-    def expire(self, channel: Channel, limit: int) -> int:
-        return self._database.write(lambda tx: expiry.expire(tx, channel, limit))
-
-    def prune(self, channel: Channel, limit: int) -> int:
-        return self._database.write(lambda tx: history.prune(tx, channel, limit))
+    declare = writes(topics.declare)
+    find = reads(topics.find)
+    declare_queue = writes(topics.declare_queue)
+    names = reads(topics.names)
+    subscribe = writes(topics.subscribe)
+    unsubscribe = writes(topics.unsubscribe)
+    is_canceled = glances(topics.is_canceled)
+    groups = reads(group_list.groups)
 
 
-class ActsRole:
+class Places(Verbs):
+    """Where groups are in their topics: an operator moves them, or ends them."""
+
+    seek = writes(seeking.seek)
+    skip = writes(seeking.skip)
+    cancel = writes(topics.cancel)
+    reached = reads(feeding.reached_by)
+
+
+class Retention(Verbs):
+    """How long a topic keeps its messages, and for which groups: those that are alive."""
+
+    removes = reads(removals.removes)
+    beat = writes(liveness.beat)
+    is_dead = glances(liveness.is_dead)
+    late = glances(liveness.late)
+    watch = writes(liveness.watch)
+    accept_loss = writes(liveness.accept_loss)
+    _is_due = reads(retention.is_due)
+    _retain = writes(retention.retain)
+
+    def retain(self, topic: Topic, limit: int) -> Retained:
+        """Remove messages that are kept long enough."""
+        return self._retain(topic, limit) if self._is_due(topic) else Retained()
+
+
+class Upkeep(Verbs):
+    """What becomes due in queues as time passes: which of them are `due` in one look; how much each duty did."""
+
+    due = glances(history.due)
+    take_back = writes(expiry.take_back)
+    expire = writes(expiry.expire)
+    prune = writes(history.prune)
+
+
+class Acts(Verbs):
     """What an operator does to messages."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def cancel(self, tenant: str, message_id: MessageId) -> bool:
-        return self._database.write(lambda tx: acts.cancel(tx, tenant, message_id))
-
-    def unblock(self, channel: Channel, order_key: str) -> bool:
-        return self._database.write(lambda tx: acts.unblock(tx, channel, order_key))
-
-    def purge(self, channel: Channel, actor: str) -> int:
-        return self._database.write_at_length(lambda tx: acts.purge(tx, channel, actor))
+    cancel = writes(acts.cancel)
+    unblock = writes(acts.unblock)
+    purge = writes_at_length(acts.purge)
 
 
-class ReadsRole:
-    """Looking without touching."""
+class Reads(Verbs):
+    """Messages and queues, without changing them."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def status(self, tenant: str, message_id: MessageId) -> MessageStatus | None:
-        return self._database.read(lambda tx: reading.status(tx, tenant, message_id))
-
-    def search(self, tenant: str, wanted: Wanted, limit: int, after: MessageId | None) -> list[MessageStatus]:
-        return self._database.read(lambda tx: reading.search(tx, tenant, wanted, limit, after))
-
-    def peek(self, channel: Channel, limit: int) -> list[Message]:
-        return self._database.read(lambda tx: reading.peek(tx, channel, limit))
-
-    def stats(self, channel: Channel) -> Stats:
-        return self._database.read(lambda tx: reading.stats(tx, channel))
-
-    def load(self, all_channels: Sequence[Channel]) -> Load:
-        return self._database.read(lambda tx: reading.load(tx, all_channels))
-
-    def blocked(self, channel: Channel, limit: int) -> list[BlockedKey]:
-        return self._database.read(lambda tx: reading.blocked(tx, channel, limit))
-
-    def next_due(self, all_channels: Sequence[Channel]) -> float | None:
-        return self._database.glance(lambda tx: reading.next_due(tx, all_channels))
-
-    def due(self, all_channels: Sequence[Channel]) -> list[Channel]:
-        return self._database.glance(lambda tx: reading.due(tx, all_channels))
-
-    def known(self, channel: Channel, key: str) -> Duplicate | None:
-        return self._database.read(lambda tx: idempotency.find(tx, channel.id, key))
+    status = reads(reading.status)
+    search = reads(reading.search)
+    peek = reads(reading.peek)
+    stats = reads(reading.stats)
+    load = reads(reading.load)
+    blocked = reads(reading.blocked)
+    next_due = glances(reading.next_due)
+    due = glances(reading.due)
+    known = reads(reading.known)
 
 
-class OwnersRole:
-    """Who answers."""
+class Letters(Verbs):
+    """Dead letters, and the record of what was done to them."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    find = reads(letters.find)
+    matching = reads(letters.matching)
+    page = reads(letters.page)
+    replay = writes(letters.replay)
+    begin = writes(letters.begin)
+    act_on = writes(letters.act_on)
+    delete = writes(letters.delete_one)
+    audit = reads(letters.audit)
 
-    def declare(self, tenant: str, name: str, spec: OwnerSpec) -> None:
-        self._database.write(lambda tx: escalation.declare(tx, tenant, name, spec))
 
-    def all(self, tenant: str) -> dict[str, OwnerSpec]:
-        return self._database.glance(lambda tx: escalation.owners(tx, tenant))
+class Owners(Verbs):
+    """Who answers for failures."""
+
+    declare = writes(escalation.declare)
+    all = glances(escalation.owners)
 
 
-class NoticesRole:
+class Notices(Verbs):
     """What waits for an owner's answer."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def post(
-        self, tenant: str, kind: str, about: str, trouble: Trouble, owner: str | None = None, queue: str | None = None
-    ) -> MessageId:
-        return self._database.write(lambda tx: escalation.report(tx, tenant, kind, about, trouble, owner, queue))
-
-    def is_due(self, tenant: str) -> bool:
-        return self._database.glance(lambda tx: tx.one("notices.is_due", tenant=tenant) is not None)
-
-    def escalate(self, tenant: str, limit: int) -> int:
-        return self._database.write(lambda tx: escalation.escalate(tx, tenant, limit))
-
-    def find(
-        self,
-        tenant: str,
-        owner: str | None,
-        queue: str | None,
-        open_only: bool,
-        limit: int,
-        after: MessageId | None,
-    ) -> list[Notice]:
-        return self._database.glance(lambda tx: escalation.find(tx, tenant, owner, queue, open_only, limit, after))
-
-    def acknowledge(self, tenant: str, actor: str, ids: Sequence[MessageId], remark: str | None) -> int:
-        def work(tx: Any) -> int:
-            done = escalation.acknowledge(tx, tenant, actor, ids, remark)
-            if done:
-                letters.note(tx, tenant, actor, "acknowledge", None, {"remark": remark} if remark else {}, done)
-            return done
-
-        return self._database.write(work)
-
-    def take_untold(self, tenant: str, owner: str | None, limit: int) -> list[Notice]:
-        return self._database.write(lambda tx: escalation.take_untold(tx, tenant, owner, limit))
-
-    def note_told(self, told: Sequence[tuple[MessageId, int]]) -> None:
-        self._database.write(lambda tx: escalation.note_told(tx, told))
+    post = writes(escalation.report)
+    is_due = glances(escalation.is_due)
+    escalate = writes(escalation.escalate)
+    find = glances(escalation.find)
+    acknowledge = writes(acts.acknowledge)
+    take_untold = writes(escalation.take_untold)
+    note_told = writes(escalation.note_told)
 
 
-class CommitmentsRole:
-    """How the checks of commitments went."""
+class Commitments(Verbs):
+    """Results of the checks of commitments. Those of a lost claim are not kept: `keep` returns False."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def keep(self, claim: Settlement, results: Sequence[CommitmentResult]) -> bool:
-        return self._database.write(lambda tx: commitments.keep(tx, claim, results))
-
-    def of(self, tenant: str, message_id: MessageId) -> list[CommitmentResult]:
-        return self._database.glance(lambda tx: commitments.of(tx, tenant, message_id))
+    keep = writes(commitments.keep)
+    of = glances(commitments.of)
 
 
-class EffortsRole:
-    """What messages and their queues have taken so far. A report has an id: if it is tried again, it counts once."""
+class Efforts(Verbs):
+    """What messages and their queues have spent so far. A report about a lost claim changes nothing, and gets None."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def spend(self, claim: Settlement, amount: float) -> Standing | None:
-        report = new_id()
-        return self._database.write(lambda tx: efforts.spend(tx, claim, amount, report))
-
-    def act(self, claim: Settlement, action: str) -> Standing | None:
-        report = new_id()
-        return self._database.write(lambda tx: efforts.act(tx, claim, action, report))
-
-    def begin(self, claims: Sequence[Settlement]) -> list[Effort | None]:
-        return self._database.write(lambda tx: efforts.begin(tx, claims))
-
-    def remember(self, claim: Settlement, session: str | None) -> bool:
-        return self._database.write(lambda tx: efforts.remember(tx, claim, session))
-
-    def session(self, claim: Settlement) -> str | None:
-        return self._database.glance(lambda tx: efforts.session(tx, claim))
-
-    def spent(self, channel: Channel) -> float:
-        return self._database.glance(lambda tx: efforts.spent(tx, channel))
-
-    def reset(self, channel: Channel, actor: str) -> float:
-        return self._database.write(lambda tx: efforts.reset(tx, channel, actor))
+    spend = writes_once(efforts.spend)
+    act = writes_once(efforts.act)
+    begin = writes(efforts.begin)
+    remember = writes(efforts.remember)
+    session = glances(efforts.session)
+    spent = glances(efforts.spent)
+    reset = writes(efforts.reset)
 
 
-class SeatsRole:
-    """At most so many consumers of a pool at a time."""
+class Seats(Verbs):
+    """A bound on how many consumers of a pool run at a time. A seat is a lease: it expires unless it is kept."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def take(self, tenant: str, pool: str, worker: str, most: int, term_micros: int) -> Seat | None:
-        token = new_id()  # The same for every try: a seat that was taken without our hearing of it is found again.
-        return self._database.write(lambda tx: seats.take(tx, tenant, pool, worker, most, term_micros, token))
-
-    def keep(self, tenant: str, pool: str, seat: Seat, term_micros: int) -> bool:
-        return self._database.write(lambda tx: seats.keep(tx, tenant, pool, seat, term_micros))
-
-    def leave(self, tenant: str, pool: str, seat: Seat) -> bool:
-        return self._database.write(lambda tx: seats.leave(tx, tenant, pool, seat))
-
-    def taken(self, tenant: str, pool: str) -> list[Seat]:
-        return self._database.glance(lambda tx: seats.taken(tx, tenant, pool))
+    take = writes_once(seats.take)
+    keep = writes(seats.keep)
+    leave = writes(seats.leave)
+    taken = glances(seats.taken)
 
 
-class LeadersRole:
-    """One worker at a time for each duty."""
+class Leaders(Verbs):
+    """One worker at a time for each duty. `worker` is another text for every start of a process."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    step_down = writes(leaders.step_down)
+    _is_settled = glances(leaders.is_settled)
+    _lead = writes(leaders.lead)
 
     def lead(self, tenant: str, duty: str, worker: str, term_micros: int) -> bool:
-        settled = self._database.glance(lambda tx: leaders.is_settled(tx, tenant, duty, worker, term_micros))
-        if settled is not None:
-            return settled
-        return self._database.write(lambda tx: leaders.lead(tx, tenant, duty, worker, term_micros))
-
-    def step_down(self, tenant: str, duty: str, worker: str) -> None:
-        self._database.write(lambda tx: leaders.step_down(tx, tenant, duty, worker))
+        """Return whether this worker leads now. Most calls only look."""
+        settled = self._is_settled(tenant, duty, worker, term_micros)
+        return self._lead(tenant, duty, worker, term_micros) if settled is None else settled
 
 
-class CrewRole:
-    """Running consumers, and what was changed about the queues they take from."""
+class Crew(Verbs):
+    """Running consumers, and what was changed about the queues they take from. A change rings `store.crew.CREW`."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    beat = writes(crew.beat)
+    leave = writes(crew.leave)
+    workers = glances(crew.workers)
+    forget = writes(crew.forget)
+    attach = writes(crew.attach)
+    detach = writes(crew.detach)
+    attachments = glances(crew.attachments)
 
-    def beat(self, tenant: str, beat: Beat) -> None:
-        self._database.write(lambda tx: crew.beat(tx, tenant, beat))
 
-    def leave(self, tenant: str, worker_id: str) -> None:
-        self._database.write(lambda tx: tx.run("crew.leave", tenant=tenant, id=worker_id))
+class Replies(Verbs):
+    """Queues for answers: opened by the process that asks, removed when nobody has opened them for long."""
 
-    def workers(self, tenant: str) -> list[ConsumerStatus]:
-        return self._database.glance(lambda tx: crew.workers(tx, tenant))
+    open = writes(replies.open_queue)
+    _is_due = glances(replies.is_due)
+    _forget = writes(replies.forget)
 
     def forget(self, tenant: str, limit: int) -> int:
-        return self._database.write(lambda tx: int(tx.run("crew.forget", tenant=tenant, limit=limit)))
-
-    def attach(self, tenant: str, consumer: str, queue: str, weight: float | None, empty: str | None) -> None:
-        attachment = Attachment(consumer, queue, True, weight, empty)
-        self._database.write(lambda tx: crew.change(tx, tenant, attachment))
-
-    def detach(self, tenant: str, consumer: str, queue: str) -> None:
-        self._database.write(lambda tx: crew.change(tx, tenant, Attachment(consumer, queue, False)))
-
-    def attachments(self, tenant: str, consumer: str | None) -> list[Attachment]:
-        return self._database.glance(lambda tx: crew.attachments(tx, tenant, consumer))
+        """Remove reply queues that are no longer used; returns how many."""
+        return self._forget(tenant, limit) if self._is_due(tenant) else 0
 
 
-class SchedulesRole:
+class Commands(Verbs):
+    """What commands have done: the key by which a run is known, and what it returned."""
+
+    find = glances(commands.find)
+    keep = writes(commands.conclude)
+    forget = writes(commands.forget)
+
+
+class Deliveries(Verbs):
+    """Messages on their way through SQS. Times are microseconds."""
+
+    confirm = writes(delivering.confirm)
+    claim = writes(delivering.claim)
+    are_over = reads(delivering.are_over)
+    overdue = glances(delivering.overdue)
+    wait_longer = writes(delivering.wait_longer)
+    send_again = writes(delivering.send_again)
+    fall_back = writes(delivering.fall_back)
+    _is_due = glances(delivering.is_due)
+    _nothing_due = glances(delivering.nothing_due)
+    _hand_over = writes(delivering.hand_over)
+
+    def hand_over(self, channel: Channel, limit: int, hold: int) -> HandOver:
+        """Return the messages that are to be sent to SQS now. Most calls find none."""
+        return self._hand_over(channel, limit, hold) if self._is_due(channel) else self._nothing_due(channel)
+
+
+class Deaths(Verbs):
+    """Dead letters that someone outside has to be told of."""
+
+    unsent = glances(delivering.unsent)
+    sent = writes(delivering.sent)
+
+
+class SagaDefinitions(Verbs):
+    """What new sagas consist of."""
+
+    find = glances(sagas.definition)
+    names = glances(sagas.names)
+
+
+class Sagas(Verbs):
+    """Several steps that all happen, or are undone."""
+
+    declare = writes(sagas.declare)
+    start = accepts(sagas.start)
+    signal = writes_once(sagas.signal)
+    cancel = writes_once(sagas.cancel)
+    decide = writes_once(sagas.decide)
+    is_due = glances(sagas.is_due)
+    next_due = glances(sagas.next_due)
+    find = reads(sagas.find)
+    count = glances(sagas.count)
+    status = reads(sagas.status)
+    _due = glances(sagas.due)
+    _tick = writes(expiry.tick_saga)
+    _is_over = glances(sagas.is_over)
+    _forget = writes(sagas.forget)
+
+    def advance(self, tenant: str, limit: int) -> int:
+        """Do what time has to do with sagas, each in a transaction of its own; returns how much that was."""
+        due = self._due(tenant, limit)
+        moved, left = sum(map(self._tick, due)), limit - len(due)
+        return moved + (self._forget(tenant, left) if left > 0 and self._is_over(tenant) else 0)
+
+
+class Schedules(Verbs):
     """Messages that are sent by the clock."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def declare(self, tenant: str, name: str, settle: Settle[ScheduleSpec]) -> None:
-        self._database.write(lambda tx: scheduling.declare(tx, tenant, name, settle))
-
-    def find(self, tenant: str, name: str) -> ScheduleSpec | None:
-        return self._database.glance(lambda tx: scheduling.find(tx, tenant, name))
-
-    def remove(self, tenant: str, name: str) -> bool:
-        return self._database.write(lambda tx: scheduling.remove(tx, tenant, name))
-
-    def all(self, tenant: str) -> list[Schedule]:
-        return self._database.glance(lambda tx: scheduling.every(tx, tenant))
-
-    def pause(self, tenant: str, name: str, paused: bool) -> None:
-        self._database.write(lambda tx: scheduling.pause(tx, tenant, name, paused))
+    declare = writes(scheduling.declare)
+    find = glances(scheduling.find)
+    remove = writes(scheduling.remove)
+    all = glances(scheduling.every)
+    pause = writes(scheduling.pause)
+    run = accepts(scheduling.run)
+    next_due = glances(scheduling.next_due)
+    _ahead = glances(scheduling.ahead)
+    _due = glances(scheduling.due)
+    _resume = writes(scheduling.resume)
+    _note = writes(scheduling.note)
+    _fire = accepts(scheduling.fire)
+    _postpone = writes(scheduling.postpone)
 
     def fire(self, tenant: str, limit: int) -> int:
-        ahead = self._database.glance(lambda tx: tx.all("schedules.ahead", tenant=tenant, grace=GRACE, limit=limit))
-        for (name,) in ahead:
-            self._resume(tenant, name)
-        due = self._database.glance(lambda tx: tx.all("schedules.due", tenant=tenant, limit=limit))
-        return sum(self._fire_one(tenant, row) for row in due)
+        """Send what is due; returns how many messages. A schedule that fails does not keep the others from firing."""
+        for name in self._ahead(tenant, limit):
+            self._resume_one(tenant, name)
+        return sum(map(partial(self._fire_one, tenant), self._due(tenant, limit)))
 
-    def run(self, tenant: str, name: str, fresh: MessageId) -> None:
-        self._database.accept(lambda tx: scheduling.run(tx, tenant, name, fresh))
-
-    def next_due(self, tenant: str) -> float | None:
-        """Seconds until a schedule is due; 0 or less if one is."""
-        found = self._database.glance(lambda tx: tx.one("schedules.next_due", tenant=tenant))
-        return None if found is None or found[0] is None else found[0] / 1_000_000
-
-    def _resume(self, tenant: str, name: str) -> None:
-        """As below: one schedule that this machine cannot read does not keep the others from going on."""
+    def _resume_one(self, tenant: str, name: str) -> None:
         try:
-            self._database.write(lambda tx: scheduling.resume(tx, tenant, name))
+            self._resume(tenant, name)
         except StoreError:
             raise
         except HoldfastError as problem:
-            refusal = str(problem)
-            self._database.write(lambda tx: tx.run("schedules.note", tenant=tenant, name=name, error=refusal))
+            self._note(tenant, name, str(problem))
 
     def _fire_one(self, tenant: str, due: Row) -> int:
-        """Whatever refuses one schedule's messages does not keep the others from firing."""
         refusal = ""
         for most in (SLOTS_AT_ONCE, 1):  # A queue may have room for one where it has none for a hundred.
             try:
-                firing = scheduling.prepare(due, most)
-                work = partial(scheduling.fire, tenant=tenant, firing=firing)
-                return self._database.accept(work)
+                return self._fire(tenant, scheduling.prepare(due, most))
             except StoreError:
                 raise
             except HoldfastError as problem:
                 refusal = str(problem)
-        self._database.write(lambda tx: scheduling.postpone(tx, tenant, due[0], refusal))
+        self._postpone(tenant, due[0], refusal)
         return 0

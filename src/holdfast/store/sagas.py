@@ -22,7 +22,7 @@ import msgspec
 
 from holdfast.core.deadletter import shortened
 from holdfast.core.message import MessageId, id_bytes, id_text
-from holdfast.core.saga import Reference, SagaSpec, new_instance
+from holdfast.core.saga import UNDER_WAY, Instance, Reference, SagaEvent, SagaSpec, SagaStatus, StepStatus, new_instance
 from holdfast.core.saga_events import (
     AttemptFailed,
     Begin,
@@ -37,7 +37,7 @@ from holdfast.core.saga_events import (
     Tick,
 )
 from holdfast.errors import HoldfastError, IdempotencyConflict, InvalidInput, NotFound
-from holdfast.store import rows
+from holdfast.store import letters, rows
 from holdfast.store.crew import CREW
 from holdfast.store.saga_api import NewSaga
 from holdfast.store.saga_work import Held, Work, read_spec
@@ -46,6 +46,7 @@ from holdfast.store.transaction import Row, Transaction
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+_instance = msgspec.json.Decoder(Instance)
 _sorted = msgspec.json.Encoder(order="sorted").encode
 
 ERROR_KEPT = 4000
@@ -189,18 +190,21 @@ def forget(tx: Transaction, tenant: str, limit: int) -> int:
     return len(over) if len(gone) == len(over) else limit
 
 
-def signal(tx: Transaction, tenant: str, saga_id: str, name: str, data: bytes, who: str, call: MessageId) -> bool:
+def signal(tx: Transaction, call: MessageId, tenant: str, saga_id: str, name: str, data: bytes, who: str) -> bool:
     """Tells a saga what happened outside; False if it does not matter to it any more."""
     return _once(tx, _named(tx, tenant, saga_id), Signal(name, _decode(data), who), call)
 
 
-def cancel(tx: Transaction, tenant: str, saga_id: str, reason: str | None, who: str, call: MessageId) -> bool:
+def cancel(tx: Transaction, call: MessageId, tenant: str, saga_id: str, reason: str | None, who: str) -> bool:
     """Turns a saga round; False if it has turned round, or ended, before."""
-    return _once(tx, _named(tx, tenant, saga_id), Cancel(reason, who), call)
+    done = _once(tx, _named(tx, tenant, saga_id), Cancel(reason, who), call)
+    letters.note(tx, tenant, who, "cancel_saga", None, {"saga": saga_id, "reason": reason}, int(done))
+    return done
 
 
 def decide(
     tx: Transaction,
+    call: MessageId,
     tenant: str,
     saga_id: str,
     act: str,
@@ -208,7 +212,6 @@ def decide(
     reason: str | None,
     output: bytes,
     who: str,
-    call: MessageId,
 ) -> bool:
     """What an operator says about a step, or its undo; False if there is nothing to decide."""
     held = _named(tx, tenant, saga_id)
@@ -220,7 +223,11 @@ def decide(
         event = Skip(place, reason or "", who)
     else:
         event = MarkDone(place, _decode(output), who)
-    return _once(tx, held, event, call)
+    done = _once(tx, held, event, call)
+    letters.note(
+        tx, tenant, who, f"{act}_saga_step", None, {"saga": saga_id, "step": step, "reason": reason}, int(done)
+    )
+    return done
 
 
 def _once(tx: Transaction, held: Held, event: Event, call: MessageId) -> bool:
@@ -270,3 +277,113 @@ def _carry_out(tx: Transaction, held: Held, events: list[Any]) -> bool:
     accepted = work.carry_out(held, events)
     work.write()
     return accepted
+
+
+def definition(tx: Transaction, tenant: str, name: str) -> SagaSpec | None:
+    """What new sagas of this name consist of."""
+    found = tx.one("sagas.current", tenant=tenant, name=name)
+    return None if found is None else read_spec(found[1])
+
+
+def names(tx: Transaction, tenant: str) -> list[str]:
+    """The names of all definitions."""
+    return [name for (name,) in tx.all("sagas.names", tenant=tenant)]
+
+
+def is_due(tx: Transaction, tenant: str) -> bool:
+    """Whether time has something to do with a saga."""
+    return tx.one("sagas.is_due", tenant=tenant) is not None
+
+
+def is_over(tx: Transaction, tenant: str) -> bool:
+    """Whether there is a saga to forget."""
+    return tx.one("sagas.is_over", tenant=tenant) is not None
+
+
+def due(tx: Transaction, tenant: str, limit: int) -> list[int]:
+    """The numbers of sagas that time has something to do with."""
+    return [number for (number,) in tx.all("sagas.due", tenant=tenant, limit=limit)]
+
+
+def next_due(tx: Transaction, tenant: str) -> float | None:
+    """Seconds until time has something to do with a saga; 0 or less if it has."""
+    found = tx.one("sagas.next_due", tenant=tenant)
+    return None if found is None or found[0] is None else found[0] / 1_000_000
+
+
+def count(tx: Transaction, tenant: str, most: int) -> dict[str, int]:
+    """How many sagas there are of each status that is no end, up to `most` of each."""
+    found = tx.each("sagas.count", [{"tenant": tenant, "status": one.value, "most": most} for one in UNDER_WAY])
+    return {one.value: row[0] for one, row in zip(UNDER_WAY, found, strict=True) if row}
+
+
+def find(
+    tx: Transaction, tenant: str, wanted: str | None, name: str | None, limit: int, after: str | None
+) -> list[SagaStatus]:
+    """Sagas, in the order in which they were started."""
+    last = None if after is None else tx.one("sagas.find", tenant=tenant, saga_id=after)
+    if after is not None and last is None:
+        raise NotFound(f"after: there is no saga {after!r}, or none any more; begin again with the first page")
+    place = {"tenant": tenant, "name": name, "limit": limit, "after": last[0] if last else 0}
+    found = tx.all("sagas.list", **place) if wanted is None else tx.all("sagas.list_status", status=wanted, **place)
+    return [_shown(row, []) for row in found]
+
+
+def status(tx: Transaction, tenant: str, saga_id: str) -> SagaStatus | None:
+    """One saga, with all that happened to it."""
+    found = tx.one("sagas.find", tenant=tenant, saga_id=saga_id)
+    if found is None:
+        return None
+    lines = [
+        SagaEvent(at, what, step, who, attempt, error, None if output is None else _decode(output), traceback)
+        for at, what, step, who, attempt, error, output, traceback in tx.all("sagas.events", saga=found[0])
+    ]
+    return _shown(found, lines)
+
+
+def _shown(row: Row, timeline: list[SagaEvent]) -> SagaStatus:
+    _, saga_id, name, version, state, raw_spec, started_at, updated_at, ended_at = row
+    saga, spec = _instance.decode(state), read_spec(raw_spec)
+    return SagaStatus(
+        id=saga_id,
+        name=name,
+        version=version,
+        status=saga.status.value,
+        data=saga.data,
+        steps=_steps(spec, saga),
+        error=saga.error,
+        started_at_us=started_at,
+        updated_at_us=updated_at,
+        ended_at_us=ended_at,
+        timeline=timeline,
+        traceback=_traceback(saga),
+    )
+
+
+def _traceback(saga: Instance) -> str | None:
+    """That of the step which its error is about."""
+    about = [step for step in saga.steps if step.error and saga.error and saga.error.endswith(step.error)]
+    return next((step.traceback for step in about if step.traceback), None)
+
+
+def _steps(spec: SagaSpec, saga: Instance) -> list[StepStatus]:
+    return [
+        StepStatus(
+            name=one.name,
+            status=kept.state.value,
+            queue=one.queue,
+            undo=one.undo,
+            tries=kept.tries,
+            undo_tries=kept.undo_tries,
+            undoing=kept.undoing,
+            undoable=one.undo is not None,
+            error=kept.error,
+            output=saga.data.get(one.name) if kept.order else None,
+            started_at_us=kept.started_at,
+            ended_at_us=kept.ended_at,
+            due_at_us=kept.due,
+            messages=[sent.id for sent in kept.out],
+            traceback=kept.traceback,
+        )
+        for one, kept in zip(spec.steps, saga.steps, strict=True)
+    ]

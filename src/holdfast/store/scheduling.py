@@ -82,6 +82,22 @@ def pause(tx: Transaction, tenant: str, name: str, paused: bool) -> None:
     tx.rings.add(CREW)
 
 
+def ahead(tx: Transaction, tenant: str, limit: int) -> list[str]:
+    """Schedules whose next slot lies too far ahead, because the clock was set back."""
+    return [name for (name,) in tx.all("schedules.ahead", tenant=tenant, grace=GRACE, limit=limit)]
+
+
+def due(tx: Transaction, tenant: str, limit: int) -> list[Row]:
+    """Schedules with a slot that is due, for `prepare`."""
+    return tx.all("schedules.due", tenant=tenant, limit=limit)
+
+
+def next_due(tx: Transaction, tenant: str) -> float | None:
+    """Seconds until a schedule is due; 0 or less if one is."""
+    found = tx.one("schedules.next_due", tenant=tenant)
+    return None if found is None or found[0] is None else found[0] / 1_000_000
+
+
 class Firing(msgspec.Struct, frozen=True):
     """What to send of a schedule as it was `seen`, and the slot to wait for next."""
 
@@ -123,6 +139,11 @@ def resume(tx: Transaction, tenant: str, name: str) -> None:
         next_at = first_after(plan(_spec.decode(raw), anchor), now, last_slot)
     tx.run("schedules.resume", tenant=tenant, name=name, next_at=next_at)
     tx.rings.add(CREW)
+
+
+def note(tx: Transaction, tenant: str, name: str, error: str) -> None:
+    """Keeps the reason why it could not go on."""
+    tx.run("schedules.note", tenant=tenant, name=name, error=error)
 
 
 def postpone(tx: Transaction, tenant: str, name: str, error: str) -> None:

@@ -7,7 +7,7 @@ from holdfast.store.api import Seat
 from holdfast.store.transaction import Row, Transaction
 
 
-def take(tx: Transaction, tenant: str, pool: str, worker: str, most: int, term: int, token: MessageId) -> Seat | None:
+def take(tx: Transaction, token: MessageId, tenant: str, pool: str, worker: str, most: int, term: int) -> Seat | None:
     """The lowest free number, or None if `most` seats are held."""
     tx.one("seats.hold", tenant=tenant, pool=pool)
     if tx.again:

@@ -72,6 +72,11 @@ def find(tx: Transaction, tenant: str, names: Sequence[str]) -> Topic | Channel 
     return Topic(channel, found[1], tenant, found[2], _spec.decode(found[3]))
 
 
+def names(tx: Transaction, tenant: str) -> list[str]:
+    """The names of all topics."""
+    return [name for (name,) in tx.all("topics.names", tenant=tenant)]
+
+
 def subscribe(tx: Transaction, topic: Topic, group: str, settle: Settle[GroupSpec], start: Start) -> Channel:
     """A new group, which begins at `start`; one that is there goes on where it was, with what `settle` makes of its
     settings. Whoever else subscribes to this topic waits."""

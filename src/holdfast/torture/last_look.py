@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
 
 from holdfast.client import Holdfast
 from holdfast.core.message import MessageStatus, id_bytes
@@ -72,8 +71,7 @@ def _readers(channel: str) -> int:
 def _statuses(hf: Holdfast, page: Sequence[str]) -> list[MessageStatus]:
     """All of a page in one transaction: one each would take longer than the run."""
     tenant = hf.settings.tenant
-    database: Any = hf.store.reads._database  # type: ignore[attr-defined]
-    found = database.read(lambda tx: [reading.status(tx, tenant, id_bytes(id)) for id in page])
+    found = hf.store.database.read(lambda tx: [reading.status(tx, tenant, id_bytes(id)) for id in page])
     return [status for status in found if status is not None]
 
 
