@@ -26,10 +26,10 @@ from holdfast.core.message import Duplicate, Lease, Message, MessageId
 from holdfast.core.queue import channel_name
 from holdfast.core.settlement import Settlement
 from holdfast.core.sqs_names import PREFIX
-from holdfast.drafting import Key, Options, listed
+from holdfast.drafting import EnqueueOptions, Key, listed
 from holdfast.errors import InvalidInput
 from holdfast.joining import async_driver_connection, is_awaited
-from holdfast.outgoing import Outgoing, await_through
+from holdfast.outgoing import await_through, outgoing_of
 from holdfast.receipts import Receipt, one_for_each, receipts
 from holdfast.store.joining import OnLoop
 from holdfast.threads import Threads
@@ -181,7 +181,18 @@ class AsyncHoldfast(
         conn: Any = None,
     ) -> Receipt:
         """Stores one message; when this returns, it survives a crash. See `Holdfast.enqueue`."""
-        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key, budget, commitments)
+        options = EnqueueOptions(
+            priority=priority,
+            key=key,
+            delay=delay,
+            headers=headers,
+            correlation_id=correlation_id,
+            reply_to=reply_to,
+            ttl=ttl,
+            idempotency_key=idempotency_key,
+            budget=budget,
+            commitments=commitments,
+        )
         return (await self._put(queue, [body], options, conn))[0]
 
     async def enqueue_many(
@@ -202,8 +213,18 @@ class AsyncHoldfast(
         conn: Any = None,
     ) -> list[Receipt]:
         """Stores many messages in one transaction: all of them or none. See `Holdfast.enqueue_many`."""
-        unique = one_for_each(idempotency_key)
-        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, unique, budget, commitments)
+        options = EnqueueOptions(
+            priority=priority,
+            key=key,
+            delay=delay,
+            headers=headers,
+            correlation_id=correlation_id,
+            reply_to=reply_to,
+            ttl=ttl,
+            idempotency_key=one_for_each(idempotency_key),
+            budget=budget,
+            commitments=commitments,
+        )
         return await self._put(queue, bodies, options, conn)
 
     async def claim(
@@ -288,15 +309,15 @@ class AsyncHoldfast(
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _put(self, queue: str, bodies: Iterable[Any], options: Options, conn: Any) -> list[Receipt]:
+    async def _put(self, queue: str, bodies: Iterable[Any], options: EnqueueOptions, conn: Any) -> list[Receipt]:
         around = self._hf._awaited_around_enqueue
         if around:
-            outgoing = Outgoing(queue, listed(bodies), *options)
+            outgoing = outgoing_of(queue, bodies, options)
             return await await_through(around, partial(self._insert, conn=conn), outgoing)
         return await self._insert(queue, bodies, options, conn)
 
     async def _insert(
-        self, queue: str, bodies: Iterable[Any], options: Options, conn: Any, topic: str | None = None
+        self, queue: str, bodies: Iterable[Any], options: EnqueueOptions, conn: Any, topic: str | None = None
     ) -> list[Receipt]:
         if conn is not None:
             return await self._within(conn, partial(self._hf._insert, queue, bodies, options, topic=topic))
@@ -313,7 +334,7 @@ class AsyncHoldfast(
         self,
         queue: str,
         body: Any,
-        options: Options,
+        options: EnqueueOptions,
         tell: Callable[[list[Duplicate | None] | BaseException], None],
     ) -> MessageId | None:
         """Hands one message over, if there is nothing to wait for but its commit, and tells of that; its id."""

@@ -10,7 +10,7 @@ from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration, micros, seconds
 from holdfast.core.message import NewMessage
 from holdfast.desk import Desk, Expected
-from holdfast.drafting import Options
+from holdfast.drafting import EnqueueOptions
 from holdfast.errors import InvalidInput, shown
 from holdfast.outgoing import AroundEnqueue
 from holdfast.receipts import Receipt
@@ -50,7 +50,14 @@ class Asking:
         """
         bell = threading.Event()
         expected = Expected(queue, patience(timeout), bell.set)
-        options = (priority, key, 0, headers, expected.id, self._desk.name, lifetime(timeout, expires), None)
+        options = EnqueueOptions(
+            priority=priority,
+            key=key,
+            headers=headers,
+            correlation_id=expected.id,
+            reply_to=self._desk.name,
+            ttl=lifetime(timeout, expires),
+        )
         self._open_desk(queue, body, options, self._around_enqueue)
         self._desk.expect(expected)
         try:
@@ -64,7 +71,7 @@ class Asking:
             self._desk.forget(expected)
         return expected.body()
 
-    def _open_desk(self, queue: str, body: Any, options: Options, around: Sequence[AroundEnqueue]) -> None:
+    def _open_desk(self, queue: str, body: Any, options: EnqueueOptions, around: Sequence[AroundEnqueue]) -> None:
         """Before the request goes out. One that would be refused leaves no reply queue behind."""
         if not self._desk.is_open and not around:
             self._drafted(queue, [body], options)

@@ -13,6 +13,7 @@ from holdfast.awaiting import Awaiting
 from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration
 from holdfast.desk import Expected
+from holdfast.drafting import EnqueueOptions
 from holdfast.receipts import Receipt
 from holdfast.threads import SLEEPERS
 
@@ -37,7 +38,14 @@ class AsyncAsking(Awaiting):
         """Enqueues a message and waits for what its handler answers. See `Holdfast.ask`."""
         desk, bell = self._hf._desk, asyncio.Event()
         expected = Expected(queue, patience(timeout), partial(_wake, asyncio.get_running_loop(), bell))
-        options = (priority, key, 0, headers, expected.id, desk.name, lifetime(timeout, expires), None)
+        options = EnqueueOptions(
+            priority=priority,
+            key=key,
+            headers=headers,
+            correlation_id=expected.id,
+            reply_to=desk.name,
+            ttl=lifetime(timeout, expires),
+        )
         if not desk.is_open:
             await self._run(self._hf._open_desk, queue, body, options, self._hf._awaited_around_enqueue)
         desk.expect(expected)

@@ -11,8 +11,8 @@ from holdfast.core import priority as priorities
 from holdfast.core import routing
 from holdfast.core.duration import Duration
 from holdfast.core.given import KEPT, Default, Kept
-from holdfast.drafting import Key, Options, listed
-from holdfast.outgoing import AsyncSending, Outgoing, await_through
+from holdfast.drafting import EnqueueOptions, Key
+from holdfast.outgoing import AsyncSending, await_through, outgoing_of
 from holdfast.publishing import Publishing, for_groups
 from holdfast.receipts import Receipt, one_for_each, receipts
 from holdfast.store.api import Topic
@@ -53,7 +53,15 @@ class AsyncPublishing(Awaiting, AsyncSending):
         conn: Any = None,
     ) -> Receipt:
         """Stores one message for every group of a topic. See `Holdfast.publish`."""
-        options = (priority, key, 0, headers, correlation_id, reply_to, ttl, idempotency_key)
+        options = EnqueueOptions(
+            priority=priority,
+            key=key,
+            headers=headers,
+            correlation_id=correlation_id,
+            reply_to=reply_to,
+            ttl=ttl,
+            idempotency_key=idempotency_key,
+        )
         return (await self._publish(topic, [body], options, conn))[0]
 
     async def publish_many(
@@ -71,19 +79,26 @@ class AsyncPublishing(Awaiting, AsyncSending):
         conn: Any = None,
     ) -> list[Receipt]:
         """Publishes many messages in one transaction: all of them or none. See `Holdfast.publish_many`."""
-        unique = one_for_each(idempotency_key)
-        options = (priority, key, 0, headers, correlation_id, reply_to, ttl, unique)
+        options = EnqueueOptions(
+            priority=priority,
+            key=key,
+            headers=headers,
+            correlation_id=correlation_id,
+            reply_to=reply_to,
+            ttl=ttl,
+            idempotency_key=one_for_each(idempotency_key),
+        )
         return await self._publish(topic, bodies, options, conn)
 
-    async def _publish(self, name: str, bodies: Iterable[Any], options: Options, conn: Any) -> list[Receipt]:
+    async def _publish(self, name: str, bodies: Iterable[Any], options: EnqueueOptions, conn: Any) -> list[Receipt]:
         routing.topic_name(name, "topic")
         around = self._hf._awaited_around_enqueue
         if around:
-            outgoing = Outgoing(name, listed(bodies), *options)
+            outgoing = outgoing_of(name, bodies, options)
             return await await_through(around, partial(self._distribute, conn=conn), outgoing)
         return await self._distribute(name, bodies, options, conn)
 
-    async def _distribute(self, name: str, bodies: Iterable[Any], options: Options, conn: Any) -> list[Receipt]:
+    async def _distribute(self, name: str, bodies: Iterable[Any], options: EnqueueOptions, conn: Any) -> list[Receipt]:
         book = self._hf._book
         owner = book.known_destination(name) or await self._run(book.destination, name)
         if not isinstance(owner, Topic):

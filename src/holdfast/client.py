@@ -29,7 +29,7 @@ from holdfast.core.topic import address, group_name, settings_of
 from holdfast.crew import Crewing
 from holdfast.delivery.messages import DeliveredMessages
 from holdfast.desk import Desk
-from holdfast.drafting import Form, Key, Options, are_usual, form, listed, sorted_out
+from holdfast.drafting import EnqueueOptions, Form, Key, form, listed
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.gather import Gather
 from holdfast.joining import driver_connection
@@ -37,7 +37,7 @@ from holdfast.limits import checked_count, checked_term
 from holdfast.message_types import MessageTypes
 from holdfast.notices import mention_inbox
 from holdfast.operating import Operating
-from holdfast.outgoing import Outgoing, put_through
+from holdfast.outgoing import outgoing_of, put_through
 from holdfast.publishing import Publishing
 from holdfast.receipts import Receipt, one_for_each, receipts
 from holdfast.seeking import Seeking
@@ -185,7 +185,18 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         may spend, `commitments` are checks that must succeed before it counts as done. With `conn`, a connection or
         session of yours to the same database, it is part of your transaction and happens when you commit.
         """
-        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key, budget, commitments)
+        options = EnqueueOptions(
+            priority=priority,
+            key=key,
+            delay=delay,
+            headers=headers,
+            correlation_id=correlation_id,
+            reply_to=reply_to,
+            ttl=ttl,
+            idempotency_key=idempotency_key,
+            budget=budget,
+            commitments=commitments,
+        )
         return self._put(queue, [body], options, conn)[0]
 
     def enqueue_many(
@@ -209,8 +220,18 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
 
         `key` may be a function of the body, and `idempotency_key` has to be one.
         """
-        unique = one_for_each(idempotency_key)
-        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, unique, budget, commitments)
+        options = EnqueueOptions(
+            priority=priority,
+            key=key,
+            delay=delay,
+            headers=headers,
+            correlation_id=correlation_id,
+            reply_to=reply_to,
+            ttl=ttl,
+            idempotency_key=one_for_each(idempotency_key),
+            budget=budget,
+            commitments=commitments,
+        )
         return self._put(queue, bodies, options, conn)
 
     # --- out ----------------------------------------------------------------------------------------------------------
@@ -333,14 +354,14 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
 
     # --- the ladder below ---------------------------------------------------------------------------------------------
 
-    def _put(self, queue: str, bodies: Iterable[Any], options: Options, conn: Any) -> list[Receipt]:
+    def _put(self, queue: str, bodies: Iterable[Any], options: EnqueueOptions, conn: Any) -> list[Receipt]:
         if self._around_enqueue:
-            outgoing = Outgoing(queue, listed(bodies), *options)
+            outgoing = outgoing_of(queue, bodies, options)
             return put_through(self._around_enqueue, partial(self._insert, conn=conn), outgoing)
         return self._insert(queue, bodies, options, conn)
 
     def _insert(
-        self, queue: str, bodies: Iterable[Any], options: Options, conn: Any, topic: str | None = None
+        self, queue: str, bodies: Iterable[Any], options: EnqueueOptions, conn: Any, topic: str | None = None
     ) -> list[Receipt]:
         channel = self._book.known(queue)
         if channel is not None and conn is None:
@@ -356,7 +377,7 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         return receipts(new, joined.insert(new)) if new else []
 
     def _drafted(
-        self, queue: str, bodies: list[Any], options: Options, joined: Joined | None = None
+        self, queue: str, bodies: list[Any], options: EnqueueOptions, joined: Joined | None = None
     ) -> list[NewMessage]:
         """Messages that are stored later, with something else; seen from its transaction if that is open already."""
         channel_name(queue)
@@ -366,19 +387,18 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         return trial(self._book.channel_within(joined, queue, trial))
 
     def _draft(
-        self, channel: Channel, bodies: Iterable[Any], options: Options, topic: str | None = None
+        self, channel: Channel, bodies: Iterable[Any], options: EnqueueOptions, topic: str | None = None
     ) -> list[NewMessage]:
         if channel.source is not None:
             raise InvalidInput(f"{channel.name!r} is a group, which gets what is published to its topic: hf.publish(…)")
-        key, idempotency_key, others = sorted_out(options)
-        new = self._form(channel, others, topic).fill(bodies, key, idempotency_key)
+        new = self._form(channel, options, topic).fill(bodies, options.key, options.idempotency_key)
         self._types.check(channel, new)
         return new
 
-    def _form(self, channel: Channel, options: Options, topic: str | None) -> Form:
+    def _form(self, channel: Channel, options: EnqueueOptions, topic: str | None) -> Form:
         """Most calls ask for nothing, and can have the form of the last one."""
-        if topic is not None or not are_usual(options):
-            return form(channel, *options, topic=topic)
+        if topic is not None or not options.are_default:
+            return form(channel, options, topic=topic)
         found = self._forms.get(channel.name)
         if found is None or found.channel is not channel:
             found = self._forms[channel.name] = form(channel)

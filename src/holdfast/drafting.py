@@ -8,6 +8,7 @@ from itertools import repeat
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.core import priority as priorities
 from holdfast.core.commitments import HEADER as COMMITMENTS_HEADER
@@ -22,11 +23,39 @@ from holdfast.store.api import Channel
 from holdfast.store.ids import new_id
 
 Key = str | Callable[[Any], str | None] | None
-Options = tuple[Any, ...]
-"""Of an enqueue, in the order of its parameters: priority, key, delay, headers, correlation_id, reply_to, ttl,
-idempotency_key, budget, commitments."""
+"""A text for all messages of a call, or a function that gives each body its own."""
 
-_USUAL: Options = (priorities.NORMAL, 0, None, None, None, None, None, None)
+
+class EnqueueOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What an enqueue or a publish was asked for besides the bodies, as the user gave it.
+
+    `key` and `idempotency_key` may differ from message to message; the rest is the same for all of a call.
+    """
+
+    priority: int | str = priorities.NORMAL
+    key: Key = None
+    delay: Duration = 0
+    headers: dict[str, Any] | None = None
+    correlation_id: str | None = None
+    reply_to: str | None = None
+    ttl: Duration | None = None
+    idempotency_key: Key = None
+    budget: float | None = None
+    commitments: Sequence[Any] | None = None
+
+    @property
+    def are_default(self) -> bool:
+        """Whether messages have the form that they have by default; keys make no difference.
+
+        A priority or delay of another type that only equals the default still has to be checked.
+        """
+        shared = self
+        if self.key is not None or self.idempotency_key is not None:
+            shared = replace(self, key=None, idempotency_key=None)
+        return shared == DEFAULTS and type(self.priority) is int and type(self.delay) is int
+
+
+DEFAULTS = EnqueueOptions()
 
 
 class Form(msgspec.Struct, gc=False):
@@ -84,32 +113,21 @@ class Form(msgspec.Struct, gc=False):
 
 
 def form(
-    channel: Channel,
-    priority: int | str = priorities.NORMAL,
-    delay: Duration = 0,
-    headers: dict[str, Any] | None = None,
-    correlation_id: str | None = None,
-    reply_to: str | None = None,
-    ttl: Duration | None = None,
-    budget: float | None = None,
-    commitments: Sequence[Any] | None = None,
-    *,
-    topic: str | None = None,
-    for_groups: bool = False,
+    channel: Channel, options: EnqueueOptions = DEFAULTS, *, topic: str | None = None, for_groups: bool = False
 ) -> Form:
     """The form for messages of a channel with these options.
 
     What is published `for_groups` is plain, whatever they make of it. `topic` is the name that it is published under.
     """
     spec = channel.spec
-    wait = micros(delay, "delay")
-    life = None if ttl is None else _life(micros(ttl, "ttl"), wait)
+    wait = micros(options.delay, "delay")
+    life = None if options.ttl is None else _life(micros(options.ttl, "ttl"), wait)
     return Form(
         channel,
-        priorities.lane(channel.id, priorities.priority(priority)),
-        _complete(headers, budget, commitments),
-        plain_text(correlation_id, "correlation_id"),
-        plain_text(reply_to, "reply_to"),
+        priorities.lane(channel.id, priorities.priority(options.priority)),
+        _complete(options),
+        plain_text(options.correlation_id, "correlation_id"),
+        plain_text(options.reply_to, "reply_to"),
         topic,
         life,
         wait,
@@ -123,21 +141,11 @@ def form(
 
 
 def draft(
-    channel: Channel, bodies: Iterable[Any], options: Options, topic: str | None = None, for_groups: bool = False
+    channel: Channel, bodies: Iterable[Any], options: EnqueueOptions, topic: str | None = None, for_groups: bool = False
 ) -> list[NewMessage]:
     """New messages for a channel. See `form`."""
-    key, idempotency_key, others = sorted_out(options)
-    return form(channel, *others, topic=topic, for_groups=for_groups).fill(bodies, key, idempotency_key)
-
-
-def sorted_out(options: Options) -> tuple[Key, Key, Options]:
-    """Apart: the two that each message may have its own of, and what is the same for all of a call."""
-    return options[1], options[7], (options[0], *options[2:7], *options[8:])
-
-
-def are_usual(others: Options) -> bool:
-    """Whether nobody has asked for anything. What is only as good as zero has to be looked at."""
-    return others == _USUAL and type(others[0]) is int and type(others[1]) is int
+    common = form(channel, options, topic=topic, for_groups=for_groups)
+    return common.fill(bodies, options.key, options.idempotency_key)
 
 
 def _keys(key: Key, bodies: Iterable[Any]) -> Iterable[str | None]:
@@ -181,15 +189,15 @@ def _life(life: int, wait: int) -> int:
     return life
 
 
-def _complete(headers: dict[str, Any] | None, budget: float | None, commitments: Sequence[Any] | None) -> bytes | None:
-    """The headers, with what travels among them, as they are stored."""
-    if headers is None and budget is None and commitments is None:
+def _complete(options: EnqueueOptions) -> bytes | None:
+    """The headers, with the budget and the commitments, which are stored among them."""
+    if options.headers is None and options.budget is None and options.commitments is None:
         return None
-    complete = dict(checked_headers({} if headers is None else headers))
-    if budget is not None:
-        complete[BUDGET_HEADER] = amount("budget", budget)
-    if commitments is not None:
-        complete[COMMITMENTS_HEADER] = list(read_commitments(commitments))
+    complete = dict(checked_headers({} if options.headers is None else options.headers))
+    if options.budget is not None:
+        complete[BUDGET_HEADER] = amount("budget", options.budget)
+    if options.commitments is not None:
+        complete[COMMITMENTS_HEADER] = list(read_commitments(options.commitments))
     return encode_json(complete, "headers")
 
 

@@ -15,7 +15,7 @@ import msgspec
 from holdfast.command_input import Declared
 from holdfast.core.command import CommandKey, CommandReceipt
 from holdfast.core.message import NewMessage, encode_json
-from holdfast.drafting import Options
+from holdfast.drafting import EnqueueOptions
 from holdfast.errors import InvalidInput
 from holdfast.outgoing import Outgoing, put_through
 from holdfast.receipts import Receipt
@@ -143,7 +143,7 @@ class DirectContext:
         self.following = [*self.following, *new]
         return receipt
 
-    def _draft(self, new: list[NewMessage], queue: str, bodies: list[Any], options: Options) -> list[Receipt]:
+    def _draft(self, new: list[NewMessage], queue: str, bodies: list[Any], options: EnqueueOptions) -> list[Receipt]:
         drafted = self._hf._drafted(queue, bodies, options, self.joined)
         new += drafted
         return [Receipt(message.id) for message in drafted]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ import msgspec
 from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration
 from holdfast.core.queue import channel_name
-from holdfast.drafting import Key, Options, checked_headers, listed
+from holdfast.drafting import EnqueueOptions, Key, checked_headers, listed
 from holdfast.errors import InvalidInput, shown
 from holdfast.receipts import Receipt, one_for_each
 
@@ -46,8 +46,8 @@ Proceed = Callable[[], Any]
 AroundEnqueue = Callable[[Outgoing, Proceed], Any]
 Function = TypeVar("Function", bound=AroundEnqueue)
 
-Put = Callable[[str, list[Any], Options], list[Receipt]]
-AsyncPut = Callable[[str, list[Any], Options], Awaitable[list[Receipt]]]
+Put = Callable[[str, list[Any], EnqueueOptions], list[Receipt]]
+AsyncPut = Callable[[str, list[Any], EnqueueOptions], Awaitable[list[Receipt]]]
 
 
 class Sending:
@@ -84,6 +84,11 @@ class AsyncSending:
     def around_enqueue(self, middleware: Function) -> Function:
         """Runs a function around every enqueue of this client. See `Holdfast.around_enqueue`."""
         return self._hf.around_enqueue(middleware)
+
+
+def outgoing_of(queue: str, bodies: Iterable[Any], options: EnqueueOptions) -> Outgoing:
+    """Messages and their options in the form that functions around enqueue may change."""
+    return Outgoing(queue, listed(bodies), **msgspec.structs.asdict(options))
 
 
 def put_through(middleware: Sequence[AroundEnqueue], put: Put, outgoing: Outgoing) -> list[Receipt]:
@@ -125,10 +130,9 @@ def _prepare(outgoing: Outgoing) -> int:
     return len(outgoing.bodies)
 
 
-def _changed(outgoing: Outgoing, count: int) -> tuple[str, list[Any], Options]:
+def _changed(outgoing: Outgoing, count: int) -> tuple[str, list[Any], EnqueueOptions]:
     """What goes out in the end, checked for what only a function can break; the rest is checked as the caller's."""
-    queue, bodies, *options = msgspec.structs.astuple(outgoing)
-    bodies = listed(bodies)
+    bodies = listed(outgoing.bodies)
     if len(bodies) != count:
         raise InvalidInput(
             f"a function around enqueue made {len(bodies)} bodies out of {count}: it may change them, but the caller "
@@ -136,7 +140,8 @@ def _changed(outgoing: Outgoing, count: int) -> tuple[str, list[Any], Options]:
         )
     if count > 1:
         one_for_each(outgoing.idempotency_key)
-    return queue, bodies, tuple(options)
+    options = {name: getattr(outgoing, name) for name in EnqueueOptions.__struct_fields__}
+    return outgoing.queue, bodies, EnqueueOptions(**options)
 
 
 def _checked_receipts(given: Any, function: AroundEnqueue, count: int) -> list[Receipt]:

@@ -27,12 +27,12 @@ from holdfast.core.topic import (
     start_of,
     topic_change,
 )
-from holdfast.drafting import Key, Options, draft, listed
+from holdfast.drafting import EnqueueOptions, Key, draft
 from holdfast.gather import Gather
 from holdfast.joining import driver_connection
 from holdfast.message_types import MessageTypes
 from holdfast.notices import Escalating, mention_inbox
-from holdfast.outgoing import Outgoing, Sending, put_through
+from holdfast.outgoing import Sending, outgoing_of, put_through
 from holdfast.receipts import Receipt, one_for_each, receipts
 from holdfast.settings import Settings
 from holdfast.store.api import Channel, Store, Topic
@@ -114,7 +114,15 @@ class Publishing(Sending, Escalating):
         >>> hf.topic("orders")
         >>> receipt = hf.publish("orders.eu.created", {"id": 42})
         """
-        options = (priority, key, 0, headers, correlation_id, reply_to, ttl, idempotency_key)
+        options = EnqueueOptions(
+            priority=priority,
+            key=key,
+            headers=headers,
+            correlation_id=correlation_id,
+            reply_to=reply_to,
+            ttl=ttl,
+            idempotency_key=idempotency_key,
+        )
         return self._publish(topic, [body], options, conn)[0]
 
     def publish_many(
@@ -132,8 +140,15 @@ class Publishing(Sending, Escalating):
         conn: Any = None,
     ) -> list[Receipt]:
         """Publishes many messages in one transaction (yours, with `conn`): all of them or none."""
-        unique = one_for_each(idempotency_key)
-        options = (priority, key, 0, headers, correlation_id, reply_to, ttl, unique)
+        options = EnqueueOptions(
+            priority=priority,
+            key=key,
+            headers=headers,
+            correlation_id=correlation_id,
+            reply_to=reply_to,
+            ttl=ttl,
+            idempotency_key=one_for_each(idempotency_key),
+        )
         return self._publish(topic, bodies, options, conn)
 
     def subscribe(
@@ -185,14 +200,14 @@ class Publishing(Sending, Escalating):
 
     # --- the ladder below ---------------------------------------------------------------------------------------------
 
-    def _publish(self, name: str, bodies: Iterable[Any], options: Options, conn: Any) -> list[Receipt]:
+    def _publish(self, name: str, bodies: Iterable[Any], options: EnqueueOptions, conn: Any) -> list[Receipt]:
         routing.topic_name(name, "topic")
         if self._around_enqueue:
-            outgoing = Outgoing(name, listed(bodies), *options)
+            outgoing = outgoing_of(name, bodies, options)
             return put_through(self._around_enqueue, partial(self._distribute, conn=conn), outgoing)
         return self._distribute(name, bodies, options, conn)
 
-    def _distribute(self, name: str, bodies: Iterable[Any], options: Options, conn: Any) -> list[Receipt]:
+    def _distribute(self, name: str, bodies: Iterable[Any], options: EnqueueOptions, conn: Any) -> list[Receipt]:
         owner = self._book.destination(name)
         if not isinstance(owner, Topic):
             return self._insert(owner, bodies, options, conn, name)
@@ -204,7 +219,7 @@ class Publishing(Sending, Escalating):
         return receipts(new, self.store.join(driver_connection(conn)).insert(new))
 
 
-def for_groups(topic: Topic, name: str, bodies: Iterable[Any], options: Options) -> list[NewMessage]:
+def for_groups(topic: Topic, name: str, bodies: Iterable[Any], options: EnqueueOptions) -> list[NewMessage]:
     """New messages of a topic."""
     new = draft(topic.channel(), bodies, options, topic=name, for_groups=True)
     if topic.spec.no_subscribers == "refuse":

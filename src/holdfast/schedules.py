@@ -12,6 +12,7 @@ from holdfast.channels import ChannelBook
 from holdfast.core.message import NewMessage
 from holdfast.core.queue import channel_name
 from holdfast.core.schedule import Schedule, ScheduleSettings, schedule_change
+from holdfast.drafting import EnqueueOptions
 from holdfast.receipts import Receipt
 from holdfast.settings import Settings
 from holdfast.store.api import Store
@@ -50,7 +51,7 @@ class Scheduling:
         self._book.open()
         before = self.store.schedules.find(self.settings.tenant, name)
         spec = change(before)
-        options = (spec.priority, spec.key, 0, spec.headers, None, None, None, None)
+        options = EnqueueOptions(priority=spec.priority, key=spec.key, headers=spec.headers)
         trial = partial(self._draft, bodies=[msgspec.json.decode(spec.body)], options=options)
         trial(self._book.channel(spec.queue, trial))
         if before is None or msgspec.json.encode(before) != msgspec.json.encode(spec):

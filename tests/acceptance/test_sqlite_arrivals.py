@@ -9,6 +9,7 @@ import apsw
 import pytest
 
 from holdfast import Holdfast, StoreFull
+from holdfast.drafting import EnqueueOptions
 from holdfast.errors import Unavailable
 
 ARRIVAL = "INSERT INTO temp.holdfast_arrival"
@@ -84,9 +85,8 @@ def test_a_known_key_is_looked_at_more_closely(hf: Holdfast) -> None:
 @pytest.mark.parametrize("keys", [(None, "k"), ("k", None)])
 def test_messages_with_and_without_keys_may_come_together(hf: Holdfast, keys: tuple[str | None, str | None]) -> None:
     """As those of two callers do."""
-    usual = (2, None, 0, None, None, None, None)
     channel = hf._book.channel("q")
-    new = [message for key in keys for message in hf._draft(channel, [1], (*usual, key, None, None))]
+    new = [message for key in keys for message in hf._draft(channel, [1], EnqueueOptions(idempotency_key=key))]
     assert hf.store.messages.insert(new) == [None, None]
     assert hf.enqueue("q", 1, idempotency_key="k").duplicate
     assert bodies(hf) == [1, 1]

@@ -10,6 +10,7 @@ import pytest
 
 from holdfast import Holdfast, InvalidInput
 from holdfast.core.message import encode_json
+from holdfast.drafting import EnqueueOptions
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies, claim_one, drain
 
@@ -259,7 +260,6 @@ def test_messages_of_several_priorities_are_stored_together_each_in_its_own(hf: 
     """As when several threads enqueue at the same moment."""
     hf.enqueue("q", "first")
     options = {"low": "late", 0: "urgent", "normal": "usual"}
-    usual = (None, 0, None, None, None, None, None, None, None)
-    new = [one for level, body in options.items() for one in hf._drafted("q", [body], (level, *usual))]
+    new = [one for level, body in options.items() for one in hf._drafted("q", [body], EnqueueOptions(priority=level))]
     assert hf.messages.insert(new) == [None] * 3
     assert bodies(hf.claim("q", n=10)) == ["urgent", "first", "usual", "late"]

@@ -7,6 +7,7 @@ import pytest
 
 from holdfast import Holdfast, IdempotencyConflict, InvalidInput, State
 from holdfast.core.message import DeliveryKey
+from holdfast.drafting import EnqueueOptions
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain
 from tests.stores import TOPICS
@@ -339,7 +340,7 @@ def test_rivals_with_many_keys_in_any_order_do_not_block_each_other(client: Open
 def test_a_try_whose_answer_got_lost_is_not_stored_again(hf: Holdfast) -> None:
     """Even if the message was worked on and forgotten in the meantime."""
     hf.queue("q", history=0)
-    new = hf._draft(hf._book.channel("q"), ["work"], (2, None, 0, None, None, None, None, "k"))
+    new = hf._draft(hf._book.channel("q"), ["work"], EnqueueOptions(idempotency_key="k"))
     assert hf.store.messages.insert(new) == [None]
     assert drain(hf) == ["work"]
     assert hf.store.messages.insert(new) == [None]

@@ -37,7 +37,7 @@ from holdfast.aio import AsyncHoldfast
 from holdfast.channels import ChannelBook
 from holdfast.core.lifecycle import State
 from holdfast.core.message import Duplicate, MessageId, id_text
-from holdfast.core.priority import NORMAL
+from holdfast.drafting import EnqueueOptions
 from holdfast.errors import HoldfastError, InvalidBody, InvalidInput, NoSubscribers, TooLarge
 from holdfast.http.answers import JsonAnswer, Refusal, answer_to, for_now, refusal_of
 from holdfast.http.bodies import Gone, read_body, read_payload
@@ -151,10 +151,7 @@ class Ingress:
             identity = hook.identify(envelope, fields, body)
             shape, options = hook.shapes.get(queue), hook.options_of(envelope)
             content = envelope if shape is None else shape(envelope)
-            given = (
-                *(options.get("priority", NORMAL), options.get("key")),
-                *(0, None, None, None, None, identity.stored, None, None),
-            )
+            given = EnqueueOptions(idempotency_key=identity.stored, **options)
             delivery = _Delivery(identity.key, answer)
             delivery.id = self._hf._hand_in(queue, content, given, partial(self._tell, delivery))
         except (Refusal, HoldfastError):

@@ -22,10 +22,10 @@ from holdfast.core.effort import Effort
 from holdfast.core.message import Message, NewMessage, encode_json
 from holdfast.core.saga_messages import KEY_HEADER
 from holdfast.core.settlement import Settlement
-from holdfast.drafting import Options
+from holdfast.drafting import EnqueueOptions
 from holdfast.errors import InvalidInput
 from holdfast.limits import checked_term
-from holdfast.outgoing import Outgoing, put_through
+from holdfast.outgoing import outgoing_of, put_through
 from holdfast.receipts import Receipt
 from holdfast.runtime.stops import Stop
 from holdfast.store.api import Joined
@@ -159,11 +159,22 @@ class Context(msgspec.Struct, eq=False, gc=False):
         commitments: Sequence[Any] | None = None,
     ) -> Receipt:
         """A message that arrives in the transaction of this one's ack; if the attempt fails, it never was."""
-        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key, budget, commitments)
+        options = EnqueueOptions(
+            priority=priority,
+            key=key,
+            delay=delay,
+            headers=headers,
+            correlation_id=correlation_id,
+            reply_to=reply_to,
+            ttl=ttl,
+            idempotency_key=idempotency_key,
+            budget=budget,
+            commitments=commitments,
+        )
         new: list[NewMessage] = []
         draft, around = partial(self._draft, new), self._worker.hf._around_enqueue
         if around:
-            [receipt] = put_through(around, draft, Outgoing(queue, [body], *options))
+            [receipt] = put_through(around, draft, outgoing_of(queue, [body], options))
         else:
             [receipt] = draft(queue, [body], options)
         self.following = [*self.following, *new]
@@ -211,7 +222,7 @@ class Context(msgspec.Struct, eq=False, gc=False):
             self._worker.hf.extend(self.claim, span)
             held.extended = now + span
 
-    def _draft(self, new: list[NewMessage], queue: str, bodies: list[Any], options: Options) -> list[Receipt]:
+    def _draft(self, new: list[NewMessage], queue: str, bodies: list[Any], options: EnqueueOptions) -> list[Receipt]:
         """Adds to `new`, which is sure to follow only when every function around the enqueue has returned."""
         drafted = self._worker.hf._drafted(queue, bodies, options, self.joined)
         new += drafted

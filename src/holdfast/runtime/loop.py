@@ -12,8 +12,9 @@ from holdfast import effort
 from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration
 from holdfast.core.message import NewMessage
+from holdfast.drafting import EnqueueOptions
 from holdfast.errors import InvalidInput
-from holdfast.outgoing import Outgoing, await_through
+from holdfast.outgoing import await_through, outgoing_of
 from holdfast.receipts import Receipt
 from holdfast.runtime.beginning import FirstLine, is_running
 from holdfast.runtime.calling import Call, before, verify
@@ -226,14 +227,25 @@ class AsyncContext(Context):
         commitments: Sequence[Any] | None = None,
     ) -> Receipt:
         """A message that arrives in the transaction of this one's ack. See `Context.enqueue`."""
-        options = (priority, key, delay, headers, correlation_id, reply_to, ttl, idempotency_key, budget, commitments)
+        options = EnqueueOptions(
+            priority=priority,
+            key=key,
+            delay=delay,
+            headers=headers,
+            correlation_id=correlation_id,
+            reply_to=reply_to,
+            ttl=ttl,
+            idempotency_key=idempotency_key,
+            budget=budget,
+            commitments=commitments,
+        )
         new: list[NewMessage] = []
 
         async def draft(*parts: Any) -> list[Receipt]:
             return await asyncio.to_thread(self._draft, new, *parts)
 
         around = self._worker.hf._awaited_around_enqueue
-        [receipt] = await await_through(around, draft, Outgoing(queue, [body], *options))
+        [receipt] = await await_through(around, draft, outgoing_of(queue, [body], options))
         self.following = [*self.following, *new]
         return receipt
 
