@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TypeVar, cast
+from functools import partial
+from typing import TypeVar
 
 from bench.fleet import Costs
 from bench.places import POSTGRES_SETTINGS
@@ -67,12 +68,12 @@ def _steps(hf: Holdfast, size: int) -> dict[str, float]:
         handed = _timed(times["hand_over"], lambda: store.deliveries.hand_over(channel, size, HOLD))
         sent = handed.pointers
         _timed(times["confirm"], lambda sent=sent: store.deliveries.confirm(channel, sent, [], HOLD))  # type: ignore[misc]
-        request = ClaimRequest([channel], size, "bench", kind=Claim)
+        request = ClaimRequest([channel], size, "bench")
         taken = _timed(
             times["claim"],
-            lambda sent=sent, request=request: store.deliveries.claim(request, channel, sent, size),  # type: ignore[misc]
+            lambda sent=sent, request=request: store.deliveries.claim(request, partial(Claim, hf), channel, sent, size),  # type: ignore[misc]
         )
-        ended = endings.acked(cast("list[Claim]", taken.grants))
+        ended = endings.acked(taken.grants)
         assert len(ended) == size
         _timed(times["settle"], lambda ended=ended: store.messages.settle(ended))  # type: ignore[misc]
     return {name: sorted(found)[len(found) // 2] for name, found in times.items()}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from holdfast import endings, limits
@@ -41,6 +43,14 @@ LONGEST_SWEEP = 0.05
 Settle = Callable[[Sequence[Settlement]], list[bool]]
 
 
+class Told(msgspec.Struct):
+    """What a look tells a caller that goes on whatever happens: which of the claims that it finished were `lost`, and
+    when the database was `asked`, by the monotonic clock, if that was later than the look began."""
+
+    lost: list[Claim] = []
+    asked: float | None = None
+
+
 class Claiming:
     """What a client does to get claims, which are then in that client's hands."""
 
@@ -50,34 +60,38 @@ class Claiming:
         self._settings = client.settings
         self._types = types
         self._settle = settle
+        self._make = partial(Claim, client)
         self._swept: dict[int, float] = {}
         self._presence = Presence()
         self._count = itertools.count(1)
 
-    def begin(self, request: ClaimRequest) -> None:
-        """What comes before a look: whose turn it is, and now and then a sweep."""
-        request.alone_first = next(self._count) % ALONE_EVERY == 0
+    def begin(self, channels: Sequence[Channel], worker: str) -> bool:
+        """Sweep what is due before a look, and return whether it is the turn of a message that must be held alone."""
         moment = time.monotonic()
-        for channel in request.channels:
+        for channel in channels:
             if moment >= self._swept.get(channel.id, 0.0) or self._presence.is_due(channel):
-                self.sweep([channel], request.worker)
+                self.sweep([channel], worker)
+        return next(self._count) % ALONE_EVERY == 0
 
     def look(self, request: ClaimRequest, finished: Finished) -> list[Claim]:
         """One look, and another if a lease has just run out. What came along is settled."""
         claims = self.once(request, finished)
-        request.ack = request.done = ()
-        if not claims and self._take_back_what_is_due(request):
+        if claims:
+            return claims
+        request = unfinished(request)
+        if self._take_back_what_is_due(request):
             claims = self.once(request)
         return claims or self._read_on(request)
 
-    def once(self, request: ClaimRequest, finished: Finished = NOTHING, lost: list[Claim] | None = None) -> list[Claim]:
+    def once(self, request: ClaimRequest, finished: Finished = NOTHING, told: Told | None = None) -> list[Claim]:
         """One look; what comes back is still wanted. Messages that outlived their time, or do not fit the type of their
         queue, end here, and do not count.
 
-        Claims that were `finished` and lost are added to `lost`; without it, nothing is kept and `LeaseLost` is raised.
+        What the caller is `told` is noted there; without that, `LeaseLost` is raised for claims that were `finished`
+        and lost, and what was claimed is handed back.
         """
         while True:
-            claims = self._grasp(request, finished, lost)
+            claims = self._grasp(request, finished, told)
             if not claims:
                 return claims
             ages = any(channel.spec.max_age is not None for channel in request.channels)
@@ -90,11 +104,12 @@ class Claiming:
             ended = {id(claim) for claim in (*over, *(claim for claim, _ in misfits))}
             if len(ended) < len(claims):
                 return [claim for claim in claims if id(claim) not in ended]
-            request.ack, request.done, finished = (), (), NOTHING
+            request, finished = unfinished(request), NOTHING
             self.sweep(request.channels, request.worker)
 
     def patiently(self, request: ClaimRequest, bell: Bell, patience: float) -> list[Claim]:
         """Sleeps until something is due, someone rings, or the time is over."""
+        request = unfinished(request)
         deadline = time.monotonic() + patience
         while True:
             self._client._look_after_others()
@@ -129,22 +144,21 @@ class Claiming:
                 if time.monotonic() > deadline:
                     break
 
-    def _grasp(self, request: ClaimRequest, finished: Finished, lost: list[Claim] | None) -> list[Claim]:
-        request.kind = Claim
-        claimed = self._client.messages.claim(request)
-        refusal = None if claimed.grants else self._wake(claimed.silent)
-        if claimed.silent and not claimed.grants and refusal is None:
-            claimed.grants = self._client.messages.claim(replace(request, ack=(), done=())).grants
-        claims: list[Claim] = claimed.grants  # type: ignore[assignment]  # As it was asked for.
-        for claim in claims:
-            claim._client = self._client
+    def _grasp(self, request: ClaimRequest, finished: Finished, told: Told | None) -> list[Claim]:
+        claimed = self._client.messages.claim(request, self._make)
+        claims, refusal = claimed.grants, None
+        if not claims and claimed.silent:
+            refusal = self._wake(claimed.silent)
+            if refusal is None:
+                claims = self._client.messages.claim(unfinished(request), self._make).grants
         self._types.dress(claims)
         gone = _gone(finished, request, claimed) if finished is not NOTHING else []
-        if lost is not None:
-            lost += gone
+        if told is not None:
+            told.lost += gone
+            told.asked = claimed.asked
         if refusal is not None:
             raise refusal
-        if lost is not None:
+        if told is not None:
             return claims
         if gone and claims:
             self._settle(endings.released(claims))
@@ -186,7 +200,12 @@ class Claiming:
         return True
 
 
-def _gone(finished: Finished, request: ClaimRequest, claimed: Claimed) -> list[Claim]:
+def unfinished(request: ClaimRequest) -> ClaimRequest:
+    """The same request once more, after what came along was settled."""
+    return replace(request, ack=(), done=()) if request.ack or request.done else request
+
+
+def _gone(finished: Finished, request: ClaimRequest, claimed: Claimed[Claim]) -> list[Claim]:
     gone = endings.note(finished.claims, request.ack, claimed.acked)
     return gone + endings.note_runs(finished.runs, claimed.lost)
 

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from holdfast.core.duration import Duration
 from holdfast.core.lifecycle import Event, attempts_after, must_be_alone
-from holdfast.core.message import Failure
+from holdfast.core.message import Failure, Lease, Message
 from holdfast.core.settlement import Settlement
 from holdfast.errors import InvalidInput
-from holdfast.store.api import Grant
+from holdfast.store.api import Channel
 
 if TYPE_CHECKING:
     from holdfast.client import Holdfast
 
 
-class Claim(Grant):
+class Claim(msgspec.Struct, eq=False, gc=False):
     """What a consumer holds: `message`, `attempt` (1 is the first) and `lease`.
 
     End it with exactly one of `ack`, `nack`, `release`, `snooze`, `dead_letter`; or let the lease run out.
     """
 
-    _client: Holdfast = cast("Holdfast", None)
+    _client: Holdfast
+    message: Message
+    attempt: int
+    lease: Lease
+    member: int | None
+    channel: Channel
     ended: Event | None = None
     acks_underway: int = 0
 

@@ -259,9 +259,10 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         finished = endings.finished(as_list(ack))
         acks = endings.acked(finished.claims)
         readers = queues if group is None else [address(topic, group_name(group)) for topic in queues]
-        request = ClaimRequest(self._book.channels(readers), n, self.worker, term, acks, finished.leases)
-        self._claiming.begin(request)
+        channels, worker = self._book.channels(readers), self.worker
+        alone_first = self._claiming.begin(channels, worker)
         self._look_after_others()
+        request = ClaimRequest(channels, n, worker, term, acks, finished.leases, alone_first)
         claims = self._claiming.look(request, finished)
         if claims or not patience:
             return claims

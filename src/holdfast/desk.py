@@ -132,8 +132,9 @@ class Desk(forks.Guarded):
             expected.bell = bell
             try:
                 while expected.left > 0:
-                    request = ClaimRequest([self.open()], ANSWERS_AT_ONCE, self._client.worker)
-                    self._client._claiming.begin(request)
+                    channels, worker = [self.open()], self._client.worker
+                    alone_first = self._client._claiming.begin(channels, worker)
+                    request = ClaimRequest(channels, ANSWERS_AT_ONCE, worker, alone_first=alone_first)
                     if claims := self._client._claiming.once(request):
                         self._hand_out(claims)
                     elif expected.left > 0:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncClaim, AsyncHoldfast, Holdfast, InvalidInput, LeaseLost, UnknownQueue
-from holdfast.store.api import Claimed, ClaimRequest
+from holdfast import AsyncClaim, AsyncHoldfast, Claim, Holdfast, InvalidInput, LeaseLost, UnknownQueue
+from holdfast.store.api import Claimed, ClaimRequest, Make
 from tests.clock import FakeClock
 from tests.conformance.steps import claim_one, sleepers
 
@@ -247,11 +247,11 @@ def test_a_cancelled_claim_does_not_keep_a_message_from_others(run: Run) -> None
         messages = hf._hf.messages
         claim, entered, may_go_on, claimed = messages.claim, *(threading.Event() for _ in range(3))
 
-        def slow(request: ClaimRequest) -> Claimed:
+        def slow(request: ClaimRequest, make: Make[Claim]) -> Claimed[Claim]:
             entered.set()
             may_go_on.wait(100)
             try:
-                return claim(request)
+                return claim(request, make)
             finally:
                 claimed.set()
 

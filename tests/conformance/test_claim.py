@@ -4,6 +4,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -378,8 +379,8 @@ def test_the_clients_clock_may_stand_still_while_it_works(hf: Holdfast) -> None:
 def share_out(hf: Holdfast, limit: int, **shares: int) -> dict[str, int]:
     """How many messages of each queue a claim gets that wants so many of each."""
     channels = hf._book.channels(list(shares))
-    request = ClaimRequest(channels, limit, "anna", kind=Claim, shares=list(shares.values()))
-    return dict(Counter(grant.channel.name for grant in hf.messages.claim(request).grants))
+    request = ClaimRequest(channels, limit, "anna", shares=list(shares.values()))
+    return dict(Counter(grant.channel.name for grant in hf.messages.claim(request, partial(Claim, hf)).grants))
 
 
 def test_every_queue_gives_its_share(hf: Holdfast, clock: FakeClock) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 import uuid
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -33,15 +34,12 @@ def hand_over(hf: Holdfast, queue: Channel, n: int = 100) -> list[Pointer]:
     return found
 
 
-def come_with(hf: Holdfast, queue: Channel, pointers: list[Pointer], n: int = 100, **wish: Any) -> Taken:
-    request = ClaimRequest([queue], n, "anna", kind=Claim, **wish)
-    taken = hf.store.deliveries.claim(request, queue, pointers, n)
-    for claim in taken.grants:
-        claim._client = hf  # type: ignore[attr-defined]
-    return taken
+def come_with(hf: Holdfast, queue: Channel, pointers: list[Pointer], n: int = 100, **wish: Any) -> Taken[Claim]:
+    request = ClaimRequest([queue], n, "anna", **wish)
+    return hf.store.deliveries.claim(request, partial(Claim, hf), queue, pointers, n)
 
 
-def bodies_of(taken: Taken) -> list[Any]:
+def bodies_of(taken: Taken[Claim]) -> list[Any]:
     return [grant.message.body for grant in taken.grants]
 
 
@@ -89,7 +87,7 @@ def test_a_pointer_may_be_quicker_than_its_confirmation(hf: Holdfast) -> None:
     taken = come_with(hf, queue, found)
     assert bodies_of(taken) == [1]
     hf.store.deliveries.confirm(queue, found, [], PATIENCE)
-    hf.ack(taken.grants)  # type: ignore[arg-type]
+    hf.ack(taken.grants)
     assert hf.stats("q").queue_depth == 0
 
 
@@ -114,7 +112,7 @@ def test_a_pointer_claims_once_and_is_left_while_that_lasts(hf: Holdfast) -> Non
     assert taken.fates == [Fate.TAKEN, Fate.TAKEN]
     assert [grant.attempt for grant in taken.grants] == [1]
     assert come_with(hf, queue, found).fates == [Fate.LATER]
-    hf.ack(taken.grants)  # type: ignore[arg-type]
+    hf.ack(taken.grants)
     assert come_with(hf, queue, found).fates == [Fate.OVER]
 
 
@@ -172,7 +170,7 @@ def test_only_the_head_of_a_key_is_handed_over(hf: Holdfast) -> None:
     heads = come_with(hf, queue, hand_over(hf, queue))
     assert bodies_of(heads) == [0, 2]
     assert hand_over(hf, queue) == []
-    hf.ack(heads.grants)  # type: ignore[arg-type]
+    hf.ack(heads.grants)
     assert bodies_of(come_with(hf, queue, hand_over(hf, queue))) == [1]
 
 

@@ -161,8 +161,8 @@ def test_a_busy_consumer_keeps_pace(hf: Holdfast, clock: FakeClock, monkeypatch:
 def acks(hf: Holdfast) -> list[Settlement]:
     """Claims one without the sweep that a client does first."""
     channel = hf._book.channel("q")
-    grants = hf.store.messages.claim(ClaimRequest([channel], 1, "anna", kind=Claim)).grants
-    return endings.acked([one for one in grants if isinstance(one, Claim)])
+    grants = hf.store.messages.claim(ClaimRequest([channel], 1, "anna"), partial(Claim, hf)).grants
+    return endings.acked(grants)
 
 
 @pytest.mark.parametrize("delay", [0, 1], ids=["in a lane", "as rows"])

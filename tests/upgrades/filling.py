@@ -265,4 +265,4 @@ def claim_of(hf: Holdfast, held: dict[str, Any]) -> Claim:
     assert status is not None
     assert status.message is not None
     channel = hf._book.channel(held["queue"])
-    return Claim(status.message, held["attempt"], Lease(**held["lease"]), held["member"], channel)
+    return Claim(hf, status.message, held["attempt"], Lease(**held["lease"]), held["member"], channel)

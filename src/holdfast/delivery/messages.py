@@ -31,7 +31,7 @@ from holdfast.errors import DeliveryFailed, HoldfastError
 from holdfast.events import Listeners
 from holdfast.settings import Settings
 from holdfast.store import forks
-from holdfast.store.api import Channel, Claimed, ClaimRequest, Grant, Store
+from holdfast.store.api import Channel, Claimed, ClaimRequest, Grant, Granted, Make, Store
 from holdfast.store.delivering import Fate
 from holdfast.store.delivery_api import Courier
 
@@ -82,29 +82,39 @@ class DeliveredMessages(forks.Guarded):
     def insert(self, new: Sequence[NewMessage]) -> list[Duplicate | None]:
         return self._base.insert(new)
 
-    def claim(self, request: ClaimRequest) -> Claimed:
+    def claim(self, request: ClaimRequest, make: Make[Granted]) -> Claimed[Granted]:
         if not self._attend(request):
-            claimed = self._base.claim(request)
+            claimed = self._base.claim(request, make)
             if request.ack:
                 self._let_go(request.ack, claimed.acked)
             return claimed
-        claimed = Claimed([], [], [])
+        claimed = Claimed[Granted]([], [], [])
         if request.ack or request.done:
-            claimed = self._base.claim(replace(request, channels=[], shares=None))
+            claimed = self._base.claim(replace(request, channels=[], shares=None), make)
             self._let_go(request.ack, claimed.acked)
+        refusal = self._claim_from_each(request, make, claimed)
+        if refusal is not None and not (claimed.grants or claimed.silent or request.ack or request.done):
+            raise refusal  # What is claimed, or settled, has to be told.
+        return claimed
+
+    def _claim_from_each(
+        self, request: ClaimRequest, make: Make[Granted], claimed: Claimed[Granted]
+    ) -> HoldfastError | None:
+        """Adds what the channels give in their turn; what the first that refused has said, if one did."""
         silent: list[Channel] = []
         refusal: HoldfastError | None = None
         short: set[int] = set()
+        grants = claimed.grants
         for channel, share in request.parts():
-            grants = claimed.grants
             if share is None and len(grants) >= request.limit:
                 break
             if channel.id in short:
                 continue
-            part = replace(request, ack=(), done=(), limit=share or request.limit - len(grants), shares=None)
-            part.alone, part.asked = request.alone and not grants, time.monotonic()
+            limit, alone = share or request.limit - len(grants), request.alone and not grants
+            part = replace(request, ack=(), done=(), limit=limit, alone=alone, shares=None)
+            asked = time.monotonic()
             try:
-                found = self._claim_from(part, channel)
+                found = self._claim_from(part, make, channel)
             except DeliveryFailed as problem:
                 refusal = refusal or problem  # Other queues may have something.
                 short.add(channel.id)
@@ -113,17 +123,15 @@ class DeliveredMessages(forks.Guarded):
                 refusal = problem
                 break
             if found.grants and not grants:
-                request.asked = part.asked
+                claimed.asked = found.asked or asked
             grants += found.grants
             silent += found.silent
             if len(found.grants) < part.limit:
                 short.add(channel.id)
             if _is_alone(grants) or (request.strict and found.more):
                 break
-        if refusal is not None and not (claimed.grants or silent or request.ack or request.done):
-            raise refusal  # What is claimed, or settled, has to be told.
         claimed.silent = silent
-        return claimed
+        return refusal
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         applied = self._base.settle(settlements)
@@ -199,9 +207,11 @@ class DeliveredMessages(forks.Guarded):
             log.warning("SQS answers again for %s", channel.name)
         return found
 
-    def use(self, request: ClaimRequest, channel: Channel, received: Sequence[Received]) -> tuple[list[Grant], bool]:
-        """Claims what pointers lead to, and does with each what is to be done. Whether some lead to what cannot be
-        claimed now: only then there is no use in asking for more at once."""
+    def use(
+        self, request: ClaimRequest, make: Make[Granted], channel: Channel, received: Sequence[Received]
+    ) -> Claimed[Granted]:
+        """Claims what pointers lead to, and does with each what is to be done with it. Only if some lead to what cannot
+        be claimed now, there is no use in asking for more at once."""
         queue = self.queue(channel)
         place = (channel.name, queue)
         self.counts.add(channel.name, "received", len(received))
@@ -211,7 +221,7 @@ class DeliveredMessages(forks.Guarded):
             log.warning("%d message(s) in %s are no pointers; they are deleted", len(unreadable), queue.name)
             self.counts.add(channel.name, "unreadable", len(unreadable))
         known = [(one, pointer) for one, pointer in read if pointer is not None]
-        grants, fates = self._take(request, channel, known)
+        grants, fates, asked = self._take(request, make, channel, known)
         over = [one for one, fate in fates if fate == Fate.OVER]
         back = [one for one, fate in fates if fate in (Fate.BACK, Fate.HELD)]
         self.counts.add(channel.name, "claimed", len(grants))
@@ -221,20 +231,26 @@ class DeliveredMessages(forks.Guarded):
         self.counts.add(channel.name, "given_back", len(back))
         self.pointers.delete(place, [*unreadable, *over])
         self.pointers.hide(place, back, 0 if request.alone or request.courier is None else 1)
-        return grants, bool(left or back)
+        return Claimed(grants, [], [], more=not (left or back), asked=asked)
 
     def _take(
-        self, request: ClaimRequest, channel: Channel, known: Sequence[tuple[Received, Pointer]]
-    ) -> tuple[list[Grant], list[tuple[Received, str]]]:
-        """Claims, and says what becomes of each pointer. Who holds a row for a moment is waited for."""
+        self,
+        request: ClaimRequest,
+        make: Make[Granted],
+        channel: Channel,
+        known: Sequence[tuple[Received, Pointer]],
+    ) -> tuple[list[Granted], list[tuple[Received, str]], float]:
+        """Claims, and says what becomes of each pointer, and when the database was asked. Who holds a row for a moment
+        is waited for."""
         place, deadline = (channel.name, self.queue(channel)), time.monotonic() + HELD_FOR
-        grants, fates = list[Grant](), list[tuple[Received, str]]()
+        grants, fates = list[Granted](), list[tuple[Received, str]]()
+        asked = time.monotonic()
         while True:
             part = replace(request, limit=request.limit - len(grants), alone=request.alone and not grants)
             try:
                 if not grants:
-                    request.asked = time.monotonic()
-                taken = self._store.deliveries.claim(part, channel, [pointer for _, pointer in known], part.limit)
+                    asked = time.monotonic()
+                taken = self._store.deliveries.claim(part, make, channel, [pointer for _, pointer in known], part.limit)
             except HoldfastError:
                 if not grants:
                     raise
@@ -250,7 +266,7 @@ class DeliveredMessages(forks.Guarded):
             if not known or is_enough or time.monotonic() >= deadline:
                 break
             time.sleep(HELD_PAUSE)
-        return grants, [*fates, *((one, Fate.HELD) for one, _ in known)]
+        return grants, [*fates, *((one, Fate.HELD) for one, _ in known)], asked
 
     def give_back(self, channel: Channel, received: Sequence[Received]) -> None:
         """Pointers that nobody here wants: whoever asks next may have them."""
@@ -294,34 +310,36 @@ class DeliveredMessages(forks.Guarded):
         if trouble.note(problem):
             log.warning("%s; messages of %s wait in the database until it goes on", problem, channel.name)
 
-    def _claim_from(self, request: ClaimRequest, channel: Channel) -> Claimed:
+    def _claim_from(self, request: ClaimRequest, make: Make[Granted], channel: Channel) -> Claimed[Granted]:
         if channel.spec.has_lanes:
-            return self._base.claim(replace(request, channels=[channel]))
+            return self._base.claim(replace(request, channels=[channel]), make)
         falls_back = self._falls_back(channel)
         if request.courier is not None:
-            claimed = self._claim_without_sqs(request, channel) if falls_back else Claimed([], [], [])
-            return claimed if claimed.grants else self._claim_what_came(request, channel, request.courier)
+            found = self._claim_without_sqs(request, make, channel) if falls_back else None
+            return found if found and found.grants else self._claim_what_came(request, make, channel, request.courier)
         if falls_back and self.trouble(channel).left() > 0:
-            return self._claim_without_sqs(request, channel)
+            return self._claim_without_sqs(request, make, channel)
         self.trouble(channel).check()
         try:
-            return Claimed(self._hand_over_and_claim(request, channel), [], [])
+            return Claimed(self._hand_over_and_claim(request, make, channel), [], [])
         except DeliveryFailed:
             if falls_back:
-                return self._claim_without_sqs(request, channel)
+                return self._claim_without_sqs(request, make, channel)
             raise
 
-    def _claim_without_sqs(self, request: ClaimRequest, channel: Channel) -> Claimed:
+    def _claim_without_sqs(self, request: ClaimRequest, make: Make[Granted], channel: Channel) -> Claimed[Granted]:
         away = round((channel.spec.sqs_fallback or 0.0) * 1_000_000)
         self._store.deliveries.fall_back(channel, request.limit, away)
-        return self._base.claim(replace(request, channels=[channel]))
+        return self._base.claim(replace(request, channels=[channel]), make)
 
     def _falls_back(self, channel: Channel) -> bool:
         """Whether SQS was out of reach for so long that the database delivers."""
         fallback = channel.spec.sqs_fallback
         return fallback is not None and self.trouble(channel).lasts() >= fallback
 
-    def _claim_what_came(self, request: ClaimRequest, channel: Channel, courier: Courier) -> Claimed:
+    def _claim_what_came(
+        self, request: ClaimRequest, make: Make[Granted], channel: Channel, courier: Courier
+    ) -> Claimed[Granted]:
         """What the courier has, or what is there; otherwise the courier says when there is something."""
         received = courier.take(channel, request.limit)
         if not received and not self.trouble(channel).left():
@@ -335,13 +353,14 @@ class DeliveredMessages(forks.Guarded):
         if not received:
             is_slow = courier.owes(channel) and not self.trouble(channel).lasts()
             return Claimed([], [], [], more=is_slow)
-        grants, is_barred = self.use(request, channel, received)
-        if not grants and is_barred:
+        claimed = self.use(request, make, channel, received)
+        if not claimed.grants and not claimed.more:
             courier.rest(channel)
             courier.want(channel, request.limit)
-        elif not grants:
+        elif not claimed.grants:
             courier.again(channel)
-        return Claimed(grants, [], [], more=bool(grants) or not is_barred)
+        claimed.more = claimed.more or bool(claimed.grants)
+        return claimed
 
     def _fetch(self, request: ClaimRequest, channel: Channel, most: int) -> list[Received]:
         """Pointers that wait in SQS; if there are none, perhaps there is something to hand over."""
@@ -363,23 +382,24 @@ class DeliveredMessages(forks.Guarded):
             courier.wait(channel, SOON)
         return []
 
-    def _hand_over_and_claim(self, request: ClaimRequest, channel: Channel) -> list[Grant]:
+    def _hand_over_and_claim(self, request: ClaimRequest, make: Make[Granted], channel: Channel) -> list[Granted]:
         """Everything in one go, for who claims by hand: what is due is sent, received at once, and claimed in order."""
-        grants, stale = list[Grant](), 0
+        grants, stale = list[Granted](), 0
         deadline = time.monotonic() + hidden_for(channel) - ANSWER_WITHIN
         while len(grants) < request.limit and stale < MOST_STALE and not (grants and time.monotonic() >= deadline):
             part = replace(request, limit=request.limit - len(grants), alone=request.alone and not grants)
             try:
                 received = self._receive(channel, min(part.limit, MOST_IN_HAND), deadline)
-                found, is_barred = self.use(part, channel, received) if received else ([], True)
+                claimed = self.use(part, make, channel, received) if received else Claimed[Granted]([], [], [])
             except HoldfastError:
                 if not grants:
                     raise
                 break  # What is claimed has to be told.
+            found = claimed.grants
             grants += found
             stale += 0 if found else len(received)
             is_all = len(found) == len(received) and len(received) < MOST_IN_HAND
-            if is_all or (is_barred and not found) or _is_alone(grants):
+            if is_all or (not claimed.more and not found) or _is_alone(grants):
                 break
         return grants
 

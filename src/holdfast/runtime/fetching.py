@@ -8,7 +8,10 @@ from functools import cached_property
 from itertools import repeat
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from holdfast import effort
+from holdfast.claiming import Told
 from holdfast.claims import Claim
 from holdfast.core.pace import Pace
 from holdfast.endings import NOTHING, Finished
@@ -81,9 +84,15 @@ class Fetching:
         lease = None if self._consumer.lease is None else round(self._consumer.lease * 1_000_000)
         strict = self._consumer.policy == "strict"
         request = ClaimRequest(
-            channels, room, self._worker.id, lease, courier=self._worker.desk, strict=strict, shares=shares
+            channels,
+            room,
+            self._worker.id,
+            lease,
+            alone_first=self._hf._claiming.begin(channels, self._worker.id),
+            courier=self._worker.desk,
+            strict=strict,
+            shares=shares,
         )
-        self._hf._claiming.begin(request)
         self._thought = time.monotonic()
         return request
 
@@ -94,31 +103,32 @@ class Fetching:
             return False
         return self._worker.attachments.hold(request.channels)
 
-    def fetch(self, request: ClaimRequest) -> list[Context]:
-        """Settles what is ready and claims, in one transaction where that is possible."""
-        done, ready, finished = self._to_settle(request) if self._ledger.ended else ([], [], NOTHING)
-        request.done, request.ack, request.asked = (), (), None
-        if finished is not NOTHING:
-            request.done, request.ack = finished.leases, settlements_of(ready)
-        request.alone = self._solitary is None and self._solitude.take()
-        lost: list[Claim] = []
+    def fetch(self, request: ClaimRequest) -> tuple[ClaimRequest, list[Context]]:
+        """Settles what is ready and claims, in one transaction where that is possible.
+
+        Returns the request as it may be asked again, and what was claimed.
+        """
+        done, ready, finished, limit = self._to_settle(request)
+        alone = self._solitary is None and self._solitude.take()
+        look = replace(request, limit=limit, ack=settlements_of(ready), done=finished.leases, alone=alone)
+        told = Told()
         started = time.monotonic()
         try:
-            claims = self._claim(request, finished, lost)
+            request, claims = self._claim(request, look, finished, told)
         except BaseException:
-            if request.alone:
+            if alone:
                 self._solitude.give_back()
             raise
-        started = request.asked or started
+        started = told.asked or started
         if ready:
-            self._outbox.settled(ready, lost)
+            self._outbox.settled(ready, told.lost)
         for held in done:
-            self._outbox.closed(held, lost)
+            self._outbox.closed(held, told.lost)
         contexts = list(map(self._make_context, repeat(self._worker), claims, repeat(started)))
         if request.shares is not None:
             found, open_ones = {one.queue for one in contexts}, {channel.name for channel in request.channels}
-            self._worker.shelf.note_claim(_asked(request, contexts), found, open_ones)
-        if request.alone:
+            self._worker.shelf.note_claim(_asked(look, contexts), found, open_ones)
+        if alone:
             self._keep_apart(contexts)
         terms = {one.group: request.term(one) / 1_000_000 for one in request.channels}
         self._ledger.open(contexts, terms, started)
@@ -126,29 +136,33 @@ class Fetching:
             self._worker.on_held(min(terms.values()))
         if claims and effort.are_limited(request.channels, claims):
             self._note_time(contexts)
-        return contexts
+        return request, contexts
 
-    def _claim(self, request: ClaimRequest, finished: Finished, lost: list[Claim]) -> list[Claim]:
-        """What came along is settled, even if a group has lost something and refuses: that one rests alone."""
+    def _claim(
+        self, request: ClaimRequest, look: ClaimRequest, finished: Finished, told: Told
+    ) -> tuple[ClaimRequest, list[Claim]]:
+        """What came along is settled, even if a group has lost something and refuses: that one rests alone, and is not
+        asked again."""
         try:
-            return self._hf._claiming.once(request, finished, lost)
+            return request, self._hf._claiming.once(look, finished, told)
         except CursorOutOfRange as problem:
             self._worker.attachments.rest(problem)
-            request.channels = [one for one in request.channels if one.name != problem.group]
-            request.shares = None
-            return []
+            left = [one for one in request.channels if one.name != problem.group]
+            return replace(request, channels=left, shares=None), []
 
-    def _to_settle(self, request: ClaimRequest) -> tuple[list[Held], list[Context], Finished]:
-        """What ends with this claim, whole runs first. What is left for later takes room: all together is bounded."""
+    def _to_settle(self, request: ClaimRequest) -> tuple[list[Held], list[Context], Finished, int]:
+        """What ends with this claim, whole runs first, and how many may be claimed then: what is left for later takes
+        room, so that all together is bounded."""
+        if not self._ledger.ended:
+            return [], [], NOTHING, request.limit
         done, now, room = self._ledger.done(), time.monotonic(), request.limit
         ready = self._ledger.ready(now, everything=self._ledger.unfinished == 0, but=done)
         left = self._ledger.ended - len(ready) - sum(len(held.ended) for held in done)
         if left >= room:
             ready, left = self._ledger.ready(now, everything=True, but=done), 0
-        request.limit = room - left
         ready = self._outbox.settle_first(ready)
         runs = [[one.claim for one in held.contexts] for held in done]
-        return done, ready, Finished([one.claim for one in ready], runs)
+        return done, ready, Finished([one.claim for one in ready], runs), room - left
 
     def _note_time(self, contexts: list[Context]) -> None:
         """Where time or budget of all attempts together is limited, each claim knows what is left of it."""

@@ -286,7 +286,7 @@ class Worker:
     def _look(self, request: ClaimRequest, bell: Bell) -> bool:
         """Claims, works or sleeps."""
         self._asked = None
-        claimed = self._claim(request)
+        request, claimed = self._claim(request)
         self._work_off()
         if self._look_around(now=self._rung and not claimed):
             return True
@@ -314,8 +314,9 @@ class Worker:
         self.ledger.end(ended, time.monotonic())
         self._fetching.note_ended(ended, took)
 
-    def _claim(self, request: ClaimRequest) -> bool:
-        contexts = self._fetching.fetch(request)
+    def _claim(self, request: ClaimRequest) -> tuple[ClaimRequest, bool]:
+        """The request as it may be asked again, and whether anything was claimed."""
+        request, contexts = self._fetching.fetch(request)
         if contexts and not self.attachments.hold(request.channels):
             self.gate.reconsider()  # Meanwhile a hand has learned of a detachment that the request did not know.
         if self.outbox.on_news is not None and any(context.attempt > 1 for context in contexts):
@@ -323,7 +324,7 @@ class Worker:
         self.shelf.put(contexts, wakes=not self.works_alone)
         if 0 < len(contexts) <= self.consumer.concurrency and not self.works_alone:
             self._wake.wait(STEP_ASIDE)
-        return bool(contexts)
+        return request, bool(contexts)
 
     def _work_off(self) -> bool:
         """Runs handlers in this thread, if it works alone, for as long as nothing has to be settled; whether it did."""

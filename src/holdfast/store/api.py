@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -68,8 +68,8 @@ class Seat(msgspec.Struct, frozen=True):
     until: int
 
 
-class Grant(msgspec.Struct, eq=False, gc=False):
-    """One granted claim. `member` is its place in a run, None for a row that has a lease of its own."""
+class Grant(Protocol):
+    """What the store reads of a granted claim. `member` is its place in a run, None for a row with its own lease."""
 
     message: Message
     attempt: int
@@ -78,10 +78,22 @@ class Grant(msgspec.Struct, eq=False, gc=False):
     channel: Channel
 
 
-class ClaimRequest(msgspec.Struct):
+Granted = TypeVar("Granted", bound=Grant)
+Made = TypeVar("Made", bound=Grant, covariant=True)
+
+
+class Make(Protocol[Made]):
+    """Makes the caller's object of what was granted: its message, attempt, lease, member and channel. The store calls
+    it once per message, so that nobody has to go through the messages a second time."""
+
+    def __call__(
+        self, message: Message, attempt: int, lease: Lease, member: int | None, channel: Channel, /
+    ) -> Made: ...
+
+
+class ClaimRequest(msgspec.Struct, frozen=True):
     """Who wants what. `ack` is settled on the way, in the same transaction where that is possible; `done` are leases
-    of runs whose every message is acked. `kind` is what the grants are made as. With a `courier`, what SQS delivers is
-    not waited for here; `asked` is when the database was, by the monotonic clock: leases begin then.
+    of runs whose every message is acked. With a `courier`, what SQS delivers is not waited for here.
     `alone_first` begins with a row that must be held alone: asked for now and then, it keeps them from being passed by
     for ever. `alone` says whether there may be any. `strict` looks past a channel if nothing is to be had there.
     `shares` is how many of each channel are wanted, whatever the limit; if these are fewer than the limit in the end,
@@ -95,10 +107,8 @@ class ClaimRequest(msgspec.Struct):
     done: Sequence[Lease] = ()
     alone_first: bool = False
     alone: bool = True
-    kind: type[Grant] = Grant
     courier: Courier | None = None
     strict: bool = False
-    asked: float | None = None
     shares: Sequence[int] | None = None
 
     def term(self, channel: Channel) -> int:
@@ -116,23 +126,25 @@ class ClaimRequest(msgspec.Struct):
         return sorted(sharing, key=lambda part: part[0].id) + filling
 
 
-class Claimed(msgspec.Struct):
+class Claimed(msgspec.Struct, Generic[Granted]):
     """What came of a request: the grants, for each ack whether the lease still held, for each run that was done the
     places of messages that were not its own any more, `silent` groups, which claim nothing before a beat, and whether
-    there may be `more` at once: SQS gives a few at a time, and may owe an answer."""
+    there may be `more` at once: SQS gives a few at a time, and may owe an answer. `asked` is when the database was, by
+    the monotonic clock, if that was later than the call: leases begin then."""
 
-    grants: list[Grant]
+    grants: list[Granted]
     acked: list[bool]
     lost: list[list[int]]
     silent: Sequence[Channel] = ()
     more: bool = False
+    asked: float | None = None
 
 
 class Messages(Protocol):
     """The life of messages: in, claimed, settled."""
 
     def insert(self, new: Sequence[NewMessage]) -> list[Duplicate | None]: ...
-    def claim(self, request: ClaimRequest) -> Claimed: ...
+    def claim(self, request: ClaimRequest, make: Make[Granted]) -> Claimed[Granted]: ...
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]: ...
     def extend(self, settlements: Sequence[Settlement], micros: int) -> list[int | None]: ...
     def sweep(self, channel: Channel, limit: int, worker: str | None = None) -> int: ...

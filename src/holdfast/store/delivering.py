@@ -23,7 +23,7 @@ from holdfast.core.message import Lease, Message, MessageId, encode_json, id_tex
 from holdfast.core.pointer import Pointer
 from holdfast.core.queue import QueueSpec
 from holdfast.store import limiting, rows, tally
-from holdfast.store.api import Channel, ClaimRequest, Grant
+from holdfast.store.api import Channel, ClaimRequest, Grant, Granted, Make
 from holdfast.store.delivery_api import Death, HandOver, Overdue, Taken
 from holdfast.store.limiting import FRONT, QUEUE, Limit, started
 from holdfast.store.rows import Content, NewRow
@@ -110,7 +110,14 @@ def confirm(
     return found.count(None)
 
 
-def claim(tx: Transaction, request: ClaimRequest, channel: Channel, pointers: Sequence[Pointer], limit: int) -> Taken:
+def claim(
+    tx: Transaction,
+    request: ClaimRequest,
+    make: Make[Granted],
+    channel: Channel,
+    pointers: Sequence[Pointer],
+    limit: int,
+) -> Taken[Granted]:
     """Takes what the pointers lead to; for each of them, what is to be done with it."""
     if not pointers:
         return Taken([], [])
@@ -121,7 +128,7 @@ def claim(tx: Transaction, request: ClaimRequest, channel: Channel, pointers: Se
     candidates = {one: row for one, row in zip(wanted, pointed, strict=True) if row is not None}
     room = Room(tx, channel.group, limit, claiming=True) if is_open and entered is not None and entered[2] else None
     chosen, passed = _choose(candidates, request, limit, room)
-    grants = _take(tx, request, channel, [(one, candidates[one]) for one in chosen])
+    grants = _take(tx, request, make, channel, [(one, candidates[one]) for one in chosen])
     if room is not None:
         room.note(tx, channel.group, grants)
     tally.add(tx, channel.group, claimed=len(grants))
@@ -311,8 +318,12 @@ def _choose(
 
 
 def _take(
-    tx: Transaction, request: ClaimRequest, channel: Channel, found: Sequence[tuple[Pointer, Row]]
-) -> list[Grant]:
+    tx: Transaction,
+    request: ClaimRequest,
+    make: Make[Granted],
+    channel: Channel,
+    found: Sequence[tuple[Pointer, Row]],
+) -> list[Granted]:
     if not found:
         return []
     (token,) = tx.one("delivery.token") or (0,)
@@ -333,7 +344,7 @@ def _take(
     grants = []
     for _, (_, message_id, lane, attempts, _, *content, _) in found:
         lease = Lease(token, channel.group, until, 1, request.worker, now)
-        grants.append(request.kind(Message(message_id, lane, *content), attempts + 1, lease, None, channel))
+        grants.append(make(Message(message_id, lane, *content), attempts + 1, lease, None, channel))
     return grants
 
 

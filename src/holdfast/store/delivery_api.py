@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -12,6 +12,8 @@ from holdfast.core.pointer import Pointer
 
 if TYPE_CHECKING:
     from holdfast.store.api import Channel, Grant
+
+Granted = TypeVar("Granted", bound="Grant")
 
 
 class Courier(Protocol):
@@ -39,10 +41,10 @@ class HandOver(msgspec.Struct):
     is_current: bool = True
 
 
-class Taken(msgspec.Struct):
+class Taken(msgspec.Struct, Generic[Granted]):
     """What came of pointers: the grants, and for each pointer what is to be done with it (`store.delivering.Fate`)."""
 
-    grants: list[Grant]
+    grants: list[Granted]
     fates: list[str]
 
 

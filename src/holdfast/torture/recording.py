@@ -18,7 +18,7 @@ from holdfast.core.settlement import Settlement
 from holdfast.delivery.messages import DeliveredMessages
 from holdfast.errors import DeliveryFailed, HoldfastError, StoreError, StoreFull
 from holdfast.settings import Settings
-from holdfast.store.api import Channel, Claimed, ClaimRequest, Grant, Messages, Topic
+from holdfast.store.api import Channel, Claimed, ClaimRequest, Grant, Granted, Make, Messages, Topic
 from holdfast.store.opening import open_store
 from holdfast.torture.history import (
     ACK,
@@ -110,13 +110,13 @@ class RecordedMessages:
         self._sink.note(SEND, OK, stored, call=call)
         return answers
 
-    def claim(self, request: ClaimRequest) -> Claimed:
+    def claim(self, request: ClaimRequest, make: Make[Granted]) -> Claimed[Granted]:
         settling = [*request.ack, *(one for lease in request.done for one in self._members(lease))]
         endings = self._begin_endings(settling)
         call = self._begin(CLAIM, [Item(channel=channel.name) for channel in request.channels])
         unheard = self._unheard()
         try:
-            claimed = self._below.claim(request)
+            claimed = self._below.claim(request, make)
         except BaseException as problem:
             self._break_off(endings, problem)
             self._sink.note(CLAIM, outcome_of(problem), call=call, note=type(problem).__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
@@ -14,7 +14,7 @@ from holdfast.core.lifecycle import Event, State, attempts_after, next_state
 from holdfast.core.message import Duplicate, Lease, Message, NewMessage
 from holdfast.core.settlement import Settlement
 from holdfast.store import feeding, rows, settling, tally
-from holdfast.store.api import Claimed, ClaimRequest, Grant
+from holdfast.store.api import Claimed, ClaimRequest, Granted, Make
 from holdfast.store.arriving import unheard
 from holdfast.store.postgres.arrays import bytea_array, int8_array, uuid_array
 from holdfast.store.transaction import Row
@@ -155,16 +155,16 @@ def _or_none(column: list[Value | None]) -> list[Value | None] | None:
     return None if column.count(None) == len(column) else column
 
 
-def claim(tx: PostgresTransaction, request: ClaimRequest) -> Claimed:
+def claim(tx: PostgresTransaction, request: ClaimRequest, make: Make[Granted]) -> Claimed[Granted]:
     """One function call takes due rows and lane runs, priority by priority, until the limit is reached."""
-    return _read(tx.all("lanes.claim", **_wish(request)), request).claimed
+    return _read(tx.all("lanes.claim", **_wish(request)), request, make).claimed
 
 
 def close_and_claim(
-    tx: PostgresTransaction, request: ClaimRequest, whole: dict[int, Lease]
-) -> tuple[set[int], Claimed]:
+    tx: PostgresTransaction, request: ClaimRequest, make: Make[Granted], whole: dict[int, Lease]
+) -> tuple[set[int], Claimed[Granted]]:
     """The same, after closing the runs that are acked whole; their tokens come first."""
-    answer = _read(tx.all("lanes.close_and_claim", **_runs(whole), **_wish(request)), request)
+    answer = _read(tx.all("lanes.close_and_claim", **_runs(whole), **_wish(request)), request, make)
     tx.rings |= answer.rings
     return answer.closed | _closed_unheard(tx, whole, answer.closed, request.ack), answer.claimed
 
@@ -338,19 +338,19 @@ def _wish(request: ClaimRequest) -> dict[str, object]:
     }
 
 
-class Answer(msgspec.Struct):
+class Answer(msgspec.Struct, Generic[Granted]):
     """What was claimed; before that, which runs were closed, by token, and whom to wake because there is room now."""
 
-    claimed: Claimed
+    claimed: Claimed[Granted]
     closed: set[int]
     rings: set[int]
 
 
-def _read(found: list[Row], request: ClaimRequest) -> Answer:
+def _read(found: list[Row], request: ClaimRequest, make: Make[Granted]) -> Answer[Granted]:
     """Whose lines are what is said at `holdfast_grant`; before them come the runs that were closed."""
     channels = {channel.group: channel for channel in request.channels}
     closed, rings, silent = set[int](), set[int](), set[int]()
-    grants, grant = list[Grant](), request.kind
+    grants = list[Granted]()
     lease: Any = None
     channel: Any = None
     lane, place = 0, 0
@@ -368,12 +368,12 @@ def _read(found: list[Row], request: ClaimRequest) -> Answer:
         elif head is None or len(head) == 1:
             place = place if head is None else head[0]
             message = Message(raw, lane, body, headers, key, trace, reply, topic, ends, sent)
-            grants.append(grant(message, 1, lease, place, channel))
+            grants.append(make(message, 1, lease, place, channel))
             place += 1
         else:
             group, token, until, attempt, lane = head
             channel = channels[group]
             lease = Lease(token, group, until, 1, request.worker, until - request.term(channel))
             message = Message(raw, lane, body, headers, key, trace, reply, topic, ends, sent)
-            grants.append(grant(message, attempt, lease, None, channel))
+            grants.append(make(message, attempt, lease, None, channel))
     return Answer(Claimed(grants, [], [], [one for one in request.channels if one.group in silent]), closed, rings)

@@ -10,7 +10,7 @@ from holdfast.core.message import Duplicate, Lease, NewMessage
 from holdfast.core.settlement import Settlement, each_acked
 from holdfast.errors import StoreError
 from holdfast.store import arriving, expiry, extending, history
-from holdfast.store.api import Channel, Claimed, ClaimRequest
+from holdfast.store.api import Channel, Claimed, ClaimRequest, Granted, Make
 from holdfast.store.postgres import lanes
 from holdfast.store.postgres.connection import Database
 from holdfast.store.postgres.errors import wants_a_closer_look
@@ -37,13 +37,13 @@ class PostgresMessages:
                 return [None] * len(new)
         return self._take_in(new)
 
-    def claim(self, request: ClaimRequest) -> Claimed:
+    def claim(self, request: ClaimRequest, make: Make[Granted]) -> Claimed[Granted]:
         if not request.ack and not request.done:
-            return self._database.single(partial(lanes.claim, request=request))
+            return self._database.single(partial(lanes.claim, request=request, make=make))
         whole = lanes.whole_runs(request.ack, request.done)
         split = [one for one in request.ack if one.lease.token not in whole]
         applied = iter(self._settle(split))
-        closed, claimed = self._database.single(lambda tx: lanes.close_and_claim(tx, request, whole))
+        closed, claimed = self._database.single(lambda tx: lanes.close_and_claim(tx, request, make, whole))
         late = [one for one in request.ack if one.lease.token in whole and one.lease.token not in closed]
         applied_late = iter(self._settle(late))
         acked = []

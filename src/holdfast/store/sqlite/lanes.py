@@ -12,7 +12,7 @@ import msgspec
 from holdfast.core import priority, routing, run
 from holdfast.core.message import Lease, Message, MessageId, NewMessage
 from holdfast.store import limiting, rows, sagas, skipping, tally
-from holdfast.store.api import Channel, Claimed, ClaimRequest, Grant
+from holdfast.store.api import Channel, Claimed, ClaimRequest, Granted, Make
 from holdfast.store.feeding import MOST_PASSED
 from holdfast.store.limiting import Limit
 from holdfast.store.settling import finish, settle
@@ -78,7 +78,7 @@ def append(tx: SqliteTransaction, new: Sequence[NewMessage]) -> None:
     )
 
 
-def claim(tx: SqliteTransaction, request: ClaimRequest) -> Claimed:
+def claim(tx: SqliteTransaction, request: ClaimRequest, make: Make[Granted]) -> Claimed[Granted]:
     """Acks what came along, then takes due rows and lane runs, priority by priority, until the limit is reached."""
     acked, lost = [], []
     if request.ack or request.done:
@@ -87,9 +87,9 @@ def claim(tx: SqliteTransaction, request: ClaimRequest) -> Claimed:
         sagas.move_on(tx)  # What follows from these acks may be claimed along with the rest.
     if request.alone_first and request.alone:
         for channel in request.channels:
-            if alone := _take_alone(tx, request, channel):
+            if alone := _take_alone(tx, request, make, channel):
                 return Claimed(alone, acked, lost)
-    grants: list[Grant] = []
+    grants: list[Granted] = []
     silent: list[Channel] = []
     short: set[int] = set()
     for channel, share in request.parts():
@@ -99,7 +99,7 @@ def claim(tx: SqliteTransaction, request: ClaimRequest) -> Claimed:
         if channel.group in short:
             continue
         most = request.limit if share is None else before + share
-        is_over = _claim_channel(tx, request, channel, grants, silent, most)
+        is_over = _claim_channel(tx, request, make, channel, grants, silent, most)
         tally.add(tx, channel.group, claimed=len(grants) - before)
         if len(grants) < most:
             short.add(channel.group)
@@ -159,7 +159,7 @@ def _append_each(tx: SqliteTransaction, first: int, messages: list[NewMessage]) 
     )
 
 
-def _take_alone(tx: SqliteTransaction, request: ClaimRequest, channel: Channel) -> list[Grant]:
+def _take_alone(tx: SqliteTransaction, request: ClaimRequest, make: Make[Granted], channel: Channel) -> list[Granted]:
     """The oldest row that must be held alone, if there is one, and room for it."""
     alone = tx.all("rows.due_alone", group=channel.group)
     limit = limiting.find(tx, channel.group) if alone else None
@@ -167,7 +167,7 @@ def _take_alone(tx: SqliteTransaction, request: ClaimRequest, channel: Channel) 
         return []
     if limit is not None and limit.by_key:
         alone = limited.alone(tx, channel, limit)
-    taken = _take_rows(tx, request, channel, alone)
+    taken = _take_rows(tx, request, make, channel, alone)
     tally.add(tx, channel.group, claimed=len(taken))
     if limit is not None:
         limited.note(tx, channel.group, limit, taken)
@@ -177,8 +177,9 @@ def _take_alone(tx: SqliteTransaction, request: ClaimRequest, channel: Channel) 
 def _claim_channel(
     tx: SqliteTransaction,
     request: ClaimRequest,
+    make: Make[Granted],
     channel: Channel,
-    grants: list[Grant],
+    grants: list[Granted],
     silent: list[Channel],
     most: int,
 ) -> bool:
@@ -191,10 +192,10 @@ def _claim_channel(
     is_behind = channel.source is not None and any(position < live_from for *_, position, live_from, _, _ in places)
     limit = limiting.find(tx, channel.group) if is_limited or is_behind else None
     if limit is None:
-        return _claim_lanes(tx, request, channel, places, grants, most)
+        return _claim_lanes(tx, request, make, channel, places, grants, most)
     before = len(grants)
     most = before + limiting.room(tx, channel.group, limit, most - before)
-    is_over = _claim_lanes(tx, request, channel, places, grants, most, limit)
+    is_over = _claim_lanes(tx, request, make, channel, places, grants, most, limit)
     limited.note(tx, channel.group, limit, grants[before:])
     return is_over
 
@@ -202,9 +203,10 @@ def _claim_channel(
 def _claim_lanes(
     tx: SqliteTransaction,
     request: ClaimRequest,
+    make: Make[Granted],
     channel: Channel,
     places: list[Row],
-    grants: list[Grant],
+    grants: list[Granted],
     most: int,
     limit: Limit | None = None,
 ) -> bool:
@@ -216,14 +218,14 @@ def _claim_lanes(
             break
         if fed is not None:
             feeder = Feeder(tx, channel, lane, position, live_from, fed, wanted, past) if in_lane else None
-            if (in_rows or in_lane) and _claim_fed(tx, request, channel, lane, feeder, grants, most, by_key):
+            if (in_rows or in_lane) and _claim_fed(tx, request, make, channel, lane, feeder, grants, most, by_key):
                 return True
             continue
         if by_key and in_lane and limited.leave_lane(tx, channel, lane, position, most - len(grants)):
             in_rows = True
         if in_rows:
             due = _due_rows(tx, channel, lane, most - len(grants), request.alone and not grants, by_key)
-            grants += _take_rows(tx, request, channel, due)
+            grants += _take_rows(tx, request, make, channel, due)
             if due and due[0][4]:
                 return True
         if in_lane and len(grants) < most:
@@ -235,9 +237,9 @@ def _claim_lanes(
             if not room:
                 taken = []
             elif wanted is None and not skipped:
-                taken = _take_run(tx, request, channel, lane, position, end, room, by_key is not None)
+                taken = _take_run(tx, request, make, channel, lane, position, end, room, by_key is not None)
             else:
-                taken = _take_wanted(tx, request, channel, lane, position, end, room, wanted, skipped)
+                taken = _take_wanted(tx, request, make, channel, lane, position, end, room, wanted, skipped)
             if past is not None and is_past:
                 past.note(len(taken))
             grants += taken
@@ -247,10 +249,11 @@ def _claim_lanes(
 def _claim_fed(
     tx: SqliteTransaction,
     request: ClaimRequest,
+    make: Make[Granted],
     channel: Channel,
     lane: int,
     feeder: Feeder | None,
-    grants: list[Grant],
+    grants: list[Granted],
     most: int,
     by_key: Limit | None,
 ) -> bool:
@@ -259,7 +262,7 @@ def _claim_fed(
     due = _due_rows(tx, channel, lane, room, alone, by_key)
     while len(due) < room and not (due and due[0][4]) and feeder is not None and feeder.feed(room):
         due = _due_rows(tx, channel, lane, room, alone, by_key)
-    grants += _take_rows(tx, request, channel, due)
+    grants += _take_rows(tx, request, make, channel, due)
     return bool(due and due[0][4])
 
 
@@ -274,7 +277,9 @@ def _due_rows(
     return tx.all("rows.due", group=channel.group, lane=lane, limit=room, alone=False)
 
 
-def _take_rows(tx: SqliteTransaction, request: ClaimRequest, channel: Channel, due: list[Row]) -> list[Grant]:
+def _take_rows(
+    tx: SqliteTransaction, request: ClaimRequest, make: Make[Granted], channel: Channel, due: list[Row]
+) -> list[Granted]:
     if not due:
         return []
     token, until = _next_token(tx), _until(tx, request, channel)
@@ -282,20 +287,21 @@ def _take_rows(tx: SqliteTransaction, request: ClaimRequest, channel: Channel, d
     taken = []
     for _, message_id, lane, attempts, _, *content in due:
         lease = Lease(token, channel.group, until, 1, request.worker, tx.clock())
-        taken.append(request.kind(Message(message_id, lane, *content), attempts + 1, lease, None, channel))
+        taken.append(make(Message(message_id, lane, *content), attempts + 1, lease, None, channel))
     return taken
 
 
 def _take_run(
     tx: SqliteTransaction,
     request: ClaimRequest,
+    make: Make[Granted],
     channel: Channel,
     lane: int,
     position: int,
     end: int,
     room: int,
     unkeyed: bool,
-) -> list[Grant]:
+) -> list[Granted]:
     """The lane's next run: read the range, move the cursor past it, record one lease for all of it.
 
     If it has to be `unkeyed`, it ends before the first message that has a key.
@@ -306,9 +312,9 @@ def _take_run(
     if not found:
         return []
     tx.run("lanes.move_cursor", group=channel.group, lane=lane, position=found[-1][0])
-    lease, grant = _open_run(tx, request, channel, lane, found), request.kind
+    lease = _open_run(tx, request, channel, lane, found)
     return [
-        grant(
+        make(
             Message(raw, lane, body, headers, key, correlation, reply_to, topic, ends, sent), 1, lease, member, channel
         )
         for member, (_, raw, body, headers, key, correlation, reply_to, topic, ends, sent) in enumerate(found)
@@ -318,6 +324,7 @@ def _take_run(
 def _take_wanted(
     tx: SqliteTransaction,
     request: ClaimRequest,
+    make: Make[Granted],
     channel: Channel,
     lane: int,
     position: int,
@@ -325,7 +332,7 @@ def _take_wanted(
     room: int,
     wanted: str | None,
     skipped: set[MessageId],
-) -> list[Grant]:
+) -> list[Granted]:
     """The same for a group that wants only some messages: the others are passed by, and settled from the start."""
     room, looks = channel.spec.run_limit(room), MOST_PASSED
     while looks > 0:
@@ -348,9 +355,9 @@ def _take_wanted(
         if places:
             others = set(range(len(found))) - set(places)
             settled = run.settle(None, len(found), others) if others else None
-            lease, grant = _open_run(tx, request, channel, lane, found, settled), request.kind
+            lease = _open_run(tx, request, channel, lane, found, settled)
             return [
-                grant(Message(found[place][1], lane, *found[place][2:]), 1, lease, place, channel) for place in places
+                make(Message(found[place][1], lane, *found[place][2:]), 1, lease, place, channel) for place in places
             ]
     return []
 

@@ -10,7 +10,7 @@ from holdfast.core.message import Duplicate, NewMessage
 from holdfast.core.settlement import Settlement
 from holdfast.errors import StoreError
 from holdfast.store import arriving, expiry, extending, history, settling
-from holdfast.store.api import Channel, Claimed, ClaimRequest
+from holdfast.store.api import Channel, Claimed, ClaimRequest, Granted, Make
 from holdfast.store.sqlite import lanes
 from holdfast.store.sqlite.connection import Database
 from holdfast.store.sqlite.errors import wants_a_closer_look
@@ -32,8 +32,8 @@ class SqliteMessages:
                     raise
         return self._take_in(new)
 
-    def claim(self, request: ClaimRequest) -> Claimed:
-        return self._database.write(partial(lanes.claim, request=request))
+    def claim(self, request: ClaimRequest, make: Make[Granted]) -> Claimed[Granted]:
+        return self._database.write(partial(lanes.claim, request=request, make=make))
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         return self._database.write(lambda tx: settling.settle(tx, settlements))
