@@ -39,8 +39,10 @@ FRESH = 1.0
 class ChannelBook(forks.Guarded):
     """Channels by name. Opens (and migrates) the database on first use."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, store: Store, settings: Settings, meet: Callable[[Channel], object]) -> None:
+        """`meet` is called with every channel that was found or declared, before it is used."""
         self._store = store
+        self._meet = meet
         self._settings = settings
         self._known: dict[str, tuple[float, Channel]] = {}
         self._topics: dict[str, tuple[float, Topic | str]] = {}
@@ -292,6 +294,7 @@ class ChannelBook(forks.Guarded):
 
     def _remember(self, channel: Channel) -> Channel:
         """Notes the settings that this client has just declared."""
+        self._meet(channel)
         with self._noting:
             self._changes += 1
             self._known[channel.name] = (time.monotonic() + FRESH, channel)
@@ -299,6 +302,7 @@ class ChannelBook(forks.Guarded):
 
     def _note_found(self, channel: Channel, before: int) -> Channel:
         """Notes what a look-up has found, unless something was declared here meanwhile: it may be outdated then."""
+        self._meet(channel)
         with self._noting:
             if self._changes == before:
                 self._known[channel.name] = (time.monotonic() + FRESH, channel)

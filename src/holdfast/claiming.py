@@ -57,6 +57,7 @@ class Claiming:
     def __init__(self, client: Holdfast, types: MessageTypes, settle: Settle) -> None:
         self._client = client
         self._store = client.store
+        self._transport = client.transport
         self._settings = client.settings
         self._types = types
         self._settle = settle
@@ -139,18 +140,18 @@ class Claiming:
         for channel in channels:
             self._swept[channel.id] = time.monotonic() + self._settings.sweep_every
             seen, deadline = self._presence.note(channel, worker), time.monotonic() + LONGEST_SWEEP
-            while self._client.messages.sweep(channel, limits.SWEEP_LIMIT, seen) >= limits.SWEEP_LIMIT:
+            while self._transport.messages.sweep(channel, limits.SWEEP_LIMIT, seen) >= limits.SWEEP_LIMIT:
                 seen = None
                 if time.monotonic() > deadline:
                     break
 
     def _grasp(self, request: ClaimRequest, finished: Finished, told: Told | None) -> list[Claim]:
-        claimed = self._client.messages.claim(request, self._make)
+        claimed = self._transport.messages.claim(request, self._make)
         claims, refusal = claimed.grants, None
         if not claims and claimed.silent:
             refusal = self._wake(claimed.silent)
             if refusal is None:
-                claims = self._client.messages.claim(unfinished(request), self._make).grants
+                claims = self._transport.messages.claim(unfinished(request), self._make).grants
         self._types.dress(claims)
         gone = _gone(finished, request, claimed) if finished is not NOTHING else []
         if told is not None:

@@ -27,7 +27,6 @@ from holdfast.core.settlement import Settlement
 from holdfast.core.sqs_names import PREFIX
 from holdfast.core.topic import address, group_name, settings_of
 from holdfast.crew import Crewing
-from holdfast.delivery.messages import DeliveredMessages
 from holdfast.desk import Desk
 from holdfast.drafting import EnqueueOptions, Form, Key, form, listed
 from holdfast.errors import HoldfastError, InvalidInput
@@ -46,6 +45,7 @@ from holdfast.store.api import Channel, ClaimRequest, Joined, Store
 from holdfast.store.opening import open_store
 from holdfast.store.saga_api import NewSaga
 from holdfast.store.shielding import shielded
+from holdfast.transport import Transport
 
 
 class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, Asking, Commanding):
@@ -85,7 +85,7 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         settings: Settings,
         store: Store,
         book: ChannelBook | None = None,
-        messages: DeliveredMessages | None = None,
+        transport: Transport | None = None,
     ) -> None:
         Operating.__init__(self)
         Consuming.__init__(self)
@@ -93,10 +93,11 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         Commanding.__init__(self)
         self.settings = settings
         self.store = store
-        self._book = ChannelBook(store, settings) if book is None else book
-        self.messages = messages or DeliveredMessages(store, settings, self._listeners, lambda: self.worker)
-        self._inserts: Gather[NewMessage, Duplicate | None] = Gather(self.messages.insert, settings.patience)
-        self._settlements: Gather[Settlement, bool] = Gather(self.messages.settle, settings.patience)
+        self.transport = transport or Transport(store, settings, self._listeners, lambda: self.worker)
+        self._book = ChannelBook(store, settings, self.transport.meet) if book is None else book
+        insert = self.transport.messages.insert  # The same whoever delivers.
+        self._inserts: Gather[NewMessage, Duplicate | None] = Gather(insert, settings.patience)
+        self._settlements: Gather[Settlement, bool] = Gather(self.transport.settle, settings.patience)
         self._starts: Gather[NewSaga, HoldfastError | None] = Gather(self.store.sagas.start, settings.patience)
         self._bells = Bells(self.store.wakeup)
         self._worker: tuple[int, str] = (0, "")
@@ -313,7 +314,7 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         held = as_list(claims)
         if held:
             term = max(claim.channel.spec.lease for claim in held) if duration is None else duration
-            ends = self.messages.extend(endings.acked(held), checked_term(term, "duration"))
+            ends = self.transport.messages.extend(endings.acked(held), checked_term(term, "duration"))
             endings.refuse(endings.renew(held, ends))
 
     # --- operating ----------------------------------------------------------------------------------------------------
@@ -329,7 +330,7 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         settings = replace(self.settings, **{name: value for name, value in named.items() if value is not None})
         other = Holdfast.__new__(Holdfast)
         book = self._book if settings.tenant == self.settings.tenant else None
-        other._assemble(settings, self.store, book, self.messages)
+        other._assemble(settings, self.store, book, self.transport)
         other._gates = self._gates  # What it pauses does not start, whoever runs the consumers.
         return other
 

@@ -12,7 +12,6 @@ from holdfast.core.message import Message, MessageStatus, encode_json, id_bytes,
 from holdfast.core.queue import blocked_order_key
 from holdfast.core.search import wanted
 from holdfast.core.stats import Stats
-from holdfast.delivery.messages import DeliveredMessages
 from holdfast.groups import Grouping
 from holdfast.letters import Moment, Progress
 from holdfast.limits import checked_count
@@ -23,6 +22,7 @@ from holdfast.schedules import Scheduling
 from holdfast.settings import Settings
 from holdfast.store.api import Store
 from holdfast.store.ids import new_id
+from holdfast.transport import Transport
 
 KEPT: Any = object()
 """A body that stays as it was."""
@@ -33,7 +33,7 @@ class Operating(Budgeting, Scheduling, Grouping, Orchestrating):
 
     settings: Settings
     store: Store
-    messages: DeliveredMessages
+    transport: Transport
     _book: ChannelBook
     _types: MessageTypes
 
@@ -238,7 +238,7 @@ class Operating(Budgeting, Scheduling, Grouping, Orchestrating):
         forgotten = self.store.crew.forget(self.settings.tenant, limits.SWEEP_LIMIT)
         forgotten += self.store.replies.forget(self.settings.tenant, limits.SWEEP_LIMIT)
         forgotten += self.store.commands.forget(self.settings.tenant, limits.SWEEP_LIMIT)
-        topics = self._watch_groups() + self._retain() + self.messages.reconcile(self._book.readers())
+        topics = self._watch_groups() + self._retain() + self.transport.reconcile(self._book.readers())
         return swept + topics + self.escalate() + self.fire_schedules() + self.advance_sagas() + forgotten
 
     def audit(self, n: int = 100, *, before: int | None = None) -> list[AuditRecord]:

@@ -86,7 +86,7 @@ def wait_longer(hf: Holdfast) -> int:
 
 
 def tell_of_deaths(hf: Holdfast) -> int:
-    return hf.messages.aftercare.tell(hf._book.channel("q"))
+    return hf.transport.through_sqs().aftercare.tell(hf._book.channel("q"))
 
 
 CASES = [

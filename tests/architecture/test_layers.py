@@ -52,6 +52,7 @@ LAYERS = {
     "publishing": 2,
     "awaiting_publishing": 2,
     "threads": 2,
+    "transport": 2,
     "delivery": 2,
     "runtime": 2,
     "logs": 2,

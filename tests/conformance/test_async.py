@@ -244,7 +244,7 @@ def test_many_waiting_claims_do_not_hold_up_an_enqueue(run: Run) -> None:
 def test_a_cancelled_claim_does_not_keep_a_message_from_others(run: Run) -> None:
     async def work(hf: AsyncHoldfast) -> None:
         await hf.enqueue("q", "for someone who listens")
-        messages = hf._hf.messages
+        messages = hf._hf.transport.messages
         claim, entered, may_go_on, claimed = messages.claim, *(threading.Event() for _ in range(3))
 
         def slow(request: ClaimRequest, make: Make[Claim]) -> Claimed[Claim]:

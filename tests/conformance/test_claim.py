@@ -380,7 +380,9 @@ def share_out(hf: Holdfast, limit: int, **shares: int) -> dict[str, int]:
     """How many messages of each queue a claim gets that wants so many of each."""
     channels = hf._book.channels(list(shares))
     request = ClaimRequest(channels, limit, "anna", shares=list(shares.values()))
-    return dict(Counter(grant.channel.name for grant in hf.messages.claim(request, partial(Claim, hf)).grants))
+    return dict(
+        Counter(grant.channel.name for grant in hf.transport.messages.claim(request, partial(Claim, hf)).grants)
+    )
 
 
 def test_every_queue_gives_its_share(hf: Holdfast, clock: FakeClock) -> None:

@@ -261,5 +261,5 @@ def test_messages_of_several_priorities_are_stored_together_each_in_its_own(hf: 
     hf.enqueue("q", "first")
     options = {"low": "late", 0: "urgent", "normal": "usual"}
     new = [one for level, body in options.items() for one in hf._drafted("q", [body], EnqueueOptions(priority=level))]
-    assert hf.messages.insert(new) == [None] * 3
+    assert hf.transport.messages.insert(new) == [None] * 3
     assert bodies(hf.claim("q", n=10)) == ["urgent", "first", "usual", "late"]

@@ -119,7 +119,7 @@ def test_an_ack_that_comes_second_waits_until_the_first_has_returned(
 ) -> None:
     """L13: the first is stored, and has not said so yet. The other claim of the second call is none of its business."""
     claim, another = run_of(hf, 2)
-    first, second = hf.messages.settle, rival.messages.settle
+    first, second = hf.transport.messages.settle, rival.transport.messages.settle
     is_stored, is_refused = Event(), Event()
 
     def stored_first(settlements: list[Settlement]) -> list[bool]:

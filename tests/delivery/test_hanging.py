@@ -65,7 +65,10 @@ def test_leases_stay_and_work_ends_well(url: str, sqs: FakeSQS, monkeypatch: pyt
             assert begun.acquire(timeout=60)
             assert begun.acquire(timeout=60)
             sqs.faults.hanging = EVERYTHING
-            renewals, hides = counted(monkeypatch, hf.messages, "extend"), sqs.count("ChangeMessageVisibilityBatch")
+            renewals, hides = (
+                counted(monkeypatch, hf.transport.messages, "extend"),
+                sqs.count("ChangeMessageVisibilityBatch"),
+            )
             sqs.wait_for("ChangeMessageVisibilityBatch", hides + 1)
             before = renewals()
             eventually(lambda: renewals() >= before + 3)

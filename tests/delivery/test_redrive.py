@@ -36,7 +36,7 @@ def test_consumers_say_so_once(url: str, redriven: str, caplog: pytest.LogCaptur
         with hf.running():
             seen.wait(1)
             eventually(lambda: "redrive policy" in caplog.text)
-            hf.messages.reconcile(hf._book.readers())
+            hf.transport.through_sqs().reconcile(hf._book.readers())
     assert sum("redrive policy" in line for line in caplog.messages) == 1
 
 

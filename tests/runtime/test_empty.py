@@ -54,7 +54,7 @@ class Meter:
         self.calls: list[str] = []
         for role in ROLES:
             setattr(hf.store, role, self._metered(getattr(hf.store, role), role))
-        hf.messages = self._metered(hf.messages, "messages")
+        hf.transport.messages = self._metered(hf.transport.messages, "messages")
 
     def _metered(self, role: Any, name: str) -> Any:
         meter = self

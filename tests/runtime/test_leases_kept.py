@@ -118,8 +118,8 @@ def test_slow_answers_are_waited_for(hf: Holdfast, url: str, monkeypatch: pytest
     hf.queue("q", lease=LEASE, max_attempts=1)
     begun, finish, stops, asked = threading.Event(), threading.Event(), Calls(), Calls()
     hf.on(HandlerStopped, stops.note)
-    extend = hf.messages.extend
-    monkeypatch.setattr(hf.messages, "extend", lambda *words: (asked.note(1), extend(*words))[1])
+    extend = hf.transport.messages.extend
+    monkeypatch.setattr(hf.transport.messages, "extend", lambda *words: (asked.note(1), extend(*words))[1])
 
     @hf.consumer("q")
     def handler(message: Message) -> None:

@@ -25,7 +25,7 @@ def doctor(url: str, as_json: bool) -> int:
     with Holdfast(url, patience=PATIENCE) as hf:
         findings = hf.store.health.look()
         if any(finding.check == "queues" for finding in findings):  # Otherwise they could not be looked at.
-            findings += checkup.look(hf.messages.sqs, hf.store.health.through_sqs())
+            findings += checkup.look(hf.transport.through_sqs().sqs, hf.store.health.through_sqs())
     problems = sum(finding.state == "problem" for finding in findings)
     if as_json:
         show_json(findings)

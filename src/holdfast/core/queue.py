@@ -74,6 +74,11 @@ class QueueSpec(msgspec.Struct, frozen=True):
         return self.delivery == "database"
 
     @property
+    def reaches_outside(self) -> bool:
+        """Whether anything but the database has to do with it: SQS delivers it, or its deaths are told outside."""
+        return self.delivery != "database" or self.dead_events is not None
+
+    @property
     def is_limited(self) -> bool:
         """Whether a claimed message takes a place or a start that others wait for."""
         return self.concurrency is not None or self.rate is not None or self.limited_by_key

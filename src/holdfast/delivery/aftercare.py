@@ -50,7 +50,7 @@ class Aftercare:
     def look_after(self, channels: Iterable[Channel], *what: str, never_waits: bool = False) -> None:
         """Soon; or at once, where nothing is done beside the work and whoever asks may wait."""
         for channel in channels:
-            if concerns(channel):
+            if channel.spec.reaches_outside:
                 self._known[channel.group] = channel
                 self.beside.put(channel.group, what or (LOST, DEATHS), never_waits=never_waits)
 
@@ -120,8 +120,3 @@ class Aftercare:
             self.look(channel, what)
         except HoldfastError as problem:
             log.warning("looking after pointers and deaths of %s: %s; it goes on", channel.name, problem)
-
-
-def concerns(channel: Channel) -> bool:
-    """Whether SQS has to do with a queue."""
-    return not channel.spec.has_lanes or channel.spec.dead_events is not None

@@ -272,7 +272,7 @@ class ProcessCourier:
     def __init__(self, hf: Holdfast, is_awake: Callable[[], bool]) -> None:
         self._hf = hf
         self._is_awake = is_awake
-        self._messages = hf.messages
+        self._messages = hf.transport.through_sqs()
         self._rounds: dict[int, Round] = {}
         self._attended: dict[int, Channel] = {}
         self._look_at = 0.0

@@ -20,7 +20,7 @@ from holdfast.core.message import Duplicate, NewMessage
 from holdfast.core.pointer import Pointer, read_pointer
 from holdfast.core.settlement import Settlement
 from holdfast.core.sqs_names import made_name
-from holdfast.delivery.aftercare import DEATHS, LOST, Aftercare, concerns
+from holdfast.delivery.aftercare import DEATHS, LOST, Aftercare
 from holdfast.delivery.beside import Beside
 from holdfast.delivery.counts import Counts
 from holdfast.delivery.pointers import Pointers
@@ -285,7 +285,7 @@ class DeliveredMessages(forks.Guarded):
         """Notes what SQS has to do with; whether it delivers any of these queues."""
         delivers = False
         for channel in request.channels:
-            if concerns(channel):
+            if channel.spec.reaches_outside:
                 delivers = delivers or not channel.spec.has_lanes
                 if channel.spec.dead_events is not None:
                     self._tellable[channel.group] = channel

@@ -132,7 +132,9 @@ def _seen_of_sqs(hf: Holdfast) -> Metric:
     """Since this process began."""
     words = "What became of pointers, and of calls of SQS, in this process."
     seen = CounterMetricFamily("holdfast_sqs", words, labels=["queue", "what"])
-    counts = hf.messages.counts
+    if hf.transport.sqs is None:
+        return seen
+    counts = hf.transport.sqs.counts
     for queue in counts.queues()[: MOST_LABELS // 20]:
         for what, count in counts.of(queue).items():
             seen.add_metric([queue, what], count)

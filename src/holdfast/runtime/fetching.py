@@ -89,7 +89,7 @@ class Fetching:
             self._worker.id,
             lease,
             alone_first=self._hf._claiming.begin(channels, self._worker.id),
-            courier=self._worker.desk,
+            courier=self._worker.courier,
             strict=strict,
             shares=shares,
         )

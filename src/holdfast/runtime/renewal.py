@@ -150,7 +150,7 @@ class Renewal(Rounds):
         started = time.monotonic()
         claims = [context.claim for _, context in chosen]
         try:
-            ends = hf.messages.extend(endings.acked(claims), round(span * 1_000_000))
+            ends = hf.transport.messages.extend(endings.acked(claims), round(span * 1_000_000))
         except HoldfastError as problem:
             log.warning("%d lease(s) could not be renewed: %s", len(leases), problem)
             return

@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.labels import missing
-from holdfast.delivery.courier import Desk, ProcessCourier
 from holdfast.errors import InvalidInput
 from holdfast.runtime import starting
 from holdfast.runtime.beats import Beats
@@ -27,7 +26,9 @@ from holdfast.sd_notify import Notifier
 
 if TYPE_CHECKING:
     from holdfast.client import Holdfast
+    from holdfast.delivery.courier import ProcessCourier
     from holdfast.runtime.loop import Loop
+    from holdfast.store.delivery_api import Courier
 
 CALLS_OF_A_TURN = 4
 """So many database calls, one after the other, each within the client's patience, may a turn of a loop make."""
@@ -60,7 +61,9 @@ class Runner:
         self._renewal = Renewal(self._all)
         self._watch = Watch(self._all)
         self._beats = Beats(self._all)
-        self.courier = ProcessCourier(hf, self._is_awake)
+        self._courier: ProcessCourier | None = None
+        self._has_stopped = False
+        self._opening = threading.Lock()
         self._keeper = Keeper(hf, f"{hf.worker}:{os.urandom(3).hex()}", self._slumber)
         self._asked: float | None = None
         self._insisted = threading.Event()
@@ -155,7 +158,7 @@ class Runner:
         deadline = time.monotonic() + (STUBBORN if ended else 0)
         for hand in [hand for worker in self.workers for hand in worker.hands]:
             hand.join(max(0.0, deadline - time.monotonic()))
-        self.courier.stop()
+        self._stop_courier()
         self._renewal.stop()
         self._watch.stop()
         self._beats.stop()
@@ -201,11 +204,34 @@ class Runner:
     def worker(self, consumer: Consumer, pool: str | None) -> Worker:
         """A new one, not started yet."""
         worker = Worker(self.hf, consumer, self._solitude, self._hands_for(consumer), pool)
-        worker.desk = Desk(self.courier, worker.wake)
+        worker.open_desk = self._open_desk
         worker.on_progress = self._beats.note_progress
         worker.outbox.on_news = self.on_news
         worker.on_held = self._expect
         return worker
+
+    @property
+    def courier(self) -> ProcessCourier:
+        """Who waits for SQS on behalf of all workers; begun when the first of them needs it."""
+        with self._opening:
+            if self._courier is None:
+                from holdfast.delivery.courier import ProcessCourier
+
+                self._courier = ProcessCourier(self.hf, self._is_awake)
+                if self._has_stopped:
+                    self._courier.stop()
+            return self._courier
+
+    def _open_desk(self, worker: Worker) -> Courier:
+        from holdfast.delivery.courier import Desk
+
+        return Desk(self.courier, worker.wake)
+
+    def _stop_courier(self) -> None:
+        with self._opening:
+            self._has_stopped = True
+        if self._courier is not None:
+            self._courier.stop()
 
     def _expect(self, term: float) -> None:
         self._renewal.expect(term)

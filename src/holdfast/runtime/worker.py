@@ -73,7 +73,8 @@ class Worker:
         self.pool = pool
         self.id = f"{hf.worker}:{consumer.name}:{os.urandom(3).hex()}"
         self.attachments = Attachments(consumer)
-        self.desk: Courier | None = None
+        self.open_desk: Callable[[Worker], Courier] | None = None
+        self._desk: Courier | None = None
         self.on_progress: Callable[[], None] = lambda: None
         self.on_held: Callable[[float], None] = lambda term: None
         self.shelf = Shelf()
@@ -103,6 +104,13 @@ class Worker:
         self.first_line = first_line_of(hf, consumer)
         self.works_alone = make_hand is ThreadHand
         self._apart = Apart()
+
+    @property
+    def courier(self) -> Courier | None:
+        """Who waits for SQS on its behalf, once there is a queue that SQS has to do with."""
+        if self._desk is None and self.open_desk is not None and self.hf.transport.sqs is not None:
+            self._desk = self.open_desk(self)
+        return self._desk
 
     # --- for the runner -----------------------------------------------------------------------------------------------
 

@@ -247,7 +247,7 @@ class Nemesis:
         sent = 0
         try:
             for name in WORK_QUEUES:
-                queue = self._hf.messages.queue(self._hf._book.channel(name))
+                queue = self._hf.transport.through_sqs().queue(self._hf._book.channel(name))
                 seen = self._seen.setdefault(name, [])
                 seen += [one.body for one in queue.receive(AT_ONCE, 0, 0)]
                 again = [*seen[-AT_ONCE:], *self._chance.sample(seen, min(len(seen), AT_ONCE))]

@@ -7,7 +7,6 @@ a batch has its own answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
 
 import msgspec
 
@@ -15,7 +14,6 @@ from holdfast.client import Holdfast
 from holdfast.core.lifecycle import Event as Happening
 from holdfast.core.message import Duplicate, Lease, MessageId, NewMessage, id_text
 from holdfast.core.settlement import Settlement
-from holdfast.delivery.messages import DeliveredMessages
 from holdfast.errors import DeliveryFailed, HoldfastError, StoreError, StoreFull
 from holdfast.settings import Settings
 from holdfast.store.api import Channel, Claimed, ClaimRequest, Grant, Granted, Make, Messages, Topic
@@ -59,14 +57,15 @@ def recorded(settings: Settings, sink: Sink) -> Holdfast:
     """A client with these settings that writes to this history."""
     client = Holdfast.__new__(Holdfast)
     client._assemble(settings, open_store(settings))
-    messages = RecordedMessages(client.messages, sink, client.store.faults.unheard)
-    client._assemble(settings, client.store, None, cast(DeliveredMessages, messages))
+    transport = client.transport
+    transport.messages = RecordedMessages(transport.messages, sink, client.store.faults.unheard)
+    client._assemble(settings, client.store, None, transport)
     return client
 
 
 def introduce(client: Holdfast, queues: Iterable[str] = (), topics: Iterable[str] = ()) -> None:
     """Tells the history of a client what its queues and topics are called."""
-    messages = cast(Messages, client.messages)
+    messages = client.transport.messages
     if not isinstance(messages, RecordedMessages):
         return
     for name in queues:
@@ -86,10 +85,6 @@ class RecordedMessages:
         self._names: dict[int, str] = {}
         self._runs: dict[int, dict[int, Item]] = {}
         """Members of the latest runs by token and place: a run that is done is told by its lease alone."""
-
-    def __getattr__(self, name: str) -> Any:
-        """Whatever else delivers messages can do."""
-        return getattr(self._below, name)
 
     def meet(self, channel: Channel | Topic) -> None:
         """Messages know their channel by its number."""

@@ -160,4 +160,4 @@ def tidy(plan: Plan) -> None:
         if plan.delivery == "sqs":
             for name in hf.queues():
                 with suppress(DeliveryFailed):
-                    hf.messages.queue(hf._book.channel(name)).remove()
+                    hf.transport.through_sqs().queue(hf._book.channel(name)).remove()

@@ -46,7 +46,9 @@ def reconcile_with_sqs(hf: Holdfast) -> int:
 
     If SQS refuses, a later turn tries again; nobody waits for it.
     """
-    hf.messages.aftercare.look_after(hf._book.readers(), never_waits=True)
+    channels = hf._book.readers()
+    if (sqs := hf.transport.sqs) is not None:
+        sqs.aftercare.look_after(channels, never_waits=True)
     return 0
 
 
