@@ -66,12 +66,22 @@ class Claiming:
         self._presence = Presence()
         self._count = itertools.count(1)
 
-    def begin(self, channels: Sequence[Channel], worker: str) -> bool:
-        """Sweep what is due before a look, and return whether it is the turn of a message that must be held alone."""
+    def tend(self, channels: Sequence[Channel], worker: str) -> None:
+        """What a client that claims by hand does before a look, once per `sweep_every`: there may be nobody else who
+        sweeps, passes on notices and advances sagas."""
+        if self.sweep_due(channels, worker):
+            self._client._look_after_others()
+
+    def sweep_due(self, channels: Sequence[Channel], worker: str) -> bool:
+        """Sweep those of the channels whose time it is, and return whether there was one."""
         moment = time.monotonic()
-        for channel in channels:
-            if moment >= self._swept.get(channel.id, 0.0) or self._presence.is_due(channel):
-                self.sweep([channel], worker)
+        due = [one for one in channels if moment >= self._swept.get(one.id, 0.0) or self._presence.is_due(one)]
+        if due:
+            self.sweep(due, worker)
+        return bool(due)
+
+    def is_turn_of_alone(self) -> bool:
+        """Whether the next look begins with a message that must be held alone. To be asked once per look."""
         return next(self._count) % ALONE_EVERY == 0
 
     def look(self, request: ClaimRequest, finished: Finished) -> list[Claim]:
@@ -198,6 +208,7 @@ class Claiming:
         if due is None or due > 0:
             return False
         self.sweep(request.channels, request.worker)
+        self._client._look_after_others()  # This sweep may come so often that none is due before a look.
         return True
 
 

@@ -261,8 +261,8 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         acks = endings.acked(finished.claims)
         readers = queues if group is None else [address(topic, group_name(group)) for topic in queues]
         channels, worker = self._book.channels(readers), self.worker
-        alone_first = self._claiming.begin(channels, worker)
-        self._look_after_others()
+        self._claiming.tend(channels, worker)
+        alone_first = self._claiming.is_turn_of_alone()
         request = ClaimRequest(channels, n, worker, term, acks, finished.leases, alone_first)
         claims = self._claiming.look(request, finished)
         if claims or not patience:

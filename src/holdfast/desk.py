@@ -133,7 +133,8 @@ class Desk(forks.Guarded):
             try:
                 while expected.left > 0:
                     channels, worker = [self.open()], self._client.worker
-                    alone_first = self._client._claiming.begin(channels, worker)
+                    self._client._claiming.sweep_due(channels, worker)
+                    alone_first = self._client._claiming.is_turn_of_alone()
                     request = ClaimRequest(channels, ANSWERS_AT_ONCE, worker, alone_first=alone_first)
                     if claims := self._client._claiming.once(request):
                         self._hand_out(claims)

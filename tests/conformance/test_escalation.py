@@ -71,6 +71,25 @@ def test_it_climbs_to_the_owners_owner_and_stays_at_the_top(owned: Holdfast, clo
     assert len(inbox(owned, "boss.inbox")) == 1
 
 
+def test_only_a_claim_that_sweeps_looks_after_notices(
+    client: OpenClient, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plain claim costs nothing for it; but where leases end all the time, every sweep is one of these."""
+    hf, looks = client(worker="anna", sweep_every=3600), []
+    monkeypatch.setattr(hf, "_look_after_others", lambda: looks.append(1))
+    hf.queue("q", lease="10s", backoff=0)
+    hf.enqueue("q", 1)
+    for _ in range(3):
+        assert hf.claim("other") == []
+    assert len(looks) == 1, "there was one sweep"
+    assert len(hf.claim("q")) == 1
+    assert len(looks) == 2, "and one of another queue"
+    for count in (3, 4):
+        clock.advance(11)
+        assert len(hf.claim("q")) == 1, "its lease has ended"
+        assert len(looks) == count
+
+
 def test_whoever_claims_escalates_now_and_then(owned: Holdfast, clock: FakeClock) -> None:
     kill(owned)
     clock.advance(600)

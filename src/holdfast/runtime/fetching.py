@@ -83,12 +83,13 @@ class Fetching:
             shares = [needs.get(channel.name, 0) for channel in channels]
         lease = None if self._consumer.lease is None else round(self._consumer.lease * 1_000_000)
         strict = self._consumer.policy == "strict"
+        self._hf._claiming.sweep_due(channels, self._worker.id)
         request = ClaimRequest(
             channels,
             room,
             self._worker.id,
             lease,
-            alone_first=self._hf._claiming.begin(channels, self._worker.id),
+            alone_first=self._hf._claiming.is_turn_of_alone(),
             courier=self._worker.courier,
             strict=strict,
             shares=shares,
