@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from holdfast import Holdfast
 from holdfast.errors import InvalidInput
-from holdfast.http.fields import Fields
+from holdfast.http.headers import Fields
 from holdfast.http.hooks import networks
 from holdfast.http.proxies import Proxies
 from tests.http.servers import Running, hook, running, sign

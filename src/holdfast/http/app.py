@@ -20,8 +20,8 @@ from holdfast.errors import InvalidInput
 from holdfast.http.answers import HANDLERS
 from holdfast.http.auth import Access, Auth, Require, require
 from holdfast.http.delivery import DELIVERY
-from holdfast.http.fields import Fields
 from holdfast.http.guard import Guard
+from holdfast.http.headers import Fields
 from holdfast.http.hooks import Hook
 from holdfast.http.hosts import LOOPBACK, Hosts
 from holdfast.http.ingress import HOOK_FOLDER, HOOK_PATH, Answer, Ingress

@@ -8,7 +8,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.http.answers import Refusal
 from holdfast.http.bodies import is_json
-from holdfast.http.fields import Fields
+from holdfast.http.headers import Fields
 from holdfast.http.hosts import Hosts
 from holdfast.http.ingress import HOOK_FOLDER
 from holdfast.http.origin import SAFE_METHODS, is_foreign

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import httptools
 
-from holdfast.http.fields import Fields
+from holdfast.http.headers import Fields
 from holdfast.http.limits import Limits
 
 END = b"\r\n\r\n"

@@ -13,7 +13,7 @@ from holdfast.core.message import TEXT_LIMIT, DeliveryKey, plain_text
 from holdfast.core.queue import NAME_LIMIT, channel_name
 from holdfast.core.routing import belongs
 from holdfast.errors import InvalidInput, shown
-from holdfast.http.fields import Fields
+from holdfast.http.headers import Fields
 from holdfast.http.signatures import DELIVERY_IDS, Verifier
 
 Envelope = dict[str, Any]

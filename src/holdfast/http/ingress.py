@@ -21,7 +21,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -41,7 +40,7 @@ from holdfast.drafting import EnqueueOptions
 from holdfast.errors import HoldfastError, InvalidBody, InvalidInput, NoSubscribers, TooLarge
 from holdfast.http.answers import JsonAnswer, Refusal, answer_to, for_now, refusal_of
 from holdfast.http.bodies import Gone, read_body, read_payload
-from holdfast.http.fields import Fields
+from holdfast.http.headers import Fields, stored_headers
 from holdfast.http.hooks import Envelope, Fault, Hook, Identity, fault_of
 from holdfast.receipts import Receipt
 from holdfast.store.api import Channel
@@ -60,9 +59,6 @@ COMMAND_TIME = 30.0
 """Seconds that a sender waits for a command."""
 
 UNFINISHED = (State.PENDING, State.ENQUEUED, State.PROCESSING)
-
-_SECRET = re.compile(rb"authorization|cookie|signature|hmac|secret|token|password|api-?key|credential")
-"""Headers with such a name are never stored, whatever a hook says."""
 
 
 class Ingress:
@@ -194,9 +190,10 @@ class Ingress:
         if b"content-encoding" in fields:
             raise Refusal(415, "send the body as it is, without Content-Encoding")
         payload = read_payload(fields.get(b"content-type", b"").decode("latin-1"), body, hook.forms)
+        signature = hook.verifier.header if hook.verifier is not None else None
         return {
             "payload": payload,
-            "headers": _kept(fields, hook),
+            "headers": stored_headers(fields, hook.headers, signature),
             "source_ip": address,
             "received_at": _moment(now),
         }
@@ -332,23 +329,6 @@ def _no_answer() -> Refusal:
 
 def _misfit(fault: Fault) -> Refusal:
     return Refusal(400, f"{fault.path}: {fault.message}", code="schema", path=fault.path)
-
-
-def _kept(fields: Fields, hook: Hook) -> dict[str, str]:
-    """Headers as they are stored: no secret, no signature."""
-    signature = hook.verifier.header if hook.verifier is not None else None
-    kept = {}
-    for raw, value in fields.items():
-        name = _public_name(raw)
-        if name is not None and raw != signature and (hook.headers is None or name in hook.headers):
-            kept[name] = value.decode("latin-1")
-    return kept
-
-
-@lru_cache(maxsize=1_000)
-def _public_name(raw: bytes) -> str | None:
-    """The name of a header, unless it says that there is a secret in it."""
-    return None if _SECRET.search(raw) else raw.decode("latin-1")
 
 
 def _moment(now: float) -> str:

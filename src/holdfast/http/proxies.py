@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from holdfast.errors import InvalidInput, shown
-from holdfast.http.fields import Fields
+from holdfast.http.headers import Fields
 
 ANY = "*"
 LONGEST = 60

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from holdfast.errors import InvalidInput, shown
-from holdfast.http.fields import Fields
+from holdfast.http.headers import Fields
 
 WINDOW = 300
 """Seconds by which a signed time may differ from ours, either way."""
