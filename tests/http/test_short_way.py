@@ -15,7 +15,7 @@ import pytest
 from starlette.responses import Response
 
 from holdfast import Holdfast
-from holdfast.http.hooks import Hook
+from holdfast.http.hooks import Fault, Hook, networks
 from holdfast.http.limits import Limits
 from holdfast.http.protocol import Connection
 from holdfast.http.routes import ROUTERS
@@ -117,6 +117,35 @@ def test_what_is_refused_is_refused_either_way(server: Running, name: str) -> No
     assert server.hf.stats("orders").pending == 0
 
 
+def fail(envelope: dict[str, Any]) -> Any:
+    raise RuntimeError("a bug in a function of the webhook")
+
+
+RULES: dict[str, tuple[dict[str, Any], bytes, int, str | None]] = {
+    "the sender": ({"networks": networks(["203.0.113.0/24"])}, b"{}", 403, "forbidden"),
+    "the size": ({"max_size": 3}, b'"xx"', 413, "too_large"),
+    "the filter": ({"wanted": lambda envelope: False}, b"{}", 200, None),
+    "the key": ({"key": lambda envelope: None}, b"{}", 400, "invalid"),
+    "an empty key": ({"key": lambda envelope: ""}, b"{}", 400, "invalid"),
+    "the route": ({"queue": None, "queues": frozenset({"q"}), "routing": lambda envelope: "z"}, b"{}", 400, "no_route"),
+    "the message type": ({"check": lambda envelope: Fault("$.payload", "no")}, b"{}", 400, "schema"),
+    "the priority": ({"priority": lambda envelope: "wrong"}, b"{}", 400, "schema"),
+    "a bug": ({"wanted": fail}, b"{}", 500, "internal"),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_gives_the_same_answer_either_way(hf: Holdfast, name: str) -> None:
+    settings, body, expected, code = RULES[name]
+    hf.queue("orders")
+    with running(hf, hook(**settings)) as server:
+        answers = [deliver(server, body, wait=wait) for wait in (False, True)]
+        assert [status for status, _, _ in answers] == [expected] * 2
+        assert answers[0][2] == answers[1][2]
+        assert answers[0][2].get("error", {}).get("code") == code
+    assert hf.stats("orders").pending == 0
+
+
 def test_a_full_queue_is_503(hf: Holdfast) -> None:
     hf.queue("orders", max_depth=1)
     hf.enqueue("orders", 1)
@@ -136,7 +165,7 @@ def test_patience_ends(sqlite_path: Path) -> None:
             status, _, content = deliver(server, b"2")
         assert (status, content["error"]["code"]) == (503, "store_unavailable")
         eventually(lambda: deliver(server, b"3")[0] == 202, "a delivery is in time again")
-        assert not server.ingress._waiting
+        assert server.ingress.fast_path.under_way == 0
 
 
 def test_several_in_one_piece_are_answered_in_their_order(server: Running) -> None:
@@ -177,7 +206,7 @@ def is_the_last(connection: Connection) -> bool:
 
 
 def wait_for_one_under_way(server: Running, count: int = 1) -> None:
-    eventually(lambda: len(server.ingress._waiting) == count, f"{count} deliveries are under way")
+    eventually(lambda: server.ingress.fast_path.under_way == count, f"{count} deliveries are under way")
 
 
 def keys_of(answers: bytes) -> list[bytes]:

@@ -20,11 +20,12 @@ from holdfast.errors import InvalidInput
 from holdfast.http.answers import HANDLERS
 from holdfast.http.auth import Access, Auth, Require, require
 from holdfast.http.delivery import DELIVERY
+from holdfast.http.fast_path import Answer
 from holdfast.http.guard import Guard
 from holdfast.http.headers import Fields
-from holdfast.http.hooks import Hook
+from holdfast.http.hooks import HOOK_FOLDER, HOOK_PATH, Hook
 from holdfast.http.hosts import LOOPBACK, Hosts
-from holdfast.http.ingress import HOOK_FOLDER, HOOK_PATH, Answer, Ingress
+from holdfast.http.ingress import Ingress
 from holdfast.http.links import add_links
 from holdfast.http.metrics import Metrics, Timed, measure
 from holdfast.http.tenants import Tenants
@@ -56,12 +57,12 @@ class App:
 
     def hook_at(self, url: bytes) -> Hook | None:
         """The webhook whose deliveries `take` may take."""
-        return self.ingress.at(url)
+        return self.ingress.fast_path.at(url)
 
     def take(self, hook: Hook, address: str, fields: Fields, body: bytes, answer: Answer) -> bool:
-        """Takes a delivery that came in one piece, if it leaves no questions; otherwise the application is asked.
+        """Take a delivery that came in one piece if it only has to be stored; otherwise the application is asked.
 
-        So it is with an answer of None. See `Ingress.take`.
+        So it is with an answer of None. See `FastPath.take`.
         """
         if self._guard.refusal("POST", fields) is not None:
             return False
@@ -72,7 +73,7 @@ class App:
                 self._measured.delivery(hook.name, response.status_code, time.perf_counter() - begun)
             answer(response)
 
-        return self.ingress.take(hook, address, fields, body, note)
+        return self.ingress.fast_path.take(hook, address, fields, body, note)
 
     def body_bytes(self, url: bytes) -> int:
         """How many a request to this address may have because a webhook allows so many."""

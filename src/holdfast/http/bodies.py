@@ -23,8 +23,8 @@ class Gone(Exception):
 
 async def read_body(receive: Receive, declared: bytes, most: int) -> bytes:
     """All of the body; 413 as soon as it is clear that it has more than `most` bytes."""
-    if declared.isdigit() and int(declared[:20]) > most:
-        raise too_large(most)
+    if declared.isdigit():
+        check_size(int(declared[:20]), most)
     parts: list[bytes] = []
     size = 0
     while True:
@@ -33,11 +33,16 @@ async def read_body(receive: Receive, declared: bytes, most: int) -> bytes:
             raise Gone
         part = message.get("body", b"")
         size += len(part)
-        if size > most:
-            raise too_large(most)
+        check_size(size, most)
         if not message.get("more_body", False):
             return b"".join([*parts, part]) if parts else part
         parts.append(part)
+
+
+def check_size(size: int, most: int) -> None:
+    """413 for a body of more than `most` bytes."""
+    if size > most:
+        raise Refusal(413, f"the body has more than the {most} bytes that are allowed here")
 
 
 def read_payload(kind: str, body: bytes, forms: bool) -> Any:
@@ -105,8 +110,3 @@ def _read_form(body: bytes) -> dict[str, str]:
     if len(fields) != len(pairs):
         raise Refusal(400, "the form has two fields of the same name", code="bad_form")
     return fields
-
-
-def too_large(most: int) -> Refusal:
-    """413."""
-    return Refusal(413, f"the body has more than the {most} bytes that are allowed here")

@@ -9,8 +9,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from holdfast.http.answers import Refusal
 from holdfast.http.bodies import is_json
 from holdfast.http.headers import Fields
+from holdfast.http.hooks import HOOK_FOLDER
 from holdfast.http.hosts import Hosts
-from holdfast.http.ingress import HOOK_FOLDER
 from holdfast.http.origin import SAFE_METHODS, is_foreign
 
 AUTHORITY = "holdfast.authority"

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from holdfast.core.message import TEXT_LIMIT, DeliveryKey, plain_text
-from holdfast.core.queue import NAME_LIMIT, channel_name
+from holdfast.core.queue import channel_name
 from holdfast.core.routing import belongs
 from holdfast.errors import InvalidInput, shown
-from holdfast.http.headers import Fields
-from holdfast.http.signatures import DELIVERY_IDS, Verifier
+from holdfast.http.signatures import Verifier
 
 Envelope = dict[str, Any]
 """`payload`, `headers`, `source_ip` and `received_at`: what is enqueued, and what expressions see."""
@@ -22,16 +19,13 @@ Envelope = dict[str, Any]
 Expression = Callable[[Mapping[str, Any]], Any]
 """Computes something from an envelope. It is total: what it cannot compute is null."""
 
+HOOK_FOLDER = "/hook/"
+HOOK_PATH = HOOK_FOLDER + "{name}"
+
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 MAX_SIZE = 1_048_576
 """Bytes of a body, unless a hook says otherwise."""
-
-LONGEST_KEY = TEXT_LIMIT - NAME_LIMIT - 1
-"""Keys are stored behind the hook's name; what would be too long for that is stored as a hash."""
-
-ALIAS = "key:"
-"""Stands before a key that only adds to a digest, so that no sender can choose a key that looks like a digest."""
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -39,16 +33,6 @@ class Fault(msgspec.Struct, frozen=True):
 
     path: str
     message: str
-
-
-class Identity(msgspec.Struct, frozen=True):
-    """The idempotency key of a delivery: as its sender is told, and as it is stored."""
-
-    key: str | None
-    stored: DeliveryKey | None
-
-
-UNIDENTIFIED = Identity(None, None)
 
 
 class Hook(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,48 +100,11 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
             found = found.ipv4_mapped
         return any(found in network for network in self.networks)
 
-    def identify(self, envelope: Envelope, fields: Fields, body: bytes) -> Identity:
-        """What makes this delivery the same as another one.
-
-        Anyone who has seen a signed delivery can send it again, but not sign another. So what is signed decides, and a
-        key that is not signed can make a delivery a duplicate, but never a new one.
-        """
-        if self.accept_replays:
-            return UNIDENTIFIED
-        key, is_signed = self._key(envelope, fields)
-        if self.verifier is None or (is_signed and key is not None):
-            return UNIDENTIFIED if key is None else Identity(key, DeliveryKey(self._stored(key), _digest(body)))
-        signed = self.verifier.fingerprint(fields, body)
-        alias = None if key is None else self._stored(ALIAS + key)
-        return Identity(key or signed, DeliveryKey(self._stored(signed), _digest(body), alias))
-
-    def _key(self, envelope: Envelope, fields: Fields) -> tuple[str | None, bool]:
-        """The key that the spec or the sender gives, and whether it was signed."""
-        if self.key is not None:
-            key = _key_text(self.key(envelope))
-            if key is None:
-                raise InvalidInput(f"the idempotency key {self.key_text} is missing or null in this delivery")
-            return key, self.key_is_signed
-        verifier = self.verifier
-        if verifier is not None and verifier.signed_id is not None:
-            return (fields.single(verifier.signed_id) or b"").decode("latin-1"), True
-        sender = DELIVERY_IDS.get(verifier.header) if verifier is not None else None
-        for name in (sender, b"idempotency-key"):
-            if name is not None and (value := fields.single(name)):
-                return value.decode("latin-1"), False
-        return None, False
-
-    def _stored(self, key: str) -> str:
-        """The key as the queue remembers it: two webhooks of one queue cannot take each other's."""
-        short = key if len(key) <= LONGEST_KEY else "sha256:" + hashlib.sha256(key.encode()).hexdigest()
-        plain_text(short, "idempotency_key")
-        return f"{self.name}:{short}"
-
     def options_of(self, envelope: Envelope) -> dict[str, Any]:
         """Key and priority of the message."""
         options: dict[str, Any] = {}
         if self.order_key is not None:
-            options["key"] = _key_text(self.order_key(envelope))
+            options["key"] = key_of(self.order_key(envelope))
         if self.priority is not None and (found := self.priority(envelope)) is not None:
             options["priority"] = found
         return options
@@ -204,11 +151,7 @@ def fault_of(text: str) -> Fault:
     return Fault(path.rstrip("`") or "$", message)
 
 
-def _digest(body: bytes) -> bytes:
-    return hashlib.blake2b(body, digest_size=16).digest()
-
-
-def _key_text(value: Any) -> str | None:
+def key_of(value: Any) -> str | None:
     """Text for whatever an expression gives; null is no key."""
     if value is None:
         return None

@@ -28,7 +28,7 @@ from holdfast.core.topic import GroupStatus, address
 from holdfast.events import MessageDied, MessageEvent, MessageFailed, MessageSucceeded
 from holdfast.http.admin.models import refusals
 from holdfast.http.admin.roles import Reads
-from holdfast.http.ingress import HOOK_PATH
+from holdfast.http.hooks import HOOK_PATH
 
 MOST_LABELS = 1_000
 """So many queues and groups are told one by one; of consumers, schedules, hooks and routes a fifth of that."""
