@@ -12,8 +12,7 @@ from holdfast import Holdfast
 from holdfast.errors import InvalidInput
 from holdfast.http.app import create_app
 from holdfast.http.auth import Access, require
-from holdfast.http.hosts import Hosts
-from holdfast.http.origin import is_foreign
+from holdfast.http.guard import Hosts, is_foreign
 from holdfast.http.tokens import Tokens, new_token
 from tests.http.servers import Running, hook, running
 

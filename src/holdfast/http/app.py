@@ -21,10 +21,9 @@ from holdfast.http.answers import HANDLERS
 from holdfast.http.auth import Access, Auth, Require, require
 from holdfast.http.delivery import DELIVERY
 from holdfast.http.fast_path import Answer
-from holdfast.http.guard import Guard
+from holdfast.http.guard import LOOPBACK, Guard, Hosts
 from holdfast.http.headers import Fields
 from holdfast.http.hooks import HOOK_FOLDER, HOOK_PATH, Hook
-from holdfast.http.hosts import LOOPBACK, Hosts
 from holdfast.http.ingress import Ingress
 from holdfast.http.links import add_links
 from holdfast.http.metrics import Metrics, Timed, measure

@@ -1,17 +1,28 @@
-"""What stands before every route: the Host, the Origin, and headers that keep browsers from helping an attacker."""
+"""Checks before every route: the Host and the Origin of a request, and headers that keep browsers from helping an
+attacker.
+
+A page of another site can make its own name lead here (DNS rebinding), but it cannot change the Host that it is called
+by: so the server answers to known names only. Browsers also say on whose behalf they send a request (Sec-Fetch-Site,
+Origin). Programs send neither, and pass.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from holdfast.errors import InvalidInput, shown
 from holdfast.http.answers import Refusal
 from holdfast.http.bodies import is_json
 from holdfast.http.headers import Fields
 from holdfast.http.hooks import HOOK_FOLDER
-from holdfast.http.hosts import Hosts
-from holdfast.http.origin import SAFE_METHODS, is_foreign
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+ANY_HOST = "*"
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 AUTHORITY = "holdfast.authority"
 """The key of a scope under which stands the host of a request line with an absolute URI."""
@@ -27,6 +38,34 @@ SECURITY_HEADERS = (
     (b"cache-control", b"no-store"),
 )
 """On every answer. A page of ours may say more exactly what it loads; whatever an answer says itself stays."""
+
+_NAME = re.compile(r"(\*\.)?[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9])?\.?|\[[0-9a-f:.]+\]|\*")
+_HOST = re.compile(rb"(?P<name>[A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?")
+_OUR_PAGES = (b"same-origin", b"none")
+
+
+class Hosts:
+    """An allow-list of host names: as they are, "*.example.com" for all below one, "*" for every one."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        chosen = [bracketed(name) for name in names]
+        for name in chosen:
+            if not _NAME.fullmatch(name):
+                raise InvalidInput(
+                    f"{shown(name)} is not a host name; write it without port, such as hooks.example.com"
+                )
+        self._any = ANY_HOST in chosen
+        self._names = frozenset(name.rstrip(".") for name in chosen if not name.startswith("*"))
+        self._endings = tuple(name[1:].rstrip(".") for name in chosen if name.startswith("*."))
+        self.admit = lru_cache(maxsize=100)(self._admit)
+
+    def _admit(self, host: bytes) -> bool:
+        """Whether this is the Host of a request for us. The port is no part of a name."""
+        found = _HOST.fullmatch(host)
+        if found is None:
+            return False
+        name = found["name"].decode("ascii").lower().rstrip(".")
+        return self._any or name in self._names or name.endswith(self._endings or "/")
 
 
 class Guard:
@@ -71,6 +110,23 @@ class Guard:
         if is_foreign(method, fields.get(b"sec-fetch-site"), fields.get(b"origin"), authority or host):
             return Refusal(403, "a page of another site may not do this", code="foreign_origin")
         return None
+
+
+def bracketed(name: str) -> str:
+    """An IPv6 address as it stands in a Host header; other names as they are, in lower case."""
+    lowered = name.strip().lower()
+    return f"[{lowered}]" if lowered.count(":") > 1 and not lowered.startswith("[") else lowered
+
+
+def is_foreign(method: str, fetch_site: bytes | None, origin: bytes | None, host: bytes) -> bool:
+    """Whether a browser sends an unsafe request on behalf of another site; the origin `null` is nobody's."""
+    if method in SAFE_METHODS:
+        return False
+    if fetch_site is not None and fetch_site.lower() not in _OUR_PAGES:
+        return True
+    if origin is None:
+        return False
+    return origin.lower() not in (b"http://" + host.lower(), b"https://" + host.lower())
 
 
 def _unsupported(scope: Scope, fields: Fields) -> Refusal | None:

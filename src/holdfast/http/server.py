@@ -15,7 +15,7 @@ from holdfast.client import Holdfast
 from holdfast.core.duration import Duration, seconds
 from holdfast.errors import InvalidInput
 from holdfast.http.app import App
-from holdfast.http.hosts import bracketed
+from holdfast.http.guard import bracketed
 from holdfast.http.limits import Limits
 from holdfast.http.listening import Listener
 from holdfast.http.protocol import connections

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.client import Holdfast
 from holdfast.http.app import create_app
-from holdfast.http.hosts import LOOPBACK
+from holdfast.http.guard import LOOPBACK
 from holdfast.http.routes import ROUTERS
 from holdfast.http.server import Server
 from holdfast.http.tokens import Tokens
