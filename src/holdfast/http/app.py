@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from starlette.responses import Response
@@ -18,15 +18,14 @@ from holdfast.aio import AsyncHoldfast, asynchronous
 from holdfast.client import Holdfast
 from holdfast.errors import InvalidInput
 from holdfast.http.answers import HANDLERS
-from holdfast.http.auth import Access, Auth, Require, require
-from holdfast.http.delivery import DELIVERY
+from holdfast.http.auth import Auth, Require
 from holdfast.http.fast_path import Answer
 from holdfast.http.guard import LOOPBACK, Guard, Hosts
 from holdfast.http.headers import Fields
-from holdfast.http.hooks import HOOK_FOLDER, HOOK_PATH, Hook
+from holdfast.http.hooks import HOOK_FOLDER, Hook
 from holdfast.http.ingress import Ingress
-from holdfast.http.links import add_links
 from holdfast.http.metrics import Metrics, Timed, measure
+from holdfast.http.openapi import serve_openapi
 from holdfast.http.tenants import Tenants
 from holdfast.http.tokens import Tokens
 
@@ -110,7 +109,7 @@ def create_app(
     for router in routers:
         _refuse_open_routes(router.routes)
         api.include_router(router)
-    _add_openapi(api)
+    serve_openapi(api)
     timed = Timed(Shortcut(api, receiving), measure(api, hf))
     return App(api, Guard(timed, Hosts(hosts)), receiving, client, api.state.auth)
 
@@ -134,14 +133,6 @@ class Shortcut:
 def _hook_of(path: str) -> str | None:
     name = path.removeprefix(HOOK_FOLDER)
     return name if name and name != path and "/" not in name else None
-
-
-def _add_openapi(api: FastAPI) -> None:
-    @api.get("/openapi.json", include_in_schema=False)
-    def openapi(access: Annotated[Access, Depends(require("read"))]) -> dict[str, Any]:
-        document = api.openapi()
-        document["paths"].setdefault(HOOK_PATH, DELIVERY)
-        return add_links(document)
 
 
 def _refuse_open_routes(routes: Iterable[BaseRoute]) -> None:

@@ -16,7 +16,7 @@ from holdfast import Holdfast, Step
 from holdfast.http import guessing
 from holdfast.http.app import create_app
 from holdfast.http.hooks import Hook
-from holdfast.http.links import LINKS
+from holdfast.http.openapi import LINKS
 from holdfast.http.routes import ROUTERS
 from holdfast.http.tokens import Tokens, new_token
 from tests.conformance.steps import kill
