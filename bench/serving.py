@@ -28,9 +28,8 @@ def served(target: Target) -> Iterator[int]:
 
 def run_holdfast(url: str) -> None:
     from holdfast import Holdfast
-    from holdfast.http.app import create_app
+    from holdfast.http.app import ROUTERS, create_app
     from holdfast.http.hooks import Hook
-    from holdfast.http.routes import ROUTERS
     from holdfast.http.server import serve
     from holdfast.http.signatures import Verifier
     from holdfast.spec.running import function_of

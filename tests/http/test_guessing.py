@@ -7,8 +7,8 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.http import guessing
+from holdfast.http.app import ROUTERS
 from holdfast.http.guessing import FREE, MOST_WAITING, PACE, Guesses, TooManyGuesses, network_of
-from holdfast.http.routes import ROUTERS
 from holdfast.http.tokens import Tokens, new_token
 from tests.http.servers import Running, running
 

@@ -15,10 +15,10 @@ import pytest
 from starlette.responses import Response
 
 from holdfast import Holdfast
+from holdfast.http.app import ROUTERS
 from holdfast.http.hooks import Fault, Hook, networks
 from holdfast.http.limits import Limits
 from holdfast.http.protocol import Connection
-from holdfast.http.routes import ROUTERS
 from holdfast.spec.running import function_of
 from tests.http.servers import Running, everything, hook, running, sign
 from tests.waiting import eventually, spend

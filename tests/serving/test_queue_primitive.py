@@ -18,8 +18,7 @@ import httpx
 import pytest
 
 from holdfast import Holdfast, State
-from holdfast.http.app import create_app
-from holdfast.http.routes import ROUTERS
+from holdfast.http.app import ROUTERS, create_app
 from holdfast.serving.live import Live
 from holdfast.serving.loading import Sources, load
 from holdfast.serving.staffing import declare_staff

@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 from holdfast.aio import AsyncHoldfast, asynchronous
 from holdfast.client import Holdfast
 from holdfast.errors import InvalidInput
+from holdfast.http import admin, health, metrics
 from holdfast.http.answers import HANDLERS
 from holdfast.http.auth import Auth, Require
 from holdfast.http.fast_path import Answer
@@ -28,6 +29,9 @@ from holdfast.http.metrics import Metrics, Timed, measure
 from holdfast.http.openapi import serve_openapi
 from holdfast.http.tenants import Tenants
 from holdfast.http.tokens import Tokens
+
+ROUTERS: tuple[APIRouter, ...] = (*admin.ROUTERS, health.router, metrics.router)
+"""Every route of a server but the webhooks, for `create_app(hf, routers=ROUTERS)`."""
 
 OPEN_PATHS = frozenset({"/health", "/ready"})
 """Routes that need no token: they say that the server runs, and nothing else."""

@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from holdfast.client import Holdfast
-from holdfast.http.app import create_app
+from holdfast.http.app import ROUTERS, create_app
 from holdfast.http.guard import LOOPBACK
-from holdfast.http.routes import ROUTERS
 from holdfast.http.server import Server
 from holdfast.http.tokens import Tokens
 from holdfast.runtime.signals import Signals

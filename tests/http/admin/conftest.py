@@ -11,8 +11,7 @@ import pytest
 from fastapi import FastAPI
 
 from holdfast import Holdfast
-from holdfast.http.app import create_app
-from holdfast.http.routes import ROUTERS
+from holdfast.http.app import ROUTERS, create_app
 from holdfast.http.tokens import Tokens
 from tests.clock import FakeClock
 

@@ -14,9 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from holdfast import Holdfast, Step
 from holdfast.core.stats import METRICS
 from holdfast.http import metrics as module
-from holdfast.http.app import create_app
+from holdfast.http.app import ROUTERS, create_app
 from holdfast.http.metrics import OTHERS, Known, Metrics
-from holdfast.http.routes import ROUTERS
 from tests.clock import FakeClock
 from tests.conformance.steps import beat, kill
 from tests.conformance.topics import die

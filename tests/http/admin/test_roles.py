@@ -11,8 +11,8 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from holdfast import Holdfast
+from holdfast.http.app import ROUTERS
 from holdfast.http.auth import Require
-from holdfast.http.routes import ROUTERS
 from holdfast.http.tokens import ROLES, Tokens, new_token
 from tests.architecture.source import ROOT
 from tests.http.admin.conftest import build

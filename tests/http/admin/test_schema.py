@@ -14,10 +14,9 @@ from schemathesis.generation.stateful.state_machine import StepInput, StepOutput
 
 from holdfast import Holdfast, Step
 from holdfast.http import guessing
-from holdfast.http.app import create_app
+from holdfast.http.app import ROUTERS, create_app
 from holdfast.http.hooks import Hook
 from holdfast.http.openapi import LINKS
-from holdfast.http.routes import ROUTERS
 from holdfast.http.tokens import Tokens, new_token
 from tests.conformance.steps import kill
 from tests.http.servers import serving
