@@ -35,7 +35,7 @@ def test_a_hook_may_allow_more_than_the_server(server: Running) -> None:
 
 
 @pytest.mark.parametrize("forwarded", ["203.0.113.7", "-"])
-def test_a_delivery_in_one_piece_takes_the_short_way(
+def test_a_delivery_in_one_piece_takes_the_fast_path(
     server: Running, monkeypatch: pytest.MonkeyPatch, forwarded: str
 ) -> None:
     async def receive(request: object) -> Response:

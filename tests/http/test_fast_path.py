@@ -1,4 +1,4 @@
-"""Deliveries that come in one piece take a shorter way. Nobody can tell, but by the time that it takes."""
+"""Deliveries that arrive in one piece take the fast path. Only the time that it takes tells the two ways apart."""
 
 import json
 import re
@@ -68,15 +68,15 @@ def deliver(server: Running, body: bytes, *more: bytes, wait: bool = False) -> t
     return int(first.split()[1]), dict(line.split(": ", 1) for line in lines), json.loads(content or b"null")
 
 
-def forbid_the_long_way(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def forbid_the_usual_way(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     async def receive(request: object) -> Response:
         return Response(status_code=418)
 
     monkeypatch.setattr(server.ingress, "receive", receive)
 
 
-def test_the_short_way_is_taken(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    forbid_the_long_way(server, monkeypatch)
+def test_the_fast_path_is_taken(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    forbid_the_usual_way(server, monkeypatch)
     assert deliver(server, b'{"id": 1}')[0] == 202
     assert deliver(server, b'{"id": 2}', wait=True)[0] == 418
     assert server.hf.stats("orders").pending == 1
