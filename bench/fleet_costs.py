@@ -10,6 +10,7 @@ from typing import TypeVar
 from bench.fleet import Costs
 from bench.places import POSTGRES_SETTINGS
 from holdfast import Claim, Holdfast, endings
+from holdfast.client import internals
 from holdfast.store.api import ClaimRequest
 from tests.servers import PostgresServer
 
@@ -61,7 +62,7 @@ def _rows(hf: Holdfast) -> dict[str, float]:
 
 
 def _steps(hf: Holdfast, size: int) -> dict[str, float]:
-    channel, store = hf._book.channel("row"), hf.store
+    channel, store = internals(hf).catalog.channel("row"), internals(hf).store
     times: dict[str, list[float]] = {name: [] for name in ("hand_over", "confirm", "claim", "settle")}
     for _ in range(ROUNDS):
         hf.enqueue_many("row", [1] * size)

@@ -116,7 +116,7 @@ class PostgresDatabase:
             return
         connection.execute(DROP)
         with Holdfast(self.url) as hf:
-            hf.queues()
+            hf.queues.list()
         self._ready = structure(connection)
         connection.execute(COUNT_NOW)
 
@@ -150,5 +150,5 @@ def structure(connection: psycopg.Connection[Any]) -> str:
 def make_ready_file(path: Path) -> Path:
     """A file with our tables and no row, to be copied."""
     with Holdfast(f"sqlite:///{path}") as hf:
-        hf.queues()
+        hf.queues.list()
     return path

@@ -17,6 +17,7 @@ from bench.queues import Target
 from bench.sizes import Sizes
 from bench.workloads import w6_late, w6_pace
 from holdfast import Holdfast
+from holdfast.client import internals
 from holdfast.limits import SWEEP_LIMIT
 from holdfast.store.api import Topic
 
@@ -153,7 +154,7 @@ def publish_turns(gate: Gate, target: Target, count: int, groups: int) -> tuple[
 
 def read_all(gate: Gate, target: Target, groups: int) -> tuple[list[list[int]], float]:
     with Holdfast(target.url) as hf:
-        hf.topics()
+        hf.topics.list()
         gate()
         started = time.monotonic()
         numbers = [drain(hf, number) for number in range(min(groups, READERS))]
@@ -162,7 +163,7 @@ def read_all(gate: Gate, target: Target, groups: int) -> tuple[list[list[int]], 
 
 def read(gate: Gate, target: Target, number: int, expected: int = 0) -> tuple[list[int], float, float]:
     with Holdfast(target.url) as hf:
-        hf.topics()
+        hf.topics.list()
         gate()
         started = time.monotonic()
         numbers = drain(hf, number, expected)
@@ -184,11 +185,11 @@ def drain(hf: Holdfast, number: int, expected: int = 0) -> list[int]:
 def remove(gate: Gate, target: Target) -> tuple[int, float]:
     """The steps that a keeper takes in turns, one right after the other until nothing is left: how many went."""
     with Holdfast(target.url) as hf:
-        topic = hf.store.topics.find(hf.settings.tenant, [TOPIC])
+        topic = internals(hf).store.topics.find(hf.settings.tenant, [TOPIC])
         assert isinstance(topic, Topic)
         gate()
         removed, started = 0, time.monotonic()
-        while gone := hf.store.retention.retain(topic, SWEEP_LIMIT).gone:
+        while gone := internals(hf).store.retention.retain(topic, SWEEP_LIMIT).gone:
             removed += gone
         return removed, time.monotonic() - started
 

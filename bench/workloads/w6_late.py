@@ -56,7 +56,7 @@ def prepare(gate: Gate, target: Target, past: int) -> None:
         for group in LIVE:
             hf.subscribe(TOPIC, group, lease=300)
         hf.subscribe(TOPIC, "late", start="earliest", catch_up_rate=f"{RATE}/s", lease=300)
-        hf.pause(LATE)
+        hf.queues.pause(LATE)
         gate()
 
 
@@ -70,13 +70,13 @@ def deliver(gate: Gate, target: Target, seconds: float) -> Outcome:
         start = CALL
         for turn in range(2 * PAIRS):
             is_alone = turn % 4 in (0, 3)  # Who comes first changes, so that what grows over time hits both.
-            (hf.pause if is_alone else hf.resume)(LATE)
+            (hf.queues.pause if is_alone else hf.queues.resume)(LATE)
             began = time.monotonic()
             while time.monotonic() - began < seconds:
                 numbers[is_alone] += one_call(hf, start)
                 start += CALL
             took[is_alone] += time.monotonic() - began
-        hf.unsubscribe(TOPIC, "late")
+        hf.groups.remove(TOPIC, "late")
     return {"alone": numbers[True] / took[True], "live": numbers[False] / took[False]}
 
 
@@ -94,7 +94,7 @@ def one_call(hf: Holdfast, start: int) -> int:
 def catch_up(gate: Gate, target: Target) -> int:
     """Reads for the late group as long as there is one; how many messages."""
     with Holdfast(target.url) as hf:
-        hf.topics()
+        hf.topics.list()
         gate()
         caught_up = 0
         while True:
@@ -104,7 +104,7 @@ def catch_up(gate: Gate, target: Target) -> int:
                 if claims:
                     hf.ack(claims)
                 else:
-                    hf.heartbeat(TOPIC, "late")
+                    hf.groups.heartbeat(TOPIC, "late")
             except Exception as problem:
                 if is_over(hf, problem):
                     return caught_up
@@ -113,4 +113,4 @@ def catch_up(gate: Gate, target: Target) -> int:
 
 def is_over(hf: Holdfast, problem: Exception) -> bool:
     """Whether an error is the end of the group: a lost claim is, when there is no group any more."""
-    return isinstance(problem, UnknownGroup) or not any(one.group == "late" for one in hf.groups(TOPIC))
+    return isinstance(problem, UnknownGroup) or not any(one.group == "late" for one in hf.groups.list(TOPIC))

@@ -18,6 +18,7 @@ from bench.processes import Failed, Gate, together
 from bench.queues import Target
 from bench.sizes import Sizes
 from holdfast import Holdfast
+from holdfast.client import internals
 from holdfast.runtime.maintenance.keeper import Keeper
 
 TOPIC = "bench"
@@ -84,7 +85,7 @@ def publish(gate: Gate, target: Target, count: int) -> Steps:
 def consume(gate: Gate, target: Target, count: int) -> Steps:
     """Reads for one group after the other; how many messages all of them were done with."""
     with Holdfast(target.url) as hf:
-        hf.topics()
+        hf.topics.list()
         gate()
         numbers: list[list[int]] = [[] for _ in range(GROUPS)]
         held = [hf.claim(TOPIC, group=f"group-{number}", n=CALL, wait=PATIENCE) for number in range(GROUPS)]
@@ -103,32 +104,32 @@ def consume(gate: Gate, target: Target, count: int) -> Steps:
 
 def keep(gate: Gate, target: Target, count: int) -> Steps:
     """Maintenance until everything is removed; how much was when."""
-    hf = CountingHoldfast(target.url)
-    with hf:
-        hf.topics()
+    with Holdfast(target.url) as hf:
+        steps = counted(hf)
+        hf.topics.list()
         keeper = Keeper(hf, hf.worker, lambda: None)
         gate()
-        hf.steps.append((time.monotonic(), 0))
+        steps.append((time.monotonic(), 0))
         keeper.start()
         deadline = time.monotonic() + PATIENCE
-        while hf.steps[-1][1] < count and time.monotonic() < deadline:
+        while steps[-1][1] < count and time.monotonic() < deadline:
             time.sleep(0.05)
         keeper.stop()
-        if hf.steps[-1][1] != count:
-            raise Failed(f"of {count} messages {hf.steps[-1][1]} were removed: {keeper.trouble() or 'no trouble'}")
-        return hf.steps
+        if steps[-1][1] != count:
+            raise Failed(f"of {count} messages {steps[-1][1]} were removed: {keeper.trouble() or 'no trouble'}")
+        return steps
 
 
-class CountingHoldfast(Holdfast):
-    """Notes what its keeper removes."""
+def counted(hf: Holdfast) -> Steps:
+    """Notes what the keeper of this client removes."""
+    steps: Steps = []
+    groups = internals(hf).groups
+    retain = groups.retain
 
-    steps: Steps
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self.steps = []
-
-    def _retain(self) -> int:
-        gone = super()._retain()
-        self.steps.append((time.monotonic(), self.steps[-1][1] + gone))
+    def noted() -> int:
+        gone = retain()
+        steps.append((time.monotonic(), steps[-1][1] + gone))
         return gone
+
+    groups.retain = noted  # type: ignore[method-assign]
+    return steps

@@ -146,13 +146,13 @@ def _produce(gate: Gate, target: Target, count: int, rate: float) -> None:
 
 def _oversee(gate: Gate, target: Target, processes: int) -> tuple[list[int], float]:
     queue = HoldfastQueue(target.url)
-    queue.hf.pause(QUEUE)
+    queue.hf.queues.pause(QUEUE)
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "bench.pool_program", target.url, folder, str(processes)]
         with subprocess.Popen(command) as supervisor:
             try:
-                _wait_until(lambda: len(queue.hf.consumers()) == processes)
-                queue.hf.resume(QUEUE)
+                _wait_until(lambda: len(queue.hf.consumers.list()) == processes)
+                queue.hf.queues.resume(QUEUE)
                 started = time.monotonic()
                 _wait_until(lambda: queue.left() == 0)
                 took = time.monotonic() - started

@@ -88,7 +88,7 @@ def _output(step: str) -> dict[str, str]:
 def _ended(hf: Holdfast, count: int, started: float) -> float:
     """How long it took, if all of them are completed."""
     took, completed, last = time.monotonic() - started, 0, None
-    while page := hf.sagas("completed", n=1_000, after=last):
+    while page := hf.sagas.list("completed", n=1_000, after=last):
         completed, last = completed + len(page), page[-1].id
     hf.close()
     if completed != count:

@@ -35,24 +35,24 @@ def watch(hf, book):
     seen, deadline = {}, time.monotonic() + LONGEST
     while not is_over(hf, book):
         assert time.monotonic() < deadline, "this should not take so long"
-        for chapter in hf.search("chapters", correlation_id=book):
+        for chapter in hf.messages.search("chapters", correlation_id=book):
             tell(hf, chapter, seen)
-        hf.escalate()  # By itself this happens every five seconds.
+        hf.notices.escalate()  # By itself this happens every five seconds.
         time.sleep(0.1)
-    for chapter in hf.search("chapters", correlation_id=book):
+    for chapter in hf.messages.search("chapters", correlation_id=book):
         tell(hf, chapter, seen)
-    [notice] = hf.notices("user")
-    hf.acknowledge(notice.id, remark="I shall read that one myself")
+    [notice] = hf.notices.list("user")
+    hf.notices.acknowledge(notice.id, remark="I shall read that one myself")
     say("user", "answers: I shall read that one myself")
-    done = sum(chapter.state == "succeeded" for chapter in hf.search("chapters", correlation_id=book))
+    done = sum(chapter.state == "succeeded" for chapter in hf.messages.search("chapters", correlation_id=book))
     say("crew", f"{done} of {len(BOOK['chapters'])} chapters done, 1 dead, and somebody knows")
 
 
 def is_over(hf, book):
     """Whether every chapter has ended, and the dead one has come to the user."""
-    chapters = hf.search("chapters", correlation_id=book)
+    chapters = hf.messages.search("chapters", correlation_id=book)
     ended = [chapter for chapter in chapters if chapter.state in ("succeeded", "dead")]
-    return len(ended) == len(BOOK["chapters"]) and hf.notices("user")
+    return len(ended) == len(BOOK["chapters"]) and hf.notices.list("user")
 
 
 def tell(hf, chapter, seen):
@@ -67,7 +67,7 @@ def tell(hf, chapter, seen):
     if chapter.state == "succeeded" and (chapter.id, "done") not in seen:
         seen[chapter.id, "done"] = True
         say("drone", f"{name} is done: {chapter.result['summary']}")
-        for check in hf.commitments(chapter.id):
+        for check in hf.messages.commitments(chapter.id):
             say("check", f"{name}, attempt {check.attempt}: {check.name}: {'kept' if check.passed else 'broken'}")
     if chapter.state == "dead" and (chapter.id, "dead") not in seen:
         seen[chapter.id, "dead"] = True

@@ -32,7 +32,7 @@ def book(travel, trip, data):  # type: ignore[no-untyped-def]
     """Starts a trip and waits for its end. (A program that has something else to do would look later.)"""
     travel.hf.start_saga("trip", data, id=trip)
     deadline = time.monotonic() + 60
-    while (saga := travel.hf.saga_status(trip)).status not in ENDED:
+    while (saga := travel.hf.sagas.get(trip)).status not in ENDED:
         if time.monotonic() > deadline:
             raise SystemExit(f"{trip} is still {saga.status} after a minute")
         time.sleep(0.05)
@@ -41,7 +41,7 @@ def book(travel, trip, data):  # type: ignore[no-untyped-def]
 
 def show(travel, trip):  # type: ignore[no-untyped-def]
     """What stands in its history."""
-    for line in travel.hf.saga_status(trip).timeline:
+    for line in travel.hf.sagas.get(trip).timeline:
         if line.step:
             tell(f"{line.what:14} {line.step}")
 

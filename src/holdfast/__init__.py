@@ -7,7 +7,7 @@ from holdfast.claims import Claim
 from holdfast.client import Holdfast
 from holdfast.core.command import Command, CommandParameter
 from holdfast.core.commitments import Commitment, CommitmentResult
-from holdfast.core.crew import Attachment, ConsumerStatus, Work
+from holdfast.core.crew import Attachment, ConsumerStatus, PoolStatus, Work
 from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord
 from holdfast.core.given import DEFAULT
 from holdfast.core.lifecycle import State
@@ -106,6 +106,7 @@ __all__ = [
     "Notice",
     "Outgoing",
     "OwnerSpec",
+    "PoolStatus",
     "PreflightFailed",
     "ProgramFailed",
     "QueueFull",

@@ -8,33 +8,44 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from holdfast import endings
-from holdfast.awaiting import AsyncOperating, awaited
-from holdfast.awaiting_answers import AsyncAsking
-from holdfast.awaiting_commands import AsyncCommanding
-from holdfast.awaiting_consumers import AsyncConsuming
-from holdfast.awaiting_gather import AsyncGather
-from holdfast.awaiting_publishing import AsyncPublishing
+from holdfast import async_namespaces, async_replies, endings
+from holdfast.async_gather import AsyncGather
+from holdfast.async_producer import AsyncProducer
+from holdfast.async_running import AsyncRunning
+from holdfast.awaited import Awaiting, awaited
 from holdfast.claims import Claim
-from holdfast.client import Holdfast
+from holdfast.client import Holdfast, internals, to_run
 from holdfast.core import priority as priorities
-from holdfast.core.duration import Duration
-from holdfast.core.message import Duplicate, Lease, Message, MessageId
-from holdfast.core.queue import channel_name
+from holdfast.core.duration import Duration, seconds
+from holdfast.core.given import KEPT, Default, Kept
+from holdfast.core.message import Lease, Message
+from holdfast.core.notice import Notice
 from holdfast.core.settlement import Settlement
 from holdfast.core.sqs_names import PREFIX
-from holdfast.drafting import EnqueueOptions, Key, listed
+from holdfast.declared_consumers import GRACE
+from holdfast.drafting import EnqueueOptions, Key
 from holdfast.errors import InvalidInput
-from holdfast.joining import async_driver_connection, is_awaited
-from holdfast.outgoing import await_through, outgoing_of
-from holdfast.receipts import Receipt, one_for_each, receipts
-from holdfast.store.joining import OnLoop
+from holdfast.events import Happened
+from holdfast.outgoing import AroundEnqueue
+from holdfast.receipts import Receipt, one_for_each
+from holdfast.replies.client import PATIENCE
+from holdfast.settings import Settings
 from holdfast.threads import Threads
 
-Result = TypeVar("Result")
+if TYPE_CHECKING:
+    from holdfast.parts import ClientParts
+    from holdfast.runtime.consumer import Consumer, ConsumerOptions, Handler, Middleware
+    from holdfast.runtime.pool import Pool, PoolOptions
+    from holdfast.runtime.runner import Runner
+    from holdfast.sd_notify import Notifier
+
+CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
+AroundFunction = TypeVar("AroundFunction", bound=AroundEnqueue)
 
 
 class AsyncClaim:
@@ -99,13 +110,18 @@ class AsyncClaim:
 AsyncClaims = AsyncClaim | Iterable[AsyncClaim]
 
 
-class AsyncHoldfast(
-    AsyncOperating,
-    AsyncConsuming,
-    AsyncPublishing,
-    AsyncAsking,
-    AsyncCommanding,
-):
+class AsyncParts:
+    """What an asyncio client consists of beside the parts of the client whose verbs it awaits."""
+
+    def __init__(self, hf: Holdfast, threads: Threads) -> None:
+        self.hf = hf
+        self.parts: ClientParts = internals(hf)
+        self.threads = threads
+        self.producer = AsyncProducer(self.parts, threads)
+        self.settlements = AsyncGather(self.parts.settlements, threads)
+
+
+class AsyncHoldfast(Awaiting[Holdfast]):
     """Holdfast for asyncio.
 
     >>> async def main():
@@ -148,20 +164,73 @@ class AsyncHoldfast(
         self._adopt(sync, Threads(sync.settings.patience))
 
     def _adopt(self, hf: Holdfast, threads: Threads) -> None:
-        self._hf: Holdfast = hf
-        self.settings = hf.settings
-        self._threads = threads
-        self._inserts = AsyncGather(hf._inserts, threads)
-        self._settlements = AsyncGather(hf._settlements, threads)
+        super().__init__(hf, threads)
+        own = self._parts = AsyncParts(hf, threads)
+        self._producer, self._settlements = own.producer, own.settlements
+        self.queues = async_namespaces.AsyncQueues(hf.queues, threads)
+        self.messages = async_namespaces.AsyncMessages(hf.messages, threads)
+        self.dead_letters = async_namespaces.AsyncDeadLetters(hf.dead_letters, threads)
+        self.topics = async_namespaces.AsyncTopics(hf.topics, threads)
+        self.groups = async_namespaces.AsyncGroups(hf.groups, threads)
+        self.sagas = async_namespaces.AsyncSagas(hf.sagas, threads)
+        self.schedules = async_namespaces.AsyncSchedules(hf.schedules, threads)
+        self.notices = async_namespaces.AsyncNotices(hf.notices, threads)
+        self.consumers = async_namespaces.AsyncConsumers(hf.consumers, threads)
+        self.pools = async_namespaces.AsyncPools(hf.pools, threads)
+        self.commands = async_namespaces.AsyncCommands(hf.commands, threads, own.parts)
+        self.audit = async_namespaces.AsyncAudit(hf.audit, threads)
+
+    @property
+    def settings(self) -> Settings:
+        """What this client was told when it was made."""
+        return self._sync.settings
 
     @property
     def worker(self) -> str:
         """Who claims."""
-        return self._hf.worker
+        return self._sync.worker
+
+    @property
+    def actor(self) -> str:
+        """The name that operations are recorded under."""
+        return self._sync.actor
+
+    # --- declare ------------------------------------------------------------------------------------------------------
 
     queue = awaited(Holdfast.queue)
-    queue_settings = awaited(Holdfast.queue_settings)
-    queues = awaited(Holdfast.queues)
+    subscribe = awaited(Holdfast.subscribe)
+    schedule = awaited(Holdfast.schedule)
+    saga = awaited(Holdfast.saga)
+    owner = awaited(Holdfast.owner)
+
+    async def topic(self, name: str, *, mode: str | Default | Kept = KEPT, **settings: Any) -> None:
+        """Declares a topic, or changes settings of one. See `Holdfast.topic`."""
+        await self._threads.work(partial(self._sync.topic, name, mode=mode, **settings))
+
+    def consumer(self, *queues: str, **options: Unpack[ConsumerOptions]) -> Callable[[Handler], Consumer]:
+        """Makes a function the handler of these queues' messages. See `Holdfast.consumer`."""
+        return self._sync.consumer(*queues, **options)
+
+    def subscriber(
+        self,
+        *patterns: str,
+        group: str,
+        topic: str | None = None,
+        start: str | float | datetime = "latest",
+        **options: Unpack[ConsumerOptions],
+    ) -> Callable[[Handler], Consumer]:
+        """Makes a function the handler of what a group of a topic gets. See `Holdfast.subscriber`."""
+        return self._sync.subscriber(*patterns, group=group, topic=topic, start=start, **options)
+
+    def pool(self, consumer: Consumer | str, **options: Unpack[PoolOptions]) -> Pool:
+        """Runs several of a consumer, as many as its queues need. See `Holdfast.pool`."""
+        return self._sync.pool(consumer, **options)
+
+    def command(self, name: str) -> Callable[[CommandFunction], CommandFunction]:
+        """Makes a function the command of this name. See `Holdfast.command`."""
+        return self._sync.command(name)
+
+    # --- put in -------------------------------------------------------------------------------------------------------
 
     async def enqueue(
         self,
@@ -193,7 +262,7 @@ class AsyncHoldfast(
             budget=budget,
             commitments=commitments,
         )
-        return (await self._put(queue, [body], options, conn))[0]
+        return (await self._producer.put(queue, [body], options, conn))[0]
 
     async def enqueue_many(
         self,
@@ -225,7 +294,90 @@ class AsyncHoldfast(
             budget=budget,
             commitments=commitments,
         )
-        return await self._put(queue, bodies, options, conn)
+        return await self._producer.put(queue, bodies, options, conn)
+
+    async def publish(
+        self,
+        topic: str,
+        body: Any,
+        *,
+        priority: int | str = priorities.NORMAL,
+        key: str | None = None,
+        headers: dict[str, Any] | None = None,
+        correlation_id: str | None = None,
+        reply_to: str | None = None,
+        ttl: Duration | None = None,
+        idempotency_key: str | None = None,
+        conn: Any = None,
+    ) -> Receipt:
+        """Stores one message for every group of a topic. See `Holdfast.publish`."""
+        options = EnqueueOptions(
+            priority=priority,
+            key=key,
+            headers=headers,
+            correlation_id=correlation_id,
+            reply_to=reply_to,
+            ttl=ttl,
+            idempotency_key=idempotency_key,
+        )
+        return (await self._producer.publish(topic, [body], options, conn))[0]
+
+    async def publish_many(
+        self,
+        topic: str,
+        bodies: Iterable[Any],
+        *,
+        priority: int | str = priorities.NORMAL,
+        key: Key = None,
+        headers: dict[str, Any] | None = None,
+        correlation_id: str | None = None,
+        reply_to: str | None = None,
+        ttl: Duration | None = None,
+        idempotency_key: Callable[[Any], str | None] | None = None,
+        conn: Any = None,
+    ) -> list[Receipt]:
+        """Publishes many messages in one transaction: all of them or none. See `Holdfast.publish_many`."""
+        options = EnqueueOptions(
+            priority=priority,
+            key=key,
+            headers=headers,
+            correlation_id=correlation_id,
+            reply_to=reply_to,
+            ttl=ttl,
+            idempotency_key=one_for_each(idempotency_key),
+        )
+        return await self._producer.publish(topic, bodies, options, conn)
+
+    async def ask(
+        self,
+        queue: str,
+        body: Any,
+        *,
+        timeout: Duration = PATIENCE,
+        priority: int | str = priorities.NORMAL,
+        key: str | None = None,
+        headers: dict[str, Any] | None = None,
+        expires: bool = True,
+    ) -> Any:
+        """Enqueues a message and waits for what its handler answers. See `Holdfast.ask`."""
+        return await async_replies.ask(self._parts, queue, body, timeout, priority, key, headers, expires)
+
+    async def start_saga(
+        self,
+        name: str,
+        data: dict[str, Any] | None = None,
+        *,
+        id: str | None = None,
+        delay: Duration = 0,
+        conn: Any = None,
+    ) -> str:
+        """Starts a saga and returns its id. See `Holdfast.start_saga`."""
+        call = partial(self._sync.start_saga, name, data, id=id, delay=delay)
+        return await (self._threads.work(call) if conn is None else self._producer.within(conn, call))
+
+    signal = awaited(Holdfast.signal)
+
+    # --- take out and settle ------------------------------------------------------------------------------------------
 
     async def claim(
         self,
@@ -237,15 +389,15 @@ class AsyncHoldfast(
         ack: AsyncClaims = (),
     ) -> list[AsyncClaim]:
         """Takes up to `n` messages, waiting up to `wait` for the first one. See `Holdfast.claim`."""
-        call = partial(self._hf.claim, *queues, group=group, n=n, lease=lease, wait=wait, ack=_plain(ack))
-        claims = await self._threads.sleep(call, undo=self._hf.release)
+        call = partial(self._sync.claim, *queues, group=group, n=n, lease=lease, wait=wait, ack=_plain(ack))
+        claims = await self._threads.sleep(call, undo=self._sync.release)
         return [AsyncClaim(self, claim) for claim in claims]
 
     async def ack(self, claims: AsyncClaims, result: Any = None, *, conn: Any = None) -> None:
         """Ends claims: the work is done; with `conn`, when your transaction commits."""
         held = _plain(claims)
         if conn is not None:
-            await self._within(conn, partial(self._hf.ack, held, result))
+            await self._producer.within(conn, partial(self._sync.ack, held, result))
         else:
             await self._settle(held, endings.acked(held, result))
 
@@ -277,30 +429,63 @@ class AsyncHoldfast(
 
     async def extend(self, claims: AsyncClaims, duration: Duration | None = None) -> None:
         """Renews leases for `duration` from now."""
-        await self._run(self._hf.extend, _plain(claims), duration)
+        await self._threads.work(partial(self._sync.extend, _plain(claims), duration))
 
-    async def start_saga(
-        self,
-        name: str,
-        data: dict[str, Any] | None = None,
-        *,
-        id: str | None = None,
-        delay: Duration = 0,
-        conn: Any = None,
-    ) -> str:
-        """Starts a saga and returns its id. See `Holdfast.start_saga`."""
-        call = partial(self._hf.start_saga, name, data, id=id, delay=delay)
-        return await (self._run(call) if conn is None else self._within(conn, call))
+    # --- look ---------------------------------------------------------------------------------------------------------
+
+    status = awaited(Holdfast.status)
+    cancel = awaited(Holdfast.cancel)
+    stats = awaited(Holdfast.stats)
+
+    # --- run consumers ------------------------------------------------------------------------------------------------
+
+    async def run(self, *consumers: Consumer | str, grace: Duration = GRACE) -> None:
+        """Works until SIGTERM, Ctrl-C or `stop()`. See `Holdfast.run`."""
+        await async_run_and_notify(self, consumers, grace)
+
+    def running(self, *consumers: Consumer | str, grace: Duration = GRACE) -> AsyncRunning:
+        """Works until the end of an `async with` block. See `Holdfast.running`."""
+        return AsyncRunning(self._sync, to_run(self._sync, consumers), seconds(grace, "grace"))
+
+    def stop(self) -> None:
+        """Makes `run` stop."""
+        self._sync.stop()
+
+    maintain = awaited(Holdfast.maintain)
+
+    # --- be told, and take part ---------------------------------------------------------------------------------------
+
+    def on(self, kind: type[Happened], callback: Callable[[Happened], object]) -> None:
+        """Calls this whenever something of that kind happens. See `Holdfast.on`."""
+        self._sync.on(kind, callback)
+
+    async def on_notice(self, callback: Callable[[list[Notice]], Any], owner: str | None = None) -> None:
+        """Calls `callback` with notices, on a thread, or on this loop if it is an `async def`."""
+        if iscoroutinefunction(callback):
+            loop = asyncio.get_running_loop()
+            self._sync.on_notice(lambda told: asyncio.run_coroutine_threadsafe(callback(told), loop).result(), owner)
+        else:
+            self._sync.on_notice(callback, owner)
+
+    def around_enqueue(self, middleware: AroundFunction) -> AroundFunction:
+        """Runs a function around every enqueue of this client. See `Holdfast.around_enqueue`."""
+        return self._sync.around_enqueue(middleware)
+
+    def around_execute(self, middleware: Middleware) -> Middleware:
+        """Runs a function around every handler. See `Holdfast.around_execute`."""
+        return self._sync.around_execute(middleware)
+
+    # --- connections --------------------------------------------------------------------------------------------------
 
     def acting_as(self, actor: str | None = None, *, tenant: str | None = None) -> AsyncHoldfast:
         """A client over the same connections, in another name or for another tenant. See `Holdfast.acting_as`."""
         other = AsyncHoldfast.__new__(AsyncHoldfast)
-        other._adopt(self._hf.acting_as(actor, tenant=tenant), self._threads)
+        other._adopt(self._sync.acting_as(actor, tenant=tenant), self._threads)
         return other
 
     async def close(self) -> None:
         """Closes every connection."""
-        await self._run(self._hf.close)
+        await self._threads.work(self._sync.close)
         self._threads.close()
 
     async def __aenter__(self) -> AsyncHoldfast:
@@ -308,50 +493,6 @@ class AsyncHoldfast(
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    async def _put(self, queue: str, bodies: Iterable[Any], options: EnqueueOptions, conn: Any) -> list[Receipt]:
-        around = self._hf._awaited_around_enqueue
-        if around:
-            outgoing = outgoing_of(queue, bodies, options)
-            return await await_through(around, partial(self._insert, conn=conn), outgoing)
-        return await self._insert(queue, bodies, options, conn)
-
-    async def _insert(
-        self, queue: str, bodies: Iterable[Any], options: EnqueueOptions, conn: Any, topic: str | None = None
-    ) -> list[Receipt]:
-        if conn is not None:
-            return await self._within(conn, partial(self._hf._insert, queue, bodies, options, topic=topic))
-        book = self._hf._book
-        known = book.knows(queue)
-        if not known:
-            channel_name(queue)
-        trial = partial(self._hf._draft, bodies=bodies if known else listed(bodies), options=options, topic=topic)
-        find = partial(book.channel, queue, trial, create=topic is None)
-        new = trial(book.channel(queue) if known else await self._run(find))
-        return receipts(new, await self._inserts.call(new)) if new else []
-
-    def _hand_in(
-        self,
-        queue: str,
-        body: Any,
-        options: EnqueueOptions,
-        tell: Callable[[list[Duplicate | None] | BaseException], None],
-    ) -> MessageId | None:
-        """Hands one message over, if there is nothing to wait for but its commit, and tells of that; its id."""
-        channel = self._hf._book.known(queue)
-        if channel is None or self._hf._awaited_around_enqueue:
-            return None
-        new = self._hf._draft(channel, [body], options)
-        self._inserts.put(new, tell)
-        return new[0].id
-
-    async def _within(self, conn: Any, call: Callable[..., Result]) -> Result:
-        """Runs a call in the caller's transaction. A connection that is not awaited stays on the caller's thread."""
-        connection = await async_driver_connection(conn)
-        if not is_awaited(connection):
-            return call(conn=connection)
-        place = OnLoop(connection, asyncio.get_running_loop())
-        return await self._threads.finish(partial(call, conn=place), place.given_up.set)
 
     async def _settle(self, claims: list[Claim], settlements: list[Settlement]) -> None:
         with endings.Attempt(claims, settlements) as attempt:
@@ -365,6 +506,27 @@ def asynchronous(hf: Holdfast) -> AsyncHoldfast:
     client = AsyncHoldfast.__new__(AsyncHoldfast)
     client._adopt(hf, Threads(hf.settings.patience))
     return client
+
+
+def async_internals(client: AsyncHoldfast) -> AsyncParts:
+    """Return what an asyncio client is made of. Not public; see `holdfast.client.internals`."""
+    return client._parts
+
+
+async def async_run_and_notify(
+    client: AsyncHoldfast, consumers: Sequence[Consumer | str], grace: Duration, notifier: Notifier | None = None
+) -> Runner:
+    """Run consumers as `AsyncHoldfast.run` does, and tell a supervisor of it; what ran them."""
+    from holdfast.runtime.signals import Signals
+
+    running = client.running(*consumers, grace=grace)
+    runner = running.prepare()
+    runner.notifier = notifier or runner.notifier
+    with Signals(runner.on_signal):  # From before the first handler runs.
+        async with running:
+            runner.tell_ready()
+            await running.wait()
+    return runner
 
 
 def _plain(claims: AsyncClaims) -> list[Claim]:

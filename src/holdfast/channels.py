@@ -281,7 +281,9 @@ class ChannelBook(forks.Guarded):
         if found is None:
             return
         if self._store.topics.is_canceled(self._settings.tenant, name):
-            raise GroupCanceled(f"the group {name!r} was canceled, which is final; hf.unsubscribe{found!r} removes it")
+            raise GroupCanceled(
+                f"the group {name!r} was canceled, which is final; hf.groups.remove{found!r} removes it"
+            )
         topic, group = found
         raise UnknownGroup(f"nobody has subscribed to {topic!r} as {group!r}: hf.subscribe({topic!r}, {group!r})")
 

@@ -17,13 +17,13 @@ from holdfast.core.settlement import Settlement
 from holdfast.core.topic import GroupSpec
 from holdfast.endings import NOTHING, Finished
 from holdfast.errors import HoldfastError, UnknownGroup
-from holdfast.groups import out_of_range
-from holdfast.message_types import MessageTypes
 from holdfast.presence import Presence
 from holdfast.store.api import Bell, Channel, Claimed, ClaimRequest
+from holdfast.topics.liveness import out_of_range
 
 if TYPE_CHECKING:
     from holdfast.client import Holdfast
+    from holdfast.parts import ClientParts
 
 LONGEST_NAP = 5.0
 """A waiting claim looks at least this often, whether or not it was woken."""
@@ -54,13 +54,13 @@ class Told(msgspec.Struct):
 class Claiming:
     """What a client does to get claims, which are then in that client's hands."""
 
-    def __init__(self, client: Holdfast, types: MessageTypes, settle: Settle) -> None:
-        self._client = client
-        self._store = client.store
-        self._transport = client.transport
-        self._settings = client.settings
-        self._types = types
-        self._settle = settle
+    def __init__(self, client: Holdfast, parts: ClientParts) -> None:
+        self._parts = parts
+        self._store = parts.store
+        self._transport = parts.transport
+        self._settings = parts.settings
+        self._types = parts.types
+        self._settle: Settle = parts.settlements.call
         self._make = partial(Claim, client)
         self._swept: dict[int, float] = {}
         self._presence = Presence()
@@ -70,7 +70,7 @@ class Claiming:
         """What a client that claims by hand does before a look, once per `sweep_every`: there may be nobody else who
         sweeps, passes on notices and advances sagas."""
         if self.sweep_due(channels, worker):
-            self._client._look_after_others()
+            self._parts.upkeep.look_after_others()
 
     def sweep_due(self, channels: Sequence[Channel], worker: str) -> bool:
         """Sweep those of the channels whose time it is, and return whether there was one."""
@@ -123,7 +123,7 @@ class Claiming:
         request = unfinished(request)
         deadline = time.monotonic() + patience
         while True:
-            self._client._look_after_others()
+            self._parts.upkeep.look_after_others()
             claims = self.once(request)
             left = deadline - time.monotonic()
             if claims or left <= 0:
@@ -186,7 +186,7 @@ class Claiming:
         """Who claims is alive. What a group says that has lost something while it was dead, until someone decides; or
         that nobody wakes any more."""
         try:
-            lost = {channel.name: self._client._beat(channel) for channel in silent}
+            lost = {channel.name: self._parts.groups.beat(channel) for channel in silent}
         except UnknownGroup as problem:
             return problem
         return next((out_of_range(name, missing) for name, missing in lost.items() if missing), None)
@@ -208,7 +208,7 @@ class Claiming:
         if due is None or due > 0:
             return False
         self.sweep(request.channels, request.worker)
-        self._client._look_after_others()  # This sweep may come so often that none is due before a look.
+        self._parts.upkeep.look_after_others()  # This sweep may come so often that none is due before a look.
         return True
 
 

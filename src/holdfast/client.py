@@ -1,54 +1,68 @@
-"""Holdfast, the client: the rules of `core` around one call of the store each."""
+"""Holdfast, the client: everyday verbs, and a namespace for each noun that is operated."""
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from typing import Any, Unpack
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from msgspec.structs import replace
 
 from holdfast import endings
-from holdfast.asking import Asking
-from holdfast.bells import Bells
+from holdfast.audit.client import Audit
 from holdfast.channels import ChannelBook
-from holdfast.claiming import Claiming
 from holdfast.claims import Claim, Claims, as_list
-from holdfast.commands import Commanding
-from holdfast.commitments import Committing
-from holdfast.consuming import Consuming
+from holdfast.commands.client import Commands
 from holdfast.core import priority as priorities
+from holdfast.core import routing
 from holdfast.core.duration import Duration, seconds
-from holdfast.core.message import Duplicate, NewMessage
-from holdfast.core.queue import QueueSettings, channel_name, queue_change
+from holdfast.core.given import KEPT, Default, Kept
+from holdfast.core.message import MessageStatus
+from holdfast.core.notice import owner_spec
+from holdfast.core.queue import QueueSettings
+from holdfast.core.saga import KEEP, Step, Wait
+from holdfast.core.schedule import ScheduleSettings
 from holdfast.core.settlement import Settlement
 from holdfast.core.sqs_names import PREFIX
-from holdfast.core.topic import address, group_name, settings_of
-from holdfast.crew import Crewing
-from holdfast.desk import Desk
-from holdfast.drafting import EnqueueOptions, Form, Key, form, listed
-from holdfast.errors import HoldfastError, InvalidInput
-from holdfast.gather import Gather
+from holdfast.core.stats import Stats
+from holdfast.core.topic import GroupSettings, Subscription, address, group_name, start_of
+from holdfast.dead_letters.client import DeadLetters
+from holdfast.declared_consumers import GRACE
+from holdfast.drafting import EnqueueOptions, Key
+from holdfast.errors import InvalidInput, shown
+from holdfast.events import Happened, RuntimeEvent
 from holdfast.joining import driver_connection
 from holdfast.limits import checked_count, checked_term
-from holdfast.message_types import MessageTypes
-from holdfast.notices import mention_inbox
-from holdfast.operating import Operating
-from holdfast.outgoing import outgoing_of, put_through
-from holdfast.publishing import Publishing
-from holdfast.receipts import Receipt, one_for_each, receipts
-from holdfast.seeking import Seeking
+from holdfast.messages.client import Messages
+from holdfast.notices.callbacks import Callback
+from holdfast.notices.client import Notices, declare_owner
+from holdfast.outgoing import AroundEnqueue
+from holdfast.parts import ClientParts
+from holdfast.queues.client import Queues, declare_queue
+from holdfast.receipts import Receipt, one_for_each
+from holdfast.replies.client import PATIENCE, ask
+from holdfast.runtime.client import Consumers, Pools
+from holdfast.sagas.client import Sagas, declare_saga, signal, start_saga
+from holdfast.schedules.client import Schedules, declare_schedule
 from holdfast.settings import Settings, adjusted
-from holdfast.store.api import Channel, ClaimRequest, Joined, Store
+from holdfast.starts import Starts
+from holdfast.store.api import ClaimRequest, Store
 from holdfast.store.opening import open_store
-from holdfast.store.saga_api import NewSaga
 from holdfast.store.shielding import shielded
+from holdfast.topics.client import Groups, Topics, declare_topic, subscribe
 from holdfast.transport import Transport
 
+if TYPE_CHECKING:
+    from holdfast.runtime.consumer import Consumer, ConsumerOptions, Handler, Middleware
+    from holdfast.runtime.pool import Pool, PoolOptions
+    from holdfast.runtime.runner import Runner
+    from holdfast.sd_notify import Notifier
 
-class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, Asking, Commanding):
+CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
+AroundFunction = TypeVar("AroundFunction", bound=AroundEnqueue)
+
+
+class Holdfast:
     """Reliable queues in the database you already have.
 
     >>> hf = Holdfast("sqlite:///work.db")
@@ -59,6 +73,42 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
 
     Safe to share between threads, and across a fork. `AsyncHoldfast` has the same names for asyncio.
     """
+
+    queues: Queues
+    """Operate queues: `hf.queues.pause("emails")`."""
+
+    messages: Messages
+    """Look up single messages: `hf.messages.get(id)`."""
+
+    dead_letters: DeadLetters
+    """Find, replay and delete dead letters: `hf.dead_letters.replay(id)`."""
+
+    topics: Topics
+    """List topics and their settings: `hf.topics.list()`."""
+
+    groups: Groups
+    """Operate the groups of topics: `hf.groups.seek("email", "earliest")`."""
+
+    sagas: Sagas
+    """Look at sagas and decide about them: `hf.sagas.retry(id, "card")`."""
+
+    schedules: Schedules
+    """Operate schedules: `hf.schedules.pause("nightly")`."""
+
+    notices: Notices
+    """Answer notices, and report trouble: `hf.notices.acknowledge(id)`."""
+
+    consumers: Consumers
+    """Look at running consumers, attach them to queues: `hf.consumers.attach("send", "emails")`."""
+
+    pools: Pools
+    """Look at pools of consumers: `hf.pools.list()`."""
+
+    commands: Commands
+    """List and run commands: `hf.commands.run("Incident.Create", {"title": "disk full"})`."""
+
+    audit: Audit
+    """See what operators did: `hf.audit.list()`."""
 
     def __init__(
         self,
@@ -77,6 +127,7 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         sqs_create: bool = False,
     ) -> None:
         given = (url, tenant, strict, worker, migrate, patience, sweep_every, clock, actor)
+        given = (url, tenant, strict, worker, migrate, patience, sweep_every, clock, actor)
         settings = adjusted(Settings(*given, delivery, sqs_prefix, sqs_create))
         self._assemble(settings, open_store(settings))
 
@@ -84,29 +135,34 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         self,
         settings: Settings,
         store: Store,
-        book: ChannelBook | None = None,
+        catalog: ChannelBook | None = None,
         transport: Transport | None = None,
+        starts: Starts | None = None,
     ) -> None:
-        Operating.__init__(self)
-        Consuming.__init__(self)
-        Publishing.__init__(self)
-        Commanding.__init__(self)
-        self.settings = settings
-        self.store = store
-        self.transport = transport or Transport(store, settings, self._listeners, lambda: self.worker)
-        self._book = ChannelBook(store, settings, self.transport.meet) if book is None else book
-        insert = self.transport.messages.insert  # The same whoever delivers.
-        self._inserts: Gather[NewMessage, Duplicate | None] = Gather(insert, settings.patience)
-        self._settlements: Gather[Settlement, bool] = Gather(self.transport.settle, settings.patience)
-        self._starts: Gather[NewSaga, HoldfastError | None] = Gather(self.store.sagas.start, settings.patience)
-        self._bells = Bells(self.store.wakeup)
-        self._worker: tuple[int, str] = (0, "")
-        self._types = MessageTypes()
-        self._forms: dict[str, Form] = {}
-        self._claiming = Claiming(self, self._types, self._settlements.call)
-        self._desk = Desk(self)
+        parts = self._parts = ClientParts(self, settings, store, catalog, transport, starts)
+        self._producer, self._claiming, self._settlements = parts.producer, parts.claiming, parts.settlements
+        self.queues, self.messages, self.dead_letters = Queues(parts), Messages(parts), DeadLetters(parts)
+        self.topics, self.groups = Topics(parts), Groups(parts)
+        self.sagas, self.schedules, self.notices = Sagas(parts), Schedules(parts), Notices(parts)
+        self.consumers, self.pools = Consumers(parts), Pools(parts)
+        self.commands, self.audit = Commands(parts), Audit(parts)
 
-    # --- queues -------------------------------------------------------------------------------------------------------
+    @property
+    def settings(self) -> Settings:
+        """What this client was told when it was made."""
+        return self._parts.settings
+
+    @property
+    def worker(self) -> str:
+        """Who claims: the name given, or host, process and a random part, new after every start and fork."""
+        return self._parts.worker
+
+    @property
+    def actor(self) -> str:
+        """Who operates: the name given, or user and host. It stands in the audit."""
+        return self._parts.actor
+
+    # --- declare ------------------------------------------------------------------------------------------------------
 
     def queue(self, name: str, **settings: Unpack[QueueSettings]) -> None:
         """Declares a queue, or changes settings of one; its messages stay.
@@ -117,7 +173,7 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         - Claims: `lease` (30 s), `max_attempts` (5), and `backoff`, the wait after a failure: doubling ("1s..60s"),
           fixed (30), a list ([60, 300, 1800]) or None.
         - Order: `ordering` is "unordered", "fifo" or "per_key"; with `on_dead="block"` a death stops its key until
-          someone replays the dead letter or calls `unblock`.
+          someone replays the dead letter or calls `queues.unblock`.
         - Bounds: `max_age` is how long a message may wait before it expires, `max_size` how many bytes of JSON it may
           have, `max_depth` how many may wait, after which an enqueue raises `QueueFull`.
         - Limits, exact over all workers: `concurrency` and `rate` ("100/s", "5/m") of the queue, `key_concurrency` and
@@ -138,29 +194,203 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
 
         >>> hf.queue("emails", lease="2m", max_attempts=3, backoff=[60, 300], owner="mailer")
         """
-        self._book.declare(name, queue_change(settings, self.settings.delivery))
-        self._starts_changed()
-        self._declare_type(name, settings)
-        mention_inbox(self.store, self.settings.tenant, f"queue {name!r}", settings.get("owner"))
+        declare_queue(self._parts, name, settings)
 
-    def queue_settings(self, name: str) -> dict[str, Any]:
-        """Return all settings of a queue as stored, in the words of `queue`; durations are seconds.
+    def topic(self, name: str, *, mode: str | Default | Kept = KEPT, **settings: Any) -> None:
+        """Declares a topic, or changes settings of one. It owns its name and all names below: `orders` gets what is
+        published as `orders.eu.created`. Settings that are not given are kept, also the mode; `DEFAULT` resets one.
 
-        The address of a group ("orders/email") returns those of `subscribe`, the name of a topic those of `topic`.
-        Raises `UnknownQueue` if there is none of this name.
+        - Messages are kept for `retention` (24 h), so that groups that come later can read them. With a shorter
+          `min_retention`, what every live group is done with goes after that; 0 is at once.
+        - `no_subscribers="refuse"` makes a publish fail while no live group wants its name; otherwise messages are kept
+          for the groups to come.
+        - `max_depth` is how many messages may be there that a live or paused group still needs, after which a publish
+          raises `QueueFull`.
+        - `max_size` is how many bytes of JSON a message may have, `idempotency_window` how long a key is remembered
+          after its message was removed.
 
-        >>> hf.queue("emails", lease="2m")
-        >>> hf.queue_settings("emails")["lease"]
-        120.0
+        With `mode="queue"` it is a work queue, with the settings of `queue`: each message goes to one consumer.
+
+        >>> hf.topic("orders", retention="7d")
         """
-        return settings_of(self._book.settings(name))
+        declare_topic(self._parts, name, mode, settings)
 
-    def queues(self) -> list[str]:
-        """The names of all declared queues of this tenant."""
-        self._book.open()
-        return self.store.channels.names(self.settings.tenant)
+    def subscribe(
+        self,
+        topic: str,
+        group: str,
+        *,
+        start: str | float | datetime = "latest",
+        **settings: Unpack[GroupSettings],
+    ) -> None:
+        """Adds a group to a topic, or changes settings of one, which goes on where it was. Settings that are not given
+        are kept, `DEFAULT` resets one.
 
-    # --- in -----------------------------------------------------------------------------------------------------------
+        It gets everything (None), or what fits one of its `patterns` (`*` is one segment, `**` the rest). It begins
+        with what is published from now on ("latest"), with all that is retained ("earliest"), at a time, or with the
+        message of an id; of what was there before it, it claims no more than `catch_up_rate` ("500/s"). The settings
+        are those of `queue` that are about claims, deaths and consumers: each group has its own.
+
+        A group that was silent (no claim, no lease, no `groups.heartbeat`) for its `timeout` (None: it may be silent
+        for ever) at `misses` looks in a row is dead: nothing is kept for it until it is heard of again.
+
+        >>> hf.topic("orders")
+        >>> hf.subscribe("orders", "email", patterns=["orders.*.created"], start="earliest")
+        """
+        subscribe(self._parts, topic, group, start, settings)
+
+    def consumer(self, *queues: str, **options: Unpack[ConsumerOptions]) -> Callable[[Handler], Consumer]:
+        """Makes a function the handler of these queues' messages, to be run by `run` or `holdfast work`.
+
+        It is called as `handler(message)` or `handler(message, context)`: a `def` in one of `concurrency` threads (or
+        processes, with `isolation="process"`), an `async def` on an event loop. What it returns is the result; what it
+        raises is a failure, and tried again, unless it is one of `permanent`, or says otherwise (`Retry`, `Snooze`,
+        `Cancel`, `DeadLetter`). `timeout` is how long one attempt may take, `lease` how long a claim lasts between two
+        renewals. `policy` is in which order messages of several queues are begun: "round_robin", "weighted" by
+        `weights`, "strict" or "random". `empty` is what to do about an empty queue, `labels` are what queues may
+        require, `middleware` are functions around the handler. The `name` is the function's unless given.
+
+        >>> @hf.consumer("emails", "sms", policy="weighted", weights={"emails": 3}, concurrency=10)
+        ... def send(message):
+        ...     return {"sent": message.body}
+        """
+        from holdfast.runtime.consumer import Consumer
+
+        return lambda handler: self._parts.consumers.add(Consumer(self, handler, queues, **options))
+
+    def subscriber(
+        self,
+        *patterns: str,
+        group: str,
+        topic: str | None = None,
+        start: str | float | datetime = "latest",
+        **options: Unpack[ConsumerOptions],
+    ) -> Callable[[Handler], Consumer]:
+        """Makes a function the handler of what a group of a topic gets; everything else is as with `consumer`.
+
+        The group is subscribed with these patterns when it first runs, and begins at `start`; the settings of one that
+        is there already stay as they are. The topic is the first segment of the patterns, unless it is given.
+
+        >>> hf.topic("orders")
+        >>> @hf.subscriber("orders.*.created", group="email")
+        ... def confirm(message):
+        ...     print(message.topic, message.body)
+        """
+        owner = routing.topic_name(topic, "topic") if topic is not None else routing.first_segment(patterns)
+        wanted, begin = routing.patterns_of(owner, patterns or None), start_of(start)
+
+        def decorate(handler: Handler) -> Consumer:
+            consumer = self.consumer(address(owner, group_name(group)), **options)(handler)
+            consumer.subscription = Subscription(owner, group, wanted, begin)
+            return consumer
+
+        return decorate
+
+    def pool(self, consumer: Consumer | str, **options: Unpack[PoolOptions]) -> Pool:
+        """Runs several of a consumer, as many as its queues need: `min` to `max`, over all processes and machines.
+
+        More are started when `scale_up_depth` messages wait, or one for longer than `scale_up_age`; when no more than
+        `scale_down_depth` have waited for `cooldown`, one is drained at a time. `members` are "process" (found by the
+        module that the consumer stands in) or "thread". One that crashes is started again, after a while; after
+        `max_crashes` within `crash_window` the pool is given up and its `owner` is told.
+
+        Called again for the same consumer it changes the settings that are given, before the pool is run; `DEFAULT`
+        resets one.
+
+        >>> @hf.consumer("emails")
+        ... def send(message):
+        ...     return "sent"
+        >>> pool = hf.pool(send, min=2, max=10, scale_up_depth=20, scale_down_depth=5)
+        """
+        from holdfast.runtime.pool import Pool
+
+        (chosen,) = self._parts.consumers.chosen([consumer])
+        before = self._parts.consumers.pool_of(chosen)
+        return self._parts.consumers.add_pool(Pool(chosen, options, before), before)
+
+    def command(self, name: str) -> Callable[[CommandFunction], CommandFunction]:
+        """Makes a function, `def` or `async def`, the command of this name: an entity and a verb.
+
+        Its annotations say what its input has to be. A parameter called `context` gets what handlers get; one called
+        `conn` gets a connection of the driver to this database, inside of the transaction of the receipt: what is
+        written there happens once for each idempotency key, whatever crashes.
+
+        >>> @hf.command("Incident.Create")
+        ... def create_incident(title: str, severity: str = "high"):
+        ...     return {"title": title, "severity": severity}
+        >>> hf.commands.run("Incident.Create", {"title": "disk full"})
+        {'title': 'disk full', 'severity': 'high'}
+        """
+
+        def decorate(function: CommandFunction) -> CommandFunction:
+            self._parts.commands.declare(name, function)
+            return function
+
+        return decorate
+
+    def schedule(
+        self,
+        name: str,
+        **settings: Unpack[ScheduleSettings],
+    ) -> None:
+        """Declares a schedule, or changes one: `body` goes to `queue` whenever `cron` says so, or once per `every`.
+
+        A new one needs `queue`, and `cron` or `every`. Of one that is there, settings that are not given are kept, and
+        `DEFAULT` resets one; `cron` replaces `every`, and `every` replaces `cron`.
+
+        `cron` has five fields, six with seconds in front, or is "@daily" and the like; it is read in the time zone
+        `tz`. `every` is counted from the first declaration. However many processes declare and fire it, each slot is
+        sent once. Declaring it again as it was changes nothing, so every start of a program may do it.
+        `missed` is what happens to slots that nobody could fire in time: "once" sends one message for all of them,
+        "all" sends each, "skip" none that is older than a minute.
+        """
+        declare_schedule(self._parts, name, settings)
+
+    def saga(
+        self,
+        name: str,
+        *,
+        steps: Sequence[Step | Wait | Sequence[Step | Wait]],
+        on_failure: str = "compensate",
+        owner: str | None = None,
+        keep: Duration | None = KEEP,
+    ) -> int:
+        """Declares a saga: steps that follow each other, and lists of steps that run side by side. Its version.
+
+        When a step has failed for good, what was completed is undone, the last first; with `on_failure="stop"` the
+        saga waits instead for what an operator decides. `owner` is told when it needs someone. Sagas that are under way
+        keep the definition they were started with; declaring the same again changes nothing. What has ended can be
+        looked up, and is not started again under the same id, for as long as `keep` says (None: for ever). A command
+        that a step names must be known to this client (`UnknownCommand`), and its input must fit.
+
+        >>> version = hf.saga("trip", steps=[
+        ...     Step("flight", "flights.book", undo="flights.cancel"),
+        ...     [Step("hotel", "hotels.book", undo="hotels.cancel"), Step("car", "cars.book", undo="cars.cancel")],
+        ...     Step("card", "cards.charge", timeout="2m"),
+        ... ])
+        """
+        return declare_saga(self._parts, name, steps, on_failure, owner, keep)
+
+    def owner(
+        self,
+        name: str,
+        *,
+        inbox: str | None = None,
+        owner: str | None = None,
+        escalate_after: Duration | None = "15m",
+        notify: str = "each",
+        digest_every: Duration = "1h",
+    ) -> None:
+        """Declares who answers for the dead letters of queues with `owner=name`, or changes how.
+
+        Notices come as messages to the queue `inbox` ("name.inbox" by default): one by one, or with `notify="digest"`
+        together, once per `digest_every`. What is not acknowledged after `escalate_after` climbs to this owner's own
+        `owner`, and so on.
+        """
+        spec = owner_spec(name, inbox, owner, escalate_after, notify, digest_every)
+        declare_owner(self._parts, name, spec)
+
+    # --- put in -------------------------------------------------------------------------------------------------------
 
     def enqueue(
         self,
@@ -198,7 +428,7 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
             budget=budget,
             commitments=commitments,
         )
-        return self._put(queue, [body], options, conn)[0]
+        return self._producer.put(queue, [body], options, conn)[0]
 
     def enqueue_many(
         self,
@@ -233,9 +463,117 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
             budget=budget,
             commitments=commitments,
         )
-        return self._put(queue, bodies, options, conn)
+        return self._producer.put(queue, bodies, options, conn)
 
-    # --- out ----------------------------------------------------------------------------------------------------------
+    def publish(
+        self,
+        topic: str,
+        body: Any,
+        *,
+        priority: int | str = priorities.NORMAL,
+        key: str | None = None,
+        headers: dict[str, Any] | None = None,
+        correlation_id: str | None = None,
+        reply_to: str | None = None,
+        ttl: Duration | None = None,
+        idempotency_key: str | None = None,
+        conn: Any = None,
+    ) -> Receipt:
+        """Stores one message for every group of the topic that this name belongs to; it survives a crash.
+
+        It is stored once, however many groups there are. A name that belongs to no topic may be that of an existing
+        queue; otherwise `UnknownTopic` is raised. The other arguments are those of `enqueue`.
+
+        >>> hf.topic("orders")
+        >>> receipt = hf.publish("orders.eu.created", {"id": 42})
+        """
+        options = EnqueueOptions(
+            priority=priority,
+            key=key,
+            headers=headers,
+            correlation_id=correlation_id,
+            reply_to=reply_to,
+            ttl=ttl,
+            idempotency_key=idempotency_key,
+        )
+        return self._producer.publish(topic, [body], options, conn)[0]
+
+    def publish_many(
+        self,
+        topic: str,
+        bodies: Iterable[Any],
+        *,
+        priority: int | str = priorities.NORMAL,
+        key: Key = None,
+        headers: dict[str, Any] | None = None,
+        correlation_id: str | None = None,
+        reply_to: str | None = None,
+        ttl: Duration | None = None,
+        idempotency_key: Callable[[Any], str | None] | None = None,
+        conn: Any = None,
+    ) -> list[Receipt]:
+        """Publishes many messages in one transaction (yours, with `conn`): all of them or none."""
+        options = EnqueueOptions(
+            priority=priority,
+            key=key,
+            headers=headers,
+            correlation_id=correlation_id,
+            reply_to=reply_to,
+            ttl=ttl,
+            idempotency_key=one_for_each(idempotency_key),
+        )
+        return self._producer.publish(topic, bodies, options, conn)
+
+    def ask(
+        self,
+        queue: str,
+        body: Any,
+        *,
+        timeout: Duration = PATIENCE,
+        priority: int | str = priorities.NORMAL,
+        key: str | None = None,
+        headers: dict[str, Any] | None = None,
+        expires: bool = True,
+    ) -> Any:
+        """Enqueues a message and waits for what its handler answers with `context.reply(body)`; that body.
+
+        After `timeout` it raises `NoAnswer`, and an answer that comes later is thrown away. A request that nobody
+        has begun by then expires: nobody works on what nobody waits for. With `expires=False` it stays. If the request
+        dies, `RequestDied` is raised at once.
+
+        >>> @hf.consumer("prices")
+        ... def tell_price(message, context):
+        ...     context.reply({"price": 3})
+        >>> with hf.running():
+        ...     hf.ask("prices", {"item": "tea"}, timeout="1m")
+        {'price': 3}
+        """
+        return ask(self._parts, queue, body, timeout, priority, key, headers, expires)
+
+    def start_saga(
+        self,
+        name: str,
+        data: dict[str, Any] | None = None,
+        *,
+        id: str | None = None,
+        delay: Duration = 0,
+        conn: Any = None,
+    ) -> str:
+        """Starts a saga, and sends what its first step needs, in one transaction (yours, with `conn`); its id.
+
+        With an `id` that was used before for the same, nothing is started. `data` is what the steps can use; what they
+        give back is added to it under their names.
+        """
+        return start_saga(self._parts, name, data, id, delay, conn)
+
+    def signal(self, saga_id: str, name: str, data: Any = None) -> bool:
+        """Tells a saga that something happened which a step waits for, now or later; False if it has no use for it.
+
+        The `data` is that step's output.
+        """
+        return signal(self._parts, saga_id, name, data)
+
+    # --- take out and settle ------------------------------------------------------------------------------------------
 
     def claim(
         self,
@@ -260,14 +598,14 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         finished = endings.finished(as_list(ack))
         acks = endings.acked(finished.claims)
         readers = queues if group is None else [address(topic, group_name(group)) for topic in queues]
-        channels, worker = self._book.channels(readers), self.worker
+        channels, worker = self._parts.catalog.channels(readers), self._parts.worker
         self._claiming.tend(channels, worker)
         alone_first = self._claiming.is_turn_of_alone()
         request = ClaimRequest(channels, n, worker, term, acks, finished.leases, alone_first)
         claims = self._claiming.look(request, finished)
         if claims or not patience:
             return claims
-        with self._bells.borrowed() as bell:
+        with self._parts.bells.borrowed() as bell:
             return self._claiming.patiently(request, bell, patience)
 
     def ack(self, claims: Claims, result: Any = None, *, conn: Any = None) -> None:
@@ -280,7 +618,7 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         if conn is None:
             self._settle(held, settlements)
         elif held:
-            applied = self.store.join(driver_connection(conn)).settle(settlements)
+            applied = self._parts.store.join(driver_connection(conn)).settle(settlements)
             endings.refuse([claim for claim, ended in zip(held, applied, strict=True) if not ended])
 
     def nack(
@@ -314,30 +652,134 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
         held = as_list(claims)
         if held:
             term = max(claim.channel.spec.lease for claim in held) if duration is None else duration
-            ends = self.transport.messages.extend(endings.acked(held), checked_term(term, "duration"))
+            ends = self._parts.transport.messages.extend(endings.acked(held), checked_term(term, "duration"))
             endings.refuse(endings.renew(held, ends))
 
-    # --- operating ----------------------------------------------------------------------------------------------------
+    # --- look ---------------------------------------------------------------------------------------------------------
+
+    def status(self, message_id: str) -> MessageStatus | None:
+        """Where a message is and how often it was tried; None if it is unknown, or its history is over."""
+        return self.messages.get(message_id)
+
+    def cancel(self, message_id: str) -> bool:
+        """Ends a message that is pending or being worked on; False if it had ended or expired before (or never was).
+
+        What was published to a topic cannot be taken back.
+        """
+        return self.messages.cancel(message_id)
+
+    def stats(self, queue: str) -> Stats:
+        """How many messages are pending, waiting for their time, being worked on, dead."""
+        return self._parts.store.reads.stats(self._parts.catalog.channel(queue))
+
+    # --- run consumers ------------------------------------------------------------------------------------------------
+
+    def run(self, *consumers: Consumer | str, grace: Duration = GRACE) -> None:
+        """Works until SIGTERM, Ctrl-C or `stop()`: all declared consumers, and commands for sagas; or those given.
+
+        Then nothing new is claimed, what was not begun is handed back, and handlers have `grace` to finish; a second
+        signal stops at once. Returns earlier if all consumers end by themselves (`empty="terminate"`).
+        """
+        run_and_notify(self, consumers, grace)
+
+    def running(self, *consumers: Consumer | str, grace: Duration = GRACE) -> Runner:
+        """The same inside of something else: works in threads until the end of a `with` block.
+
+        >>> @hf.consumer("emails")
+        ... def send(message):
+        ...     return "sent"
+        >>> with hf.running():
+        ...     receipt = hf.enqueue("emails", {"to": "a@b.c"})
+        """
+        from holdfast.runtime.runner import Runner
+
+        return Runner(self, to_run(self, consumers), seconds(grace, "grace"))
+
+    def stop(self) -> None:
+        """Makes `run` stop, from another thread or from a handler."""
+        self._parts.consumers.stop()
+
+    def maintain(self) -> int:
+        """Sweeps all queues and groups once, removes what topics need not keep, looks whether groups are alive, looks
+        after notices, fires schedules, advances sagas, forgets dead consumers and old receipts of commands.
+
+        How much it found to do, of this tenant.
+
+        For queues that nobody claims from, and for those who like to do it by hand: `while hf.maintain(): pass`.
+        """
+        return self._parts.upkeep.maintain()
+
+    # --- be told, and take part ---------------------------------------------------------------------------------------
+
+    def on(self, kind: type[Happened], callback: Callable[[Happened], object]) -> None:
+        """Calls this whenever something of that kind happens to consumers of this process. See `holdfast.events`.
+
+        >>> from holdfast.events import MessageFailed
+        >>> hf.on(MessageFailed, lambda event: print(event.queue, event.error))
+        """
+        if not isinstance(kind, type) or not issubclass(kind, RuntimeEvent):
+            raise InvalidInput(f"kind must be a class of holdfast.events, not {shown(kind)}")
+        if not callable(callback):
+            raise InvalidInput("callback must be a function that takes the event")
+        self._parts.listeners.add(kind, callback)
+
+    def on_notice(self, callback: Callback, owner: str | None = None) -> None:
+        """Has `callback` told of notices, of one `owner` or of all, whenever this client looks after them.
+
+        It gets a list: one notice, or all of a digest. Of several processes with a callback, one is told, once per
+        level: also of a level that the notice has left before anyone looked. If it raises, it is told again after a
+        minute.
+        """
+        self._parts.notice_callbacks.add(callback, owner)
+
+    def around_enqueue(self, middleware: AroundFunction) -> AroundFunction:
+        """Runs a function around every enqueue of this client: it may change what goes out, or refuse by raising.
+
+        A `def` is for `Holdfast` and the `context.enqueue` of `def` handlers, an `async def` for `AsyncHoldfast` and
+        the `context.enqueue` of `async def` handlers. First is outermost. It returns what `proceed()` gives: receipts.
+
+        >>> @hf.around_enqueue
+        ... def no_secrets(outgoing, proceed):
+        ...     if any("password" in body for body in outgoing.bodies):
+        ...         raise ValueError("passwords do not belong into queues")
+        ...     return proceed()
+        """
+        self._parts.around_enqueue.add(middleware)
+        return middleware
+
+    def around_execute(self, middleware: Middleware) -> Middleware:
+        """Runs a function around every handler: `def` around `def`, `async def` around `async def`. First is outermost.
+
+        >>> @hf.around_execute
+        ... def timed(context, proceed):
+        ...     started = time.monotonic()
+        ...     try:
+        ...         return proceed()
+        ...     finally:
+        ...         print(context.queue, time.monotonic() - started)
+        """
+        self._parts.consumers.add_middleware(middleware)
+        return middleware
+
+    # --- connections --------------------------------------------------------------------------------------------------
 
     def acting_as(self, actor: str | None = None, *, tenant: str | None = None) -> Holdfast:
         """A client over the same connections that acts in another person's name, which then stands in the audit, or for
         another tenant. It costs nothing; consumers, callbacks and message types are not its own, and closing either
         closes the connections of both.
 
-        >>> hf.acting_as("anna").pause("emails")
+        >>> hf.acting_as("anna").queues.pause("emails")
         """
         named = {"actor": actor, "tenant": tenant}
         settings = replace(self.settings, **{name: value for name, value in named.items() if value is not None})
-        other = Holdfast.__new__(Holdfast)
-        book = self._book if settings.tenant == self.settings.tenant else None
-        other._assemble(settings, self.store, book, self.transport)
-        other._gates = self._gates  # What it pauses does not start, whoever runs the consumers.
-        return other
+        parts = self._parts
+        catalog = parts.catalog if settings.tenant == parts.settings.tenant else None
+        return assembled(settings, parts.store, catalog, parts.transport, parts.starts)
 
     def close(self) -> None:
         """Closes every connection. The client may be used again; it then reopens them."""
-        self._bells.close()
-        self.store.close()
+        self._parts.bells.close()
+        self._parts.store.close()
 
     def __enter__(self) -> Holdfast:
         return self
@@ -345,69 +787,52 @@ class Holdfast(Operating, Consuming, Crewing, Committing, Publishing, Seeking, A
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def worker(self) -> str:
-        """Who claims: the name given, or host, process and a random part, new after every start and fork."""
-        if self.settings.worker:
-            return self.settings.worker
-        if self._worker[0] != os.getpid():
-            self._worker = (os.getpid(), f"{socket.gethostname()}:{os.getpid()}:{os.urandom(3).hex()}")
-        return self._worker[1]
-
-    # --- the ladder below ---------------------------------------------------------------------------------------------
-
-    def _put(self, queue: str, bodies: Iterable[Any], options: EnqueueOptions, conn: Any) -> list[Receipt]:
-        if self._around_enqueue:
-            outgoing = outgoing_of(queue, bodies, options)
-            return put_through(self._around_enqueue, partial(self._insert, conn=conn), outgoing)
-        return self._insert(queue, bodies, options, conn)
-
-    def _insert(
-        self, queue: str, bodies: Iterable[Any], options: EnqueueOptions, conn: Any, topic: str | None = None
-    ) -> list[Receipt]:
-        channel = self._book.known(queue)
-        if channel is not None and conn is None:
-            new = self._draft(channel, bodies, options, topic)
-            return receipts(new, self._inserts.call(new)) if new else []
-        channel_name(queue)
-        trial = partial(self._draft, bodies=listed(bodies), options=options, topic=topic)
-        if conn is None:
-            new = trial(self._book.channel(queue, trial, create=topic is None))
-            return receipts(new, self._inserts.call(new)) if new else []
-        joined = self.store.join(driver_connection(conn))
-        new = trial(self._book.channel_within(joined, queue, trial, create=topic is None))
-        return receipts(new, joined.insert(new)) if new else []
-
-    def _drafted(
-        self, queue: str, bodies: list[Any], options: EnqueueOptions, joined: Joined | None = None
-    ) -> list[NewMessage]:
-        """Messages that are stored later, with something else; seen from its transaction if that is open already."""
-        channel_name(queue)
-        trial = partial(self._draft, bodies=bodies, options=options)
-        if joined is None:
-            return trial(self._book.channel(queue, trial))
-        return trial(self._book.channel_within(joined, queue, trial))
-
-    def _draft(
-        self, channel: Channel, bodies: Iterable[Any], options: EnqueueOptions, topic: str | None = None
-    ) -> list[NewMessage]:
-        if channel.source is not None:
-            raise InvalidInput(f"{channel.name!r} is a group, which gets what is published to its topic: hf.publish(…)")
-        new = self._form(channel, options, topic).fill(bodies, options.key, options.idempotency_key)
-        self._types.check(channel, new)
-        return new
-
-    def _form(self, channel: Channel, options: EnqueueOptions, topic: str | None) -> Form:
-        """Most calls ask for nothing, and can have the form of the last one."""
-        if topic is not None or not options.are_default:
-            return form(channel, options, topic=topic)
-        found = self._forms.get(channel.name)
-        if found is None or found.channel is not channel:
-            found = self._forms[channel.name] = form(channel)
-        return found
-
     @shielded
     def _settle(self, claims: list[Claim], settlements: list[Settlement]) -> None:
         with endings.Attempt(claims, settlements) as attempt:
             attempt.note(self._settlements.call(attempt.asks) if attempt.asks else [])
         attempt.refuse()
+
+
+def assembled(
+    settings: Settings,
+    store: Store,
+    catalog: ChannelBook | None = None,
+    transport: Transport | None = None,
+    starts: Starts | None = None,
+) -> Holdfast:
+    """Return a client over a store that is open already, and over what else it shares with another client."""
+    client = Holdfast.__new__(Holdfast)
+    client._assemble(settings, store, catalog, transport, starts)
+    return client
+
+
+def internals(client: Holdfast) -> ClientParts:
+    """Return what a client is made of: for the modules of Holdfast that run inside of it, and for its tests.
+
+    Not public. Users need none of it, and it changes without notice.
+    """
+    return client._parts
+
+
+def to_run(client: Holdfast, consumers: Sequence[Consumer | str]) -> list[Consumer]:
+    """Those given; or all that are declared, and with them whatever runs our commands for the steps of sagas."""
+    from holdfast.runtime.commands import step_consumers
+
+    parts = internals(client)
+    beside = [] if consumers or not parts.commands.declared else step_consumers(client)
+    return [*parts.consumers.chosen(consumers), *beside] if parts.consumers.by_name or not beside else beside
+
+
+def run_and_notify(
+    client: Holdfast, consumers: Sequence[Consumer | str], grace: Duration, notifier: Notifier | None = None
+) -> Runner:
+    """Run consumers as `Holdfast.run` does, and tell a supervisor of it; what ran them."""
+    runner = client.running(*consumers, grace=grace)
+    runner.notifier = notifier or runner.notifier
+    internals(client).consumers.runner = runner
+    try:
+        runner.run()
+    finally:
+        internals(client).consumers.runner = None
+    return runner

@@ -25,7 +25,7 @@ from holdfast.store.ids import new_id
 from holdfast.store.shielding import shielded
 
 if TYPE_CHECKING:
-    from holdfast.client import Holdfast
+    from holdfast.parts import ClientParts
 
 ANSWERS_AT_ONCE = 100
 
@@ -67,8 +67,8 @@ class Expected:
 class Desk(forks.Guarded):
     """One per client and process: a forked child has a reply queue of its own."""
 
-    def __init__(self, client: Holdfast) -> None:
-        self._client = client
+    def __init__(self, parts: ClientParts) -> None:
+        self._parts = parts
         self.after_fork_in_child()
         forks.guard(self)
 
@@ -93,8 +93,8 @@ class Desk(forks.Guarded):
         """Where answers go. It is opened again now and then, so that everyone sees that this process still asks."""
         with self._opening:
             if self._channel is None or not self.is_open:
-                self._client._book.open()
-                self._channel = self._client.store.replies.open(self._client.settings.tenant, self.name, REPLY_SPEC)
+                self._parts.catalog.open()
+                self._channel = self._parts.store.replies.open(self._parts.settings.tenant, self.name, REPLY_SPEC)
                 self._opened = time.time()
             return self._channel
 
@@ -128,18 +128,18 @@ class Desk(forks.Guarded):
 
     def listen(self, expected: Expected) -> None:
         """Hands out answers until its own is there, or its time is over."""
-        with self._client._bells.borrowed() as bell:
+        with self._parts.bells.borrowed() as bell:
             expected.bell = bell
             try:
                 while expected.left > 0:
-                    channels, worker = [self.open()], self._client.worker
-                    self._client._claiming.sweep_due(channels, worker)
-                    alone_first = self._client._claiming.is_turn_of_alone()
+                    channels, worker, claiming = [self.open()], self._parts.worker, self._parts.claiming
+                    claiming.sweep_due(channels, worker)
+                    alone_first = claiming.is_turn_of_alone()
                     request = ClaimRequest(channels, ANSWERS_AT_ONCE, worker, alone_first=alone_first)
-                    if claims := self._client._claiming.once(request):
+                    if claims := claiming.once(request):
                         self._hand_out(claims)
                     elif expected.left > 0:
-                        self._client._claiming.nap(request, bell, min(expected.left, LONGEST_NAP))
+                        self._parts.claiming.nap(request, bell, min(expected.left, LONGEST_NAP))
             finally:
                 expected.bell = None
 
@@ -154,4 +154,4 @@ class Desk(forks.Guarded):
                     expected.over = True
                     expected.wake()
         with suppress(HoldfastError):  # What cannot be acked now comes again, and is nobody's by then.
-            self._client._settlements.call(endings.acked(claims))
+            self._parts.settlements.call(endings.acked(claims))

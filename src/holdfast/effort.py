@@ -15,27 +15,27 @@ from holdfast.outcomes import BudgetSpent, GaveUp
 from holdfast.store.api import Channel
 
 if TYPE_CHECKING:
-    from holdfast.client import Holdfast
+    from holdfast.parts import ClientParts
 
 _BUDGET = effort.BUDGET_HEADER.encode()
 
 
-def spend(hf: Holdfast, claim: Claim, amount: float) -> Effort:
+def spend(parts: ClientParts, claim: Claim, amount: float) -> Effort:
     """Counts what the message has cost, for itself and for its queue. It stays spent, whatever becomes of the attempt.
 
     Raises `GaveUp` when that was too much for the message, and `BudgetSpent` when it was too much for the queue.
     """
     [settlement] = endings.acked([claim])
-    standing = hf.store.efforts.spend(settlement, effort.spending(amount))
+    standing = parts.store.efforts.spend(settlement, effort.spending(amount))
     if standing is not None and effort.is_spent(standing.queue_spent, standing.limits.queue_budget):
-        hf._starts_changed()
+        parts.starts.changed()
     return _judged(claim, standing)
 
 
-def act(hf: Holdfast, claim: Claim, text: str) -> Effort:
+def act(parts: ClientParts, claim: Claim, text: str) -> Effort:
     """Notes what is about to be done, in words. Raises `GaveUp` when it was the same too many times in a row."""
     [settlement] = endings.acked([claim])
-    return _judged(claim, hf.store.efforts.act(settlement, effort.fingerprint(text)))
+    return _judged(claim, parts.store.efforts.act(settlement, effort.fingerprint(text)))
 
 
 def are_limited(channels: Sequence[Channel], claims: Sequence[Claim]) -> bool:
@@ -47,14 +47,14 @@ def are_limited(channels: Sequence[Channel], claims: Sequence[Claim]) -> bool:
     return bool([one for one in headers if isinstance(one, bytes) and _BUDGET in one])
 
 
-def begin(hf: Holdfast, claims: Sequence[Claim]) -> list[Effort | None]:
+def begin(parts: ClientParts, claims: Sequence[Claim]) -> list[Effort | None]:
     """Notes when work on messages began, where their time or budget is limited; the first time counts.
 
     None where there is no limit, or the claim is lost.
     """
     limited = [are_limited([claim.channel], [claim]) for claim in claims]
     chosen = [claim for claim, is_limited in zip(claims, limited, strict=True) if is_limited]
-    begun = iter(hf.store.efforts.begin(endings.acked(chosen)) if chosen else [])
+    begun = iter(parts.store.efforts.begin(endings.acked(chosen)) if chosen else [])
     return [next(begun) if is_limited else None for is_limited in limited]
 
 
@@ -66,16 +66,16 @@ def check(claim: Claim, begun: Effort | None) -> None:
         _refuse(claim, Standing(earlier, 0.0, Limits.of(claim.channel.spec), claim.lease.since_us))
 
 
-def session(hf: Holdfast, claim: Claim) -> str | None:
+def session(parts: ClientParts, claim: Claim) -> str | None:
     """The text that is kept with the message."""
     [settlement] = endings.acked([claim])
-    return hf.store.efforts.session(settlement)
+    return parts.store.efforts.session(settlement)
 
 
-def remember(hf: Holdfast, claim: Claim, text: str | None) -> None:
+def remember(parts: ClientParts, claim: Claim, text: str | None) -> None:
     """Keeps a text with the message, for the attempts after this one; None forgets it."""
     [settlement] = endings.acked([claim])
-    if not hf.store.efforts.remember(settlement, plain_text(text, "session")):
+    if not parts.store.efforts.remember(settlement, plain_text(text, "session")):
         endings.refuse([claim])
 
 

@@ -89,7 +89,7 @@ class UnknownGroup(HoldfastError):
 
 
 class GroupCanceled(UnknownGroup):
-    """The group was canceled, which is final: remove it with hf.unsubscribe(), or subscribe under another name."""
+    """The group was canceled, which is final: remove it with hf.groups.remove(), or subscribe under another name."""
 
 
 class NoSubscribers(HoldfastError):

@@ -22,11 +22,11 @@ from holdfast.receipts import Receipt
 from holdfast.store.api import Joined
 
 if TYPE_CHECKING:
-    from holdfast.client import Holdfast
+    from holdfast.parts import ClientParts
 
 
 class Surroundings(Protocol):
-    """What a context has for a run, be it of a message or of `run_command`."""
+    """What a context has for a run, be it of a message or of `hf.commands.run`."""
 
     idempotency_key: str | None
     joined: Joined | None
@@ -37,9 +37,14 @@ class Run:
     """The steps of a run that nothing was claimed for. `of` is None if nobody asked for a receipt."""
 
     def __init__(
-        self, hf: Holdfast, command: Declared, arguments: dict[str, Any], context: Surroundings, of: CommandKey | None
+        self,
+        parts: ClientParts,
+        command: Declared,
+        arguments: dict[str, Any],
+        context: Surroundings,
+        of: CommandKey | None,
     ) -> None:
-        self.hf = hf
+        self.parts = parts
         self.command = command
         self.context = context
         self.of = of
@@ -51,8 +56,8 @@ class Run:
 
     def look(self) -> bytes | None:
         """What an earlier run gave back."""
-        self.hf._book.open()
-        return None if self.of is None else self._known(self.of, *self.hf.store.commands.find(self.of))
+        self.parts.catalog.open()
+        return None if self.of is None else self._known(self.of, *self.parts.store.commands.find(self.of))
 
     def begin(self, joined: Joined) -> bytes | None:
         """The same from inside of the run's transaction; if there was none, there can be no other until that ends."""
@@ -68,9 +73,9 @@ class Run:
     def keep(self, raw: bytes) -> None:
         """The function had no transaction and has returned."""
         if self.of is not None:
-            self.hf.store.commands.keep(CommandReceipt(self.of, raw), self.context.following)
+            self.parts.store.commands.keep(CommandReceipt(self.of, raw), self.context.following)
         elif self.context.following:
-            self.hf._inserts.call(self.context.following)
+            self.parts.inserts.call(self.context.following)
 
     def settle(self, joined: Joined, raw: bytes) -> None:
         """What follows is stored."""
@@ -100,9 +105,9 @@ def _alone(one: Run) -> bytes:
 
 
 def _in_transaction(one: Run) -> bytes:
-    one.hf._book.open()
-    with one.hf.store.lend() as conn:
-        joined = one.hf.store.join(conn)
+    one.parts.catalog.open()
+    with one.parts.store.lend() as conn:
+        joined = one.parts.store.join(conn)
         known = one.begin(joined)
         if known is not None:
             return known
@@ -121,7 +126,7 @@ def as_json(one: Run, result: Any) -> bytes:
 
 
 class DirectContext:
-    """The context of a command that `run_command` runs: there is no message, and one attempt."""
+    """The context of a command that `hf.commands.run` runs: there is no message, and one attempt."""
 
     message = None
     queue = None
@@ -129,21 +134,21 @@ class DirectContext:
     max_attempts = 1
     cancelled = False
 
-    def __init__(self, hf: Holdfast, idempotency_key: str | None) -> None:
+    def __init__(self, parts: ClientParts, idempotency_key: str | None) -> None:
         self.idempotency_key = idempotency_key
         self.joined: Joined | None = None
         self.following: Sequence[NewMessage] = ()
-        self._hf = hf
+        self._parts = parts
 
     def enqueue(self, queue: str, body: Any, **options: Any) -> Receipt:
         """A message that arrives when the command has returned; if it raises, it never was."""
         new: list[NewMessage] = []
-        around = self._hf._around_enqueue
+        around = self._parts.around_enqueue.plain
         [receipt] = put_through(around, partial(self._draft, new), Outgoing(queue, [body], **options))
         self.following = [*self.following, *new]
         return receipt
 
     def _draft(self, new: list[NewMessage], queue: str, bodies: list[Any], options: EnqueueOptions) -> list[Receipt]:
-        drafted = self._hf._drafted(queue, bodies, options, self.joined)
+        drafted = self._parts.producer.drafted(queue, bodies, options, self.joined)
         new += drafted
         return [Receipt(message.id) for message in drafted]

@@ -7,12 +7,13 @@ with that, so its validators run there, and gives bodies of that type.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from holdfast.claims import Claim
+from holdfast.core.given import DEFAULT
 from holdfast.core.message import Message, NewMessage
 from holdfast.core.message_form import MessageForm, decoder_of, form_of
 from holdfast.errors import InvalidInput
@@ -37,6 +38,12 @@ class MessageTypes:
             self._declared.pop(queue, None)
         else:
             self._declared[queue] = (form, msgspec.json.Decoder(message_type))
+
+    def declare_given(self, queue: str, settings: Mapping[str, Any]) -> None:
+        """This client gives bodies of a queue as the type that was declared; one that is not given is kept."""
+        if "message_type" in settings:
+            given = settings["message_type"]
+            self.declare(queue, None if given is DEFAULT else given)
 
     def expect(self, queue: str, form: MessageForm | None) -> None:
         """This client alone refuses what does not fit this, too: of a queue that someone else declares."""

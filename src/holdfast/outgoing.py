@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -44,46 +44,25 @@ Proceed = Callable[[], Any]
 """Goes on to the next function, or stores; gives the receipts, or in an `async def` something to await for them."""
 
 AroundEnqueue = Callable[[Outgoing, Proceed], Any]
-Function = TypeVar("Function", bound=AroundEnqueue)
+
 
 Put = Callable[[str, list[Any], EnqueueOptions], list[Receipt]]
 AsyncPut = Callable[[str, list[Any], EnqueueOptions], Awaitable[list[Receipt]]]
 
 
-class Sending:
-    """The part of a client that lets functions look at what is enqueued."""
+class EnqueueMiddleware:
+    """The functions around every enqueue of a client, the outermost first."""
 
     def __init__(self) -> None:
-        self._around_enqueue: list[AroundEnqueue] = []
-        self._awaited_around_enqueue: list[AroundEnqueue] = []
+        self.plain: list[AroundEnqueue] = []
+        self.awaited: list[AroundEnqueue] = []
 
-    def around_enqueue(self, middleware: Function) -> Function:
-        """Runs a function around every enqueue of this client: it may change what goes out, or refuse by raising.
-
-        A `def` is for `Holdfast` and the `context.enqueue` of `def` handlers, an `async def` for `AsyncHoldfast` and
-        the `context.enqueue` of `async def` handlers. First is outermost. It returns what `proceed()` gives: receipts.
-
-        >>> @hf.around_enqueue
-        ... def no_secrets(outgoing, proceed):
-        ...     if any("password" in body for body in outgoing.bodies):
-        ...         raise ValueError("passwords do not belong into queues")
-        ...     return proceed()
-        """
+    def add(self, middleware: AroundEnqueue) -> None:
+        """Puts a `def` around the enqueues of `Holdfast`, an `async def` around those of `AsyncHoldfast`."""
         if not callable(middleware):
             raise InvalidInput("middleware must be a function that takes (outgoing, proceed)")
         is_awaited = inspect.iscoroutinefunction(middleware)
-        (self._awaited_around_enqueue if is_awaited else self._around_enqueue).append(middleware)
-        return middleware
-
-
-class AsyncSending:
-    """The same for asyncio. See `Sending`."""
-
-    _hf: Sending
-
-    def around_enqueue(self, middleware: Function) -> Function:
-        """Runs a function around every enqueue of this client. See `Holdfast.around_enqueue`."""
-        return self._hf.around_enqueue(middleware)
+        (self.awaited if is_awaited else self.plain).append(middleware)
 
 
 def outgoing_of(queue: str, bodies: Iterable[Any], options: EnqueueOptions) -> Outgoing:

@@ -11,14 +11,15 @@ if TYPE_CHECKING:
 
 
 class Starts:
-    """The part of a client that knows the gates of its running consumers."""
+    """The gates of the consumers that run in this process."""
 
-    _gates: set[Gate]
+    def __init__(self) -> None:
+        self.gates: set[Gate] = set()
 
-    def _starts_changed(self, concerns: Callable[[Context], bool] | None = None) -> None:
+    def changed(self, concerns: Callable[[Context], bool] | None = None) -> None:
         """Makes every consumer of this client ask again before it starts a handler. Waits for handlers that are about
         to start and that the change `concerns`."""
-        gates = list(self._gates)
+        gates = list(self.gates)
         for gate in gates:
             gate.reconsider()
         if concerns is not None:

@@ -65,8 +65,8 @@ def instrument(
     Functions that are put around enqueue or execute later run inside of its spans. The providers are OpenTelemetry's
     global ones unless given.
     """
-    client = hf if isinstance(hf, Holdfast) else getattr(hf, "_hf", None)
-    if not isinstance(client, Holdfast):
+    client = _synchronous(hf)
+    if client is None:
         raise InvalidInput(f"hf must be a Holdfast or an AsyncHoldfast, not {shown(hf)}")
     _check(tracer_provider, "tracer_provider", "get_tracer")
     _check(meter_provider, "meter_provider", "get_meter")
@@ -75,6 +75,15 @@ def instrument(
     _instrumented.add(client)
     _trace(client, trace.get_tracer(SCOPE, tracer_provider=tracer_provider))
     _measure(client, metrics.get_meter(SCOPE, meter_provider=meter_provider))
+
+
+def _synchronous(hf: Any) -> Holdfast | None:
+    """The client whose verbs an asyncio client awaits; a `Holdfast` is its own."""
+    if isinstance(hf, Holdfast):
+        return hf
+    from holdfast.aio import AsyncHoldfast, async_internals
+
+    return async_internals(hf).hf if isinstance(hf, AsyncHoldfast) else None
 
 
 def _check(provider: Any, name: str, method: str) -> None:

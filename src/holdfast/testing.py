@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.claims import Claim
-from holdfast.client import Holdfast
+from holdfast.client import Holdfast, internals
 from holdfast.core import moments
 from holdfast.core.deadletter import DeadLetterRecord
 from holdfast.core.duration import Duration, micros
@@ -80,7 +80,7 @@ def assert_enqueued(
     count: int | None = None,
 ) -> list[Message]:
     """There are messages like this in the queue and due now (exactly `count` of them, if given); those messages."""
-    waiting = hf.peek(queue, 100_000)
+    waiting = hf.queues.peek(queue, 100_000)
     wanted = {"body": body, "key": key, "priority": priority, "headers": headers}
     found = [message for message in waiting if _fits(message, wanted)]
     if not found or (count is not None and len(found) != count):
@@ -103,9 +103,9 @@ def assert_empty(hf: Holdfast, *queues: str) -> None:
 
 def assert_dead(hf: Holdfast, queue: str, *, error: str = "", count: int | None = None) -> list[DeadLetterRecord]:
     """There are dead letters whose error contains this text (exactly `count`, if given); those letters."""
-    letters = hf.dead_letters(queue, n=100_000, error=error or None)
+    letters = hf.dead_letters.list(queue, n=100_000, error=error or None)
     if not letters or (count is not None and len(letters) != count):
-        others = "".join(f"\n  {one.error.splitlines()[0]}" for one in hf.dead_letters(queue, n=10)) or " none"
+        others = "".join(f"\n  {one.error.splitlines()[0]}" for one in hf.dead_letters.list(queue, n=10)) or " none"
         expected = "a dead letter" if count is None else f"{count} dead letters"
         raise AssertionError(f"expected {expected} with {error!r} in {queue!r}; there are:{others}")
     return letters
@@ -125,7 +125,7 @@ def _jump(hf: Holdfast, queues: tuple[str, ...], clock: FakeClock | None) -> boo
     """Moves the clock to the next delay, backoff or lease that ends; False if there is none."""
     if clock is None:
         return False
-    due = hf.store.reads.next_due([hf._book.channel(queue) for queue in queues])
+    due = internals(hf).store.reads.next_due([internals(hf).catalog.channel(queue) for queue in queues])
     if due is None:
         return False
     clock.advance(max(due, 0.000001))

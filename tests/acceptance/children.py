@@ -149,7 +149,7 @@ class Family:
 def dead_ids(hf: Holdfast, queue: str) -> list[str]:
     """The ids of all messages that died in a queue."""
     found: list[DeadLetterRecord] = []
-    while page := hf.dead_letters(queue, n=1000, after=found[-1].id if found else None):
+    while page := hf.dead_letters.list(queue, n=1000, after=found[-1].id if found else None):
         found += page
     return [letter.message.id for letter in found]
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from holdfast import Claim, CommitmentResult, Holdfast, Step, effort, endings
+from holdfast.client import internals
 from holdfast.core.crew import Beat
 from holdfast.core.replies import REPLIES, REPLY_SPEC
 from holdfast.core.saga import MOST_STEPS
@@ -110,8 +111,8 @@ def results_of_old(hf: Holdfast, clock: FakeClock, count: int) -> None:
     hf.enqueue_many("q", range(count), key=str, idempotency_key=str)
     while claims := hf.claim("q", n=1000):
         for claim, settlement in zip(claims, endings.acked(claims), strict=True):
-            hf.store.commitments.keep(settlement, [CommitmentResult("built", True, 0, "good")] * 3)
-            effort.spend(hf, claim, 1)
+            internals(hf).store.commitments.keep(settlement, [CommitmentResult("built", True, 0, "good")] * 3)
+            effort.spend(internals(hf), claim, 1)
         hf.ack(claims, result="done")
     clock.advance(30 * 86_400)
 
@@ -132,31 +133,31 @@ def busy_seconds(hf: Holdfast, clock: FakeClock, count: int) -> None:
 
 
 def gone_askers(hf: Holdfast, clock: FakeClock, count: int) -> None:
-    channel = hf._book.channel("q")
+    channel = internals(hf).catalog.channel("q")
     for number in range(count):
-        hf.store.messages.sweep(channel, 1, f"worker {number}")
+        internals(hf).store.messages.sweep(channel, 1, f"worker {number}")
     clock.advance(3601)
 
 
 def silent_askers(hf: Holdfast, clock: FakeClock, count: int) -> None:
     for number in range(count):
-        hf.store.replies.open("default", f"{REPLIES}{number}", REPLY_SPEC)
+        internals(hf).store.replies.open("default", f"{REPLIES}{number}", REPLY_SPEC)
     clock.advance(3600)
 
 
 def forgotten_askers(hf: Holdfast, clock: FakeClock, count: int) -> None:
     silent_askers(hf, clock, count)
-    while hf.store.replies.forget("default", 100):
+    while internals(hf).store.replies.forget("default", 100):
         pass
     clock.advance(3600)
 
 
 def unheard_answers(hf: Holdfast, clock: FakeClock, count: int) -> None:
-    queue = hf.store.replies.open("default", f"{REPLIES}mine", REPLY_SPEC)
+    queue = internals(hf).store.replies.open("default", f"{REPLIES}mine", REPLY_SPEC)
     for delay in (0, 1):
         hf.enqueue_many(queue.name, range(count), delay=delay)
     clock.advance(3600)
-    hf.store.replies.forget("default", 100)
+    internals(hf).store.replies.forget("default", 100)
     clock.advance(3600)
 
 
@@ -234,14 +235,14 @@ def ended_sagas(hf: Holdfast, clock: FakeClock, count: int) -> None:
 def gone_consumers(hf: Holdfast, clock: FakeClock, count: int) -> None:
     for number in range(count):
         beat = Beat(id=str(number), consumer="c", host="h", pid=1, queues=["q"], state="idle", valid_for=1)
-        hf.store.crew.beat("default", beat)
+        internals(hf).store.crew.beat("default", beat)
     clock.advance(3700)
 
 
 def old_receipts(hf: Holdfast, clock: FakeClock, count: int) -> None:
     hf.command("Thing.Do")(lambda: None)
     for number in range(count):
-        hf.run_command("Thing.Do", {}, idempotency_key=str(number))
+        hf.commands.run("Thing.Do", {}, idempotency_key=str(number))
     clock.advance(400 * 86_400)
 
 
@@ -299,7 +300,7 @@ def _publish(hf: Holdfast, groups: list[str], count: int) -> None:
 def _hand_over(hf: Holdfast, clock: FakeClock, count: int, state: str) -> None:
     """As if to SQS, long ago."""
     hf.enqueue_many("q", range(count), delay=1)
-    with hf.store.lend() as conn:
+    with internals(hf).store.lend() as conn:
         conn.execute(f"UPDATE holdfast_row SET state = '{state}', until = {clock()}, handed_at = {clock()}")
     clock.advance(3600)
 
@@ -317,4 +318,4 @@ def _declare_readers_of_digests(hf: Holdfast, owners: list[str]) -> None:
 
 def _report(hf: Holdfast, owners: list[str]) -> None:
     for number, owner in enumerate(owners):
-        hf.report("trouble", f"thing{number}", "it is broken", owner=owner)
+        hf.notices.report("trouble", f"thing{number}", "it is broken", owner=owner)

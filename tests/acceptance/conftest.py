@@ -41,7 +41,7 @@ def db(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def hf(db: str, connect: Callable[..., Holdfast]) -> Holdfast:
     client = connect(db)
-    client.queues()
+    client.queues.list()
     return client
 
 

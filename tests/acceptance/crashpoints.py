@@ -22,6 +22,7 @@ import apsw
 
 import holdfast.store.sqlite  # noqa: F401 - once here, rather than in every child
 from holdfast import Holdfast, Message
+from holdfast.client import internals
 
 Dump = dict[str, list[Any]]
 
@@ -132,21 +133,21 @@ class Script:
             lambda: hf.snooze(self.claims, 1),
             lambda: self.claim("q", 2),
             lambda: self.pass_time(LEASE + 1),
-            lambda: hf.sweep("q"),
+            lambda: hf.queues.sweep("q"),
             lambda: self.claim("q", 1),
             lambda: self.pass_time(LEASE + 1),
-            lambda: hf.sweep("q"),
-            lambda: hf.replay(hf.dead_letters("q")[0].id),
-            lambda: self.cancel(hf.peek("q", 1)[0]),
+            lambda: hf.queues.sweep("q"),
+            lambda: hf.dead_letters.replay(hf.dead_letters.list("q")[0].id),
+            lambda: self.cancel(hf.queues.peek("q", 1)[0]),
             lambda: self.claim("q", 30),
             lambda: self.ack(self.claims),
             lambda: self.pass_time(HISTORY + 1),
-            lambda: hf.sweep("q"),
+            lambda: hf.queues.sweep("q"),
             lambda: self.send("q", ["purged", "purged too"]),
             lambda: self.purge("q"),
             lambda: hf.schedule("s", queue="q", body="tick", every=5, missed="all"),
             lambda: self.pass_time(12),
-            lambda: hf.fire_schedules(),
+            lambda: hf.schedules.fire(),
             lambda: self.send("q", ["the end"]),
             lambda: hf.close(),
         ]
@@ -166,8 +167,8 @@ class Script:
         assert self.hf.cancel(message.id)
 
     def purge(self, queue: str) -> None:
-        self.note("ending", [message.body for message in self.hf.peek(queue, 100)])
-        assert self.hf.purge(queue)
+        self.note("ending", [message.body for message in self.hf.queues.peek(queue, 100)])
+        assert self.hf.queues.purge(queue)
 
     def ending(self, claims: list[Any]) -> list[Any]:
         self.note("ending", [claim.message.body for claim in claims])
@@ -191,7 +192,7 @@ def run_and_record(folder: Path) -> list[list[Dump]]:
     looking = apsw.Connection(str(folder / "work.db"))
     looking.execute("PRAGMA journal_mode = WAL").fetchall()
     recorded = [[dump(looking)]]
-    database = script.hf.store.database  # type: ignore[attr-defined]
+    database = internals(script.hf).store.database  # type: ignore[attr-defined]
 
     def and_look(write: Callable[[Any], Any], work: Any) -> Any:
         result = write(work)
@@ -265,13 +266,13 @@ def go_on(folder: Path) -> set[str]:
         hf.enqueue("q", "afterwards")
         hf.queue("q", lease=LEASE, max_attempts=5)
         for queue in ("q", "brief"):
-            hf.sweep(queue)
+            hf.queues.sweep(queue)
             while claims := hf.claim(queue, n=100):
                 found += [claim.message.body for claim in claims]
                 hf.ack(claims)
             left = hf.stats(queue)
             assert (left.pending, left.waiting, left.processing) == (0, 0, 0), f"stranded in {queue}: {left}"
-        found += [letter.message.body for letter in hf.dead_letters()]
+        found += [letter.message.body for letter in hf.dead_letters.list()]
     return set(found)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import psycopg
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from tests.ready import KEEPER
 from tests.waiting import eventually
 
@@ -17,7 +18,7 @@ def effort(url: str, hf: Holdfast, call: Callable[[], Any]) -> int:
 
 def _sqlite_steps(hf: Holdfast, call: Callable[[], Any]) -> int:
     hf.stats("q")  # Opens the connection that reads; the one that writes is open since something was enqueued.
-    database = hf.store.database  # type: ignore[attr-defined]
+    database = internals(hf).store.database  # type: ignore[attr-defined]
     connections = [counted._connection._connection for counted in (database._reader, database._writer)]
     steps = 0
 
@@ -38,7 +39,7 @@ def _sqlite_steps(hf: Holdfast, call: Callable[[], Any]) -> int:
 
 def longest_write(hf: Holdfast, call: Callable[[], Any]) -> int:
     """Steps of SQLite's machine in the longest of a call's transactions that hold the write lock."""
-    database = hf.store.database  # type: ignore[attr-defined]
+    database = internals(hf).store.database  # type: ignore[attr-defined]
     steps, results = [0], list[Any]()
 
     def counted(write: Callable[[Any], Any]) -> Callable[[Any], Any]:

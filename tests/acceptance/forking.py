@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from tests.acceptance.history import Log
 from tests.acceptance.working import send, settle, take
 
@@ -82,18 +83,18 @@ def fork_while_opening(log: Log, url: str, queue: str) -> None:
     """Forks at the moment when another thread is in the middle of the client's first use."""
     hf = Holdfast(url)
     begun, go_on = threading.Event(), threading.Event()
-    migrate = hf.store.schema.migrate
+    migrate = internals(hf).store.schema.migrate
 
     def migrate_slowly() -> list[str]:
         begun.set()
         go_on.wait()
         return migrate()
 
-    hf.store.schema.migrate = migrate_slowly  # type: ignore[method-assign]
+    internals(hf).store.schema.migrate = migrate_slowly  # type: ignore[method-assign]
     opening = threading.Thread(target=send, args=(log, hf, queue, ["parent"]))
     opening.start()
     begun.wait()
-    hf.store.schema.migrate = migrate  # type: ignore[method-assign]
+    internals(hf).store.schema.migrate = migrate  # type: ignore[method-assign]
     wait = fork_by_os(send, log, hf, queue, ["child"])
     go_on.set()
     opening.join()

@@ -10,6 +10,6 @@ def member(log: Log, url: str, group: str, n: int) -> None:
     orders = Orders()
     with Holdfast(url, sweep_every=0.1) as hf:
         held: list[Claim] = []
-        while held or not orders.over or hf.peek(group) or hf.stats(group).processing:
+        while held or not orders.over or hf.queues.peek(group) or hf.stats(group).processing:
             held = take(log, hf, group, n, [])
             settle(log, "ack", held, hf.ack)

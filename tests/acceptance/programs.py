@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from tests.acceptance.children import GUARD, ROOT
 from tests.acceptance.template import end_with
 
@@ -163,7 +164,7 @@ class Watching:
     """Looks at a pool's seats every 50 ms, through everything that a test does."""
 
     def __init__(self, hf: Holdfast, pool: str) -> None:
-        self._taken = lambda: len(hf.store.seats.taken(hf.settings.tenant, pool))
+        self._taken = lambda: len(internals(hf).store.seats.taken(hf.settings.tenant, pool))
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch)
         self.seen: list[int] = []

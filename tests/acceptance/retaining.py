@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from holdfast.store import retention
 
 POINTS = ("chosen", "removed", "stored")
@@ -47,8 +48,8 @@ def main(url: str, point: str = "", number: str = "0") -> None:
     retention.removable = removable
     retention.tally.add = add
     with Holdfast(url) as hf:
-        topic = hf._book.topic("t")
-        while hf.store.retention.retain(topic, 100).gone:
+        topic = internals(hf).catalog.topic("t")
+        while internals(hf).store.retention.retain(topic, 100).gone:
             if point == "stored":
                 come_by()
 

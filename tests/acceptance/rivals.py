@@ -8,6 +8,7 @@ import time
 from functools import partial
 
 from holdfast import Claim, Holdfast, Receipt
+from holdfast.client import internals
 from holdfast.core.message import NewMessage, encode_json
 from holdfast.core.priority import NORMAL, lane
 from holdfast.store.ids import new_id
@@ -48,7 +49,7 @@ def sweeper(log: Log, url: str, queue: str) -> None:
     orders = Orders()
     with Holdfast(url) as hf:
         while not orders.over:
-            hf.sweep(queue)
+            hf.queues.sweep(queue)
 
 
 def late_writer(log: Log, url: str, queue: str, writers: int, rounds: int, seed: int) -> None:
@@ -70,10 +71,10 @@ def write_late(log: Log, hf: Holdfast, queue: str, name: str, rounds: int) -> No
     from holdfast.store.postgres.lanes import insert
 
     chance = random.Random(name)
-    channel = hf.store.channels.find("default", queue)
+    channel = internals(hf).store.channels.find("default", queue)
     assert channel is not None
     try:
-        with hf.store.database.connect() as connection:  # type: ignore[attr-defined]
+        with internals(hf).store.database.connect() as connection:  # type: ignore[attr-defined]
             for round in range(rounds):
                 values = [f"{name}-{round}-{number}" for number in range(chance.randint(1, 5))]
                 new = [
@@ -132,7 +133,7 @@ def firer(log: Log, url: str, since: int, pace: int) -> None:
     orders = Orders()
     with Holdfast(url, clock=partial(fast_time, since, pace)) as hf:
         while not orders.over:
-            if sent := hf.fire_schedules():
+            if sent := hf.schedules.fire():
                 log.write("fire", "ok", sent=sent)
 
 

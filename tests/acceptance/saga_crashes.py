@@ -109,7 +109,7 @@ def killed_at(point: int, story: Story, turn: Callable[[Holdfast, int], None]) -
     if story.files is None:
         story.url += f"?application_name={CHILD}"
         hf = story.client()
-        hf.queues()
+        hf.queues.list()
         countdown = kill_at_statement(point)
     else:
         countdown, hf = story.files.countdown, story.client()
@@ -147,7 +147,7 @@ def backends(url: str) -> int:
 
 def judged(hf: Holdfast, way: str, saga_id: str, done: Sequence[str]) -> str:
     """What is wrong with a saga, if anything."""
-    saga = hf.saga_status(saga_id)
+    saga = hf.sagas.get(saga_id)
     assert saga is not None
     worked = NAMES if way == "forwards" else NAMES[:-1]
     expected = [f"{name}/do" for name in worked]

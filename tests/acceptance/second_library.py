@@ -17,6 +17,7 @@ from typing import Any
 import apsw
 
 from holdfast import AsyncHoldfast, EngineConflict, Holdfast
+from holdfast.client import internals
 
 OTHERS: dict[str, Any] = {"apsw": sqlite3.connect, "stdlib": apsw.Connection}
 
@@ -43,7 +44,7 @@ def calls(hf: Holdfast, url: str) -> dict[str, Callable[[], Any]]:
 
 
 def lend(hf: Holdfast) -> None:
-    with hf.store.lend() as connection:
+    with internals(hf).store.lend() as connection:
         connection.execute("DELETE FROM holdfast_message")
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from tests.acceptance.history import CLOCK_STEP, Log
 from tests.acceptance.working import Orders
 
@@ -17,14 +18,14 @@ def sitter(log: Log, url: str, pool: str, most: int, term: int, seed: int) -> No
     """Sits down again and again until it is told to stop."""
     orders, chance = Orders(), random.Random(seed)
     with Holdfast(url) as hf:
-        hf.queues()
+        hf.queues.list()
         while not orders.over:
             sit(log, hf, orders, chance, pool, most, term)
             orders.wait(chance.random() * 0.02)
 
 
 def sit(log: Log, hf: Holdfast, orders: Orders, chance: random.Random, pool: str, most: int, term: int) -> None:
-    seats = hf.store.seats
+    seats = internals(hf).store.seats
     seat = seats.take(TENANT, pool, f"w{os.getpid()}", most, term)
     if seat is None:
         return

@@ -26,7 +26,7 @@ def test_an_answerer_is_killed_in_the_middle_and_the_next_one_answers(
     answer = asker.hear()
     assert (answer["asked"], answer["attempt"], answer["by"]) == ("slow", 2, second.pid)
     assert asker.ask("ask", body="more")["asked"] == "more"
-    assert hf.queues() == ["q"]
+    assert hf.queues.list() == ["q"]
 
 
 @on_both
@@ -56,6 +56,6 @@ def test_an_answer_to_a_killed_asker_harms_nobody(family: Family, url: str, conn
     asker.say("ask", body="late", headers={"test": 1})
     assert answerer.hear() == ["late", 1]
     asker.kill()
-    [sent] = hf.search("q", headers={"test": 1})
+    [sent] = hf.messages.search("q", headers={"test": 1})
     eventually(lambda: hf.status(sent.id).state is State.SUCCEEDED, "it was answered")  # type: ignore[union-attr]
-    assert hf.count_dead_letters() == 0
+    assert hf.dead_letters.count() == 0

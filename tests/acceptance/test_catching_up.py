@@ -16,7 +16,7 @@ COUNT, PER, LEASE = 20, 300_000, 2_000_000
 
 
 def progress(hf: Holdfast) -> tuple[int, int]:
-    [late] = hf.groups("orders")
+    [late] = hf.groups.list("orders")
     return late.behind, late.past
 
 

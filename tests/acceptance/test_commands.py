@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, State
+from holdfast.client import internals
 from tests.acceptance.children import GUARD, Child, Family
 from tests.long import only_long, size
 from tests.waiting import eventually
@@ -33,18 +34,18 @@ def hf(url: str, connect: Connect) -> Holdfast:
     client = connect(url, sweep_every=0)
     client.queue("q", lease=LEASE, max_attempts=100, backoff=None)
     client.queue("sent on")
-    with client.store.lend() as conn:
+    with internals(client).store.lend() as conn:
         conn.execute("CREATE TABLE effect (what TEXT)")
     return client
 
 
 def effects(hf: Holdfast) -> list[str]:
-    with hf.store.lend() as conn:
+    with internals(hf).store.lend() as conn:
         return [what for (what,) in conn.execute("SELECT what FROM effect").fetchall()]
 
 
 def sent_on(hf: Holdfast) -> list[Any]:
-    return [message.body for message in hf.peek("sent on", 1000)]
+    return [message.body for message in hf.queues.peek("sent on", 1000)]
 
 
 @IN_TURN

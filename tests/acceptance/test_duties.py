@@ -7,6 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from holdfast.core import schedule
 from holdfast.delivery import reconciling
 from holdfast.limits import SWEEP_LIMIT
@@ -46,15 +47,15 @@ class Case(NamedTuple):
 
 
 def take_back(hf: Holdfast) -> int:
-    return hf.store.upkeep.take_back(hf._book.channel("q"), SWEEP_LIMIT)
+    return internals(hf).store.upkeep.take_back(internals(hf).catalog.channel("q"), SWEEP_LIMIT)
 
 
 def expire(hf: Holdfast) -> int:
-    return hf.store.upkeep.expire(hf._book.channel("q"), SWEEP_LIMIT)
+    return internals(hf).store.upkeep.expire(internals(hf).catalog.channel("q"), SWEEP_LIMIT)
 
 
 def prune(hf: Holdfast) -> int:
-    return hf.store.upkeep.prune(hf._book.channel("q"), SWEEP_LIMIT)
+    return internals(hf).store.upkeep.prune(internals(hf).catalog.channel("q"), SWEEP_LIMIT)
 
 
 def fold(hf: Holdfast) -> int:
@@ -69,7 +70,7 @@ def prune_of(hf: Holdfast, table: str) -> int:
     """What is not counted as work, by the rows that are gone."""
 
     def size() -> int:
-        with hf.store.lend() as conn:
+        with internals(hf).store.lend() as conn:
             return int(conn.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
     before = size()
@@ -78,15 +79,17 @@ def prune_of(hf: Holdfast, table: str) -> int:
 
 
 def send_again(hf: Holdfast) -> int:
-    return hf.store.deliveries.send_again(hf._book.channel("q"), reconciling.AT_ONCE, 0, waiting=10)
+    return internals(hf).store.deliveries.send_again(
+        internals(hf).catalog.channel("q"), reconciling.AT_ONCE, 0, waiting=10
+    )
 
 
 def wait_longer(hf: Holdfast) -> int:
-    return hf.store.deliveries.wait_longer(hf._book.channel("q"), reconciling.AT_ONCE, 1)
+    return internals(hf).store.deliveries.wait_longer(internals(hf).catalog.channel("q"), reconciling.AT_ONCE, 1)
 
 
 def tell_of_deaths(hf: Holdfast) -> int:
-    return hf.transport.through_sqs().aftercare.tell(hf._book.channel("q"))
+    return internals(hf).transport.through_sqs().aftercare.tell(internals(hf).catalog.channel("q"))
 
 
 CASES = [
@@ -174,12 +177,12 @@ def test_missed_slots_are_counted_before_the_write_lock_is_taken(
     with Holdfast(f"sqlite:///{tmp_path}/q.db", clock=clock, sweep_every=3600) as hf:
 
         def counted(plan: schedule.Plan, slot: int, end: int) -> int:
-            is_held.append(hf.store.database._writing.locked())  # type: ignore[attr-defined]
+            is_held.append(internals(hf).store.database._writing.locked())  # type: ignore[attr-defined]
             return count(plan, slot, end)
 
         count = schedule.count
         monkeypatch.setattr(schedule, "count", counted)
         hf.schedule("tick", queue="q", cron="30 4 * * 1-5", tz="Europe/Berlin")
         clock.advance(4 * 365 * 86_400)
-        assert hf.fire_schedules() == 1
+        assert hf.schedules.fire() == 1
     assert is_held == [False]

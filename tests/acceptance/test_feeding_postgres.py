@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from holdfast import Claim, Holdfast
+from holdfast.client import internals
 from tests.acceptance.sessions import is_waiting
 from tests.waiting import eventually
 
@@ -42,7 +43,7 @@ def test_an_arrival_and_the_end_of_the_head_do_not_miss_each_other(hf: Holdfast,
 
 def test_two_that_feed_at_once_take_turns(hf: Holdfast, postgres_url: str) -> None:
     publish(hf, "a1", "a2", "b1")
-    group = hf.store.channels.find("default", EMAIL)
+    group = internals(hf).store.channels.find("default", EMAIL)
     assert group is not None
     with ThreadPoolExecutor(1) as pool:
         with psycopg.connect(postgres_url) as first:

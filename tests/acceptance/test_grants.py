@@ -22,6 +22,7 @@ from holdfast import (
     effort,
     endings,
 )
+from holdfast.client import internals
 from holdfast.events import RuntimeEvent
 from tests.conformance.steps import beat, drain
 from tests.docs.pages import ROOT, blocks
@@ -55,7 +56,7 @@ def owner(server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
 
 def migrate(server: PostgresServer) -> None:
     with Holdfast(server.url()) as hf:
-        hf.queues()
+        hf.queues.list()
 
 
 class Watched:
@@ -106,7 +107,7 @@ def put_everything(hf: Watched, url: str) -> None:
         hf.enqueue("small", 3)
     hf.queue("small", max_depth=2, max_age=1e-6, history=0)
     hf.enqueue("small", 3)
-    assert hf.queue_settings("small")
+    assert hf.queues.settings("small")
     assert hf.claim("small") == []
     assert drain(hf, "small") == []
     tell_everyone(hf)
@@ -119,7 +120,7 @@ def tell_everyone(hf: Watched) -> None:
     """A topic, in both forms; groups that read it, fail, look and leave."""
     hf.topic("t", no_subscribers="refuse")
     hf.topic("jobs", mode="queue")
-    assert hf.topics() == ["jobs", "t"]
+    assert hf.topics.list() == ["jobs", "t"]
     hf.subscribe("t", "all", backoff=None)
     hf.subscribe("t", "some", patterns="t.x", start=0)
     told = hf.publish("t.x", 1)
@@ -128,17 +129,17 @@ def tell_everyone(hf: Watched) -> None:
     hf.subscribe("t", "history", start="earliest")
     hf.nack(hf.claim("t", group="all", n=3), "no")
     assert [hf.stats(f"t/{group}").pending for group in ("all", "some", "since", "history")] == [3, 1, 3, 3]
-    assert len(hf.peek("t/some")) == len(hf.claim("t", group="some", n=5)) == 1
-    assert hf.purge("t/since") == 3
+    assert len(hf.queues.peek("t/some")) == len(hf.claim("t", group="some", n=5)) == 1
+    assert hf.queues.purge("t/since") == 3
     hf.subscribe("t", "history", ordering="per_key")
-    hf.seek("history", "earliest")
-    assert hf.skip("t", "history", told.id)
+    hf.groups.seek("history", "earliest")
+    assert hf.groups.skip("t", "history", told.id)
     hf.claim("t", group="history", n=10)
-    assert hf.cancel_group("t", "history")
-    assert hf.unsubscribe("t", "history")
-    hf.heartbeat("t", "some")
-    assert hf.accept_loss("t", "some") == 0
-    assert [one.group for one in hf.groups("t")] == ["all", "since", "some"]
+    assert hf.groups.cancel("t", "history")
+    assert hf.groups.remove("t", "history")
+    hf.groups.heartbeat("t", "some")
+    assert hf.groups.accept_loss("t", "some") == 0
+    assert [one.group for one in hf.groups.list("t")] == ["all", "since", "some"]
     hf.subscriber("t.x", group="some", name="some", empty="terminate")(lambda message: None)
 
 
@@ -146,9 +147,9 @@ def end_everything(hf: Watched) -> None:
     """Every way for a claim to end, of runs and of rows."""
     first, second, third, fourth, fifth, *others = hf.claim("q", n=10)
     hf.extend([first, second])
-    effort.begin(hf.hf, [first, second])
-    effort.spend(hf.hf, first, 5)
-    effort.act(hf.hf, second, "look")
+    effort.begin(internals(hf.hf), [first, second])
+    effort.spend(internals(hf.hf), first, 5)
+    effort.act(internals(hf.hf), second, "look")
     hf.release(second)
     hf.snooze(third, 0)
     hf.nack(fourth, "no")
@@ -172,60 +173,62 @@ def check_everything(hf: Watched) -> None:
     done, failed = hf.claim("checked", n=2)
     for claim in (done, failed):
         results = [CommitmentResult("tidy", True, 0, "fine")]
-        hf.store.commitments.keep(endings.acked([claim])[0], results)
+        internals(hf).store.commitments.keep(endings.acked([claim])[0], results)
     failed.nack("no")
     done.ack()
-    hf.sweep("checked")
-    assert [len(hf.commitments(claim.message.id)) for claim in (done, failed)] == [0, 1]
+    hf.queues.sweep("checked")
+    assert [len(hf.messages.commitments(claim.message.id)) for claim in (done, failed)] == [0, 1]
 
 
 def operate(hf: Watched) -> None:
     """What an operator does."""
     told: list[Any] = []
     hf.on_notice(told.extend)
-    assert hf.escalate() > 0
+    assert hf.notices.escalate() > 0
     assert told
-    assert hf.report("crash_loop", "pool", "boom", owner="mia") == hf.report("crash_loop", "pool", "boom")
-    assert hf.notices()
-    hf.acknowledge(hf.notices()[0].id, remark="on it")
-    assert {"boss", "mia"} <= set(hf.owners())
-    hf.store.crew.beat("default", beat("w1", saturation=1))
-    hf.attach("mailer", "q", weight=2)
-    hf.detach("mailer", "q")
-    assert (len(hf.consumers()), hf.amplification(), len(hf.attachments())) == (1, 1, 1)
-    hf.store.crew.leave("default", "w1")
-    assert hf.blocked_keys("ordered")
-    assert hf.unblock("ordered", "a")
-    assert hf.stats("q").dead == hf.count_dead_letters("q") > 2
-    letters = hf.dead_letters("q")
-    hf.replay(letters[0].id, body="mended")
-    assert hf.replay_many("q", key=None, error="no")
+    assert hf.notices.report("crash_loop", "pool", "boom", owner="mia") == hf.notices.report(
+        "crash_loop", "pool", "boom"
+    )
+    assert hf.notices.list()
+    hf.notices.acknowledge(hf.notices.list()[0].id, remark="on it")
+    assert {"boss", "mia"} <= set(hf.notices.owners())
+    internals(hf).store.crew.beat("default", beat("w1", saturation=1))
+    hf.consumers.attach("mailer", "q", weight=2)
+    hf.consumers.detach("mailer", "q")
+    assert (len(hf.consumers.list()), hf.consumers.amplification(), len(hf.consumers.attachments())) == (1, 1, 1)
+    internals(hf).store.crew.leave("default", "w1")
+    assert hf.queues.blocked("ordered")
+    assert hf.queues.unblock("ordered", "a")
+    assert hf.stats("q").dead == hf.dead_letters.count("q") > 2
+    letters = hf.dead_letters.list("q")
+    hf.dead_letters.replay(letters[0].id, body="mended")
+    assert hf.dead_letters.replay_many("q", key=None, error="no")
     assert hf.cancel(hf.enqueue("q", "cancel me").id)
-    assert hf.find_dead_letter(letters[-1].id) is not None
-    assert hf.delete_dead_letter(letters[-1].id)
-    assert hf.delete_dead_letters("q")
+    assert hf.dead_letters.get(letters[-1].id) is not None
+    assert hf.dead_letters.delete(letters[-1].id)
+    assert hf.dead_letters.delete_many("q")
     assert hf.acting_as("anna").stats("q").dead == 0
-    assert {record.act for record in hf.audit()} >= {"replay", "delete", "acknowledge"}
-    assert hf.spent("q") == hf.reset_budget("q") == 5
-    hf.pause("q")
-    assert hf.is_paused("q")
-    hf.resume("q")
-    assert hf.peek("q")
-    assert hf.purge("q") > 0
-    assert hf.search(correlation_id="c")
+    assert {record.act for record in hf.audit.list()} >= {"replay", "delete", "acknowledge"}
+    assert hf.queues.budget("q") == hf.queues.reset_budget("q") == 5
+    hf.queues.pause("q")
+    assert hf.queues.is_paused("q")
+    hf.queues.resume("q")
+    assert hf.queues.peek("q")
+    assert hf.queues.purge("q") > 0
+    assert hf.messages.search(correlation_id="c")
     schedule(hf)
     command(hf)
     undertake(hf)
     consume(hf)
-    for queue in hf.queues():
-        hf.sweep(queue)
+    for queue in hf.queues.list():
+        hf.queues.sweep(queue)
     hf.maintain()
-    seat = hf.store.seats.take("default", "pool", "anna", 1, 60_000_000)
-    assert hf.store.seats.keep("default", "pool", seat, 60_000_000)
-    assert hf.store.seats.leave("default", "pool", seat)
-    assert hf.store.leaders.lead("default", "duty", "anna", 60_000_000)
-    hf.store.leaders.step_down("default", "duty", "anna")
-    assert {finding.check: finding.state for finding in hf.store.health.look()}["schema"] == "ok"
+    seat = internals(hf).store.seats.take("default", "pool", "anna", 1, 60_000_000)
+    assert internals(hf).store.seats.keep("default", "pool", seat, 60_000_000)
+    assert internals(hf).store.seats.leave("default", "pool", seat)
+    assert internals(hf).store.leaders.lead("default", "duty", "anna", 60_000_000)
+    internals(hf).store.leaders.step_down("default", "duty", "anna")
+    assert {finding.check: finding.state for finding in internals(hf).store.health.look()}["schema"] == "ok"
 
 
 def ask(hf: Watched, url: str) -> None:
@@ -235,7 +238,7 @@ def ask(hf: Watched, url: str) -> None:
     for _ in range(2):
         with psycopg.connect(url) as conn:
             conn.execute("UPDATE holdfast_channel SET declared_at = 0 WHERE name LIKE 'holdfast.replies.%'")
-        assert hf.store.replies.forget("default", 10) == 1
+        assert internals(hf).store.replies.forget("default", 10) == 1
 
 
 def consume(hf: Watched) -> None:
@@ -256,8 +259,8 @@ def consume(hf: Watched) -> None:
     sent = hf.enqueue("worked", 1)
     with hf.running():
         eventually(lambda: hf.status(sent.id).result == "s1", "it is done")
-        eventually(lambda: hf.store.seats.taken("default", pool.name), "it has a seat")
-    hf.hf._pools.clear()
+        eventually(lambda: internals(hf).store.seats.taken("default", pool.name), "it has a seat")
+    internals(hf.hf).consumers.pools.clear()
     hf.enqueue("worked", 2)
     hf.run()
     hf.stop()
@@ -269,41 +272,41 @@ def schedule(hf: Watched) -> None:
     """What is sent by the clock."""
     hf.schedule("s", queue="q", every=1)
     hf.schedule("s", queue="q", body="changed", cron="* * * * * *")
-    hf.pause_schedule("s")
-    hf.resume_schedule("s")
-    eventually(hf.fire_schedules, "a second has passed")
-    assert hf.store.schedules.next_due("default") is not None
-    hf.run_schedule("s")
-    assert [one.name for one in hf.schedules()] == ["s"]
-    assert hf.unschedule("s")
+    hf.schedules.pause("s")
+    hf.schedules.resume("s")
+    eventually(hf.schedules.fire, "a second has passed")
+    assert internals(hf).store.schedules.next_due("default") is not None
+    hf.schedules.run("s")
+    assert [one.name for one in hf.schedules.list()] == ["s"]
+    assert hf.schedules.remove("s")
 
 
 def command(hf: Watched) -> None:
     """Commands, with their transaction and without."""
     hf.command("Thing.Write")(lambda conn: 1)
     hf.command("Thing.Do")(lambda: 2)
-    assert [one.name for one in hf.commands()] == ["Thing.Do", "Thing.Write"]
-    assert [hf.run_command(one.name, {}, idempotency_key="k") for one in hf.commands() * 2] == [2, 1, 2, 1]
-    assert hf.store.commands.forget("default", 10) == 0
+    assert [one.name for one in hf.commands.list()] == ["Thing.Do", "Thing.Write"]
+    assert [hf.commands.run(one.name, {}, idempotency_key="k") for one in hf.commands.list() * 2] == [2, 1, 2, 1]
+    assert internals(hf).store.commands.forget("default", 10) == 0
 
 
 def undertake(hf: Watched) -> None:
     """Sagas, forwards and backwards."""
     hf.saga("trip", steps=[Step("a", "does", undo="undoes", timeout=0.01), Wait("b", signal="go"), Step("c", "does")])
     hf.start_saga("trip", id="late")
-    eventually(hf.advance_sagas, "the first step has timed out")
+    eventually(hf.sagas.advance, "the first step has timed out")
     for saga_id in ("one", "two"):
         hf.start_saga("trip", id=saga_id)
-        hf.mark_saga_step_done(saga_id, "a")
+        hf.sagas.mark_done(saga_id, "a")
     assert hf.signal("one", "go")
-    assert hf.skip_saga_step("one", "c", "why not")
-    assert hf.cancel_saga("two")
+    assert hf.sagas.skip("one", "c", "why not")
+    assert hf.sagas.cancel("two")
     [undo] = hf.claim("undoes")
     undo.dead_letter("no")
-    assert hf.retry_saga("two", "a")
+    assert hf.sagas.retry("two", "a")
     hf.ack(hf.claim("undoes"))
-    assert [saga.status for saga in hf.sagas()] == ["failed", "completed", "canceled"]
-    assert hf.saga_status("two").timeline
+    assert [saga.status for saga in hf.sagas.list()] == ["failed", "completed", "canceled"]
+    assert hf.sagas.get("two").timeline
 
 
 def test_with_the_documented_grants_a_role_can_do_everything(

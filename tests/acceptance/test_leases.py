@@ -189,7 +189,7 @@ def test_a_poison_message_kills_its_workers_and_nothing_else(family: Family, url
     eventually(is_over, "it died")
     family.finish()
 
-    (letter,) = hf.dead_letters("q")
+    (letter,) = hf.dead_letters.list("q")
     history = family.history()
     assert letter.message.body == POISON
     assert (letter.attempts, deaths) == (3, 3)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from tests.acceptance.pools import once
 from tests.acceptance.programs import Programs
 from tests.waiting import eventually, leave_time
@@ -33,7 +34,7 @@ hf.pool(job, max=1)
     assert first.pid != second.pid
     assert second.at - programs.log("begin")[0].at > 0.5
     assert program.said.count("pool job: a consumer was killed by signal 9") == 1
-    assert hf.notices() == []
+    assert hf.notices.list() == []
 
 
 IMPORT_FAILS = """
@@ -66,9 +67,9 @@ hf.pool(job, min=1, max=1, max_crashes=3, owner="ops")
     hf.owner("ops")
     hf.enqueue_many("jobs", list(range(10)))
     program = programs.start()
-    eventually(lambda: hf.notices("ops"), "the owner is told")
+    eventually(lambda: hf.notices.list("ops"), "the owner is told")
     leave_time(3)  # For further notices.
-    [notice] = hf.notices()
+    [notice] = hf.notices.list()
     assert (notice.kind, notice.about, notice.owner, notice.repeats) == ("crash_loop", "job", "ops", 0)
     assert "3 consumers crashed within 60 s without having done anything" in notice.error
     assert len(hf.claim("ops.inbox", n=10)) == 1
@@ -76,7 +77,7 @@ hf.pool(job, min=1, max=1, max_crashes=3, owner="ops")
     assert second.at - first.at > 0.5
     assert third.at - second.at > 1.0, "it waits longer each time"
     assert len(programs.log("begin")) == (3 if handler == HANDLER_KILLS else 0)
-    assert hf.store.seats.taken("default", "job") == []
+    assert internals(hf).store.seats.taken("default", "job") == []
     program.send(signal.SIGTERM)
     assert program.wait() == 0
 
@@ -99,9 +100,9 @@ hf.pool(job, min=1, max=1, max_crashes=1)
     )
     hf.enqueue("jobs", 0)
     program = programs.start()
-    eventually(lambda: hf.notices(), "it is given up")
+    eventually(lambda: hf.notices.list(), "it is given up")
     assert "pool job: a consumer needed more than 60 s to start" in program.said
-    assert "needed more than 60 s to start" in hf.notices()[0].error
+    assert "needed more than 60 s to start" in hf.notices.list()[0].error
     assert programs.log("begin") == []
 
 
@@ -128,9 +129,9 @@ hf.pool(job, min=1, max=1, max_crashes=2, owner="ops")
     )
     hf.enqueue("jobs", 10)
     eventually(lambda: set(programs.done()) == set(once(11)), "the pool lives")
-    assert [letter.message.body for letter in hf.dead_letters("jobs")] == ["poison"]
+    assert [letter.message.body for letter in hf.dead_letters.list("jobs")] == ["poison"]
     assert [one.body for one in programs.log("begin")].count("poison") == 4
-    assert [notice.kind for notice in hf.notices()] == ["dead_letter"]
+    assert [notice.kind for notice in hf.notices.list()] == ["dead_letter"]
 
 
 def test_a_pool_that_was_given_up_is_tried_again(hf: Holdfast, programs: Programs, tmp_path: Path) -> None:
@@ -161,13 +162,13 @@ pool.restarts = msgspec.structs.replace(pool.restarts, again=2.0)
     hf.owner("ops")
     hf.enqueue_many("jobs", list(range(30)))
     program = programs.start()
-    eventually(lambda: hf.notices("ops"), "it is given up")
+    eventually(lambda: hf.notices.list("ops"), "it is given up")
     eventually(lambda: programs.log("waits"), "and tried again")
     assert len(programs.log("boot")) > 3
     mended.touch()
     eventually(lambda: len({one.pid for one in programs.log("end")}) == 2, "both do their work")
     assert "pool job works again" in program.said
-    [notice] = hf.notices("ops")
+    [notice] = hf.notices.list("ops")
     assert (notice.kind, notice.repeats) == ("crash_loop", 0)
 
 
@@ -183,7 +184,7 @@ hf.pool(job, min=1, max=1, max_crashes=2)
         ending="hf.run()\n",
     )
     program = programs.start()
-    eventually(lambda: hf.notices(), "someone is told")
+    eventually(lambda: hf.notices.list(), "someone is told")
     assert 'put hf.run() under  if __name__ == "__main__":' in program.said
     assert program.members == []
 
@@ -209,8 +210,8 @@ hf.pool(job, min=1, max=2, max_crashes=1)
         eventually(lambda: programs.done() == once(number + 1), "it is done")  # noqa: B023
         eventually(lambda: program.members == [], "its consumer has ended")
     assert len({one.pid for one in programs.log("end")}) == 2
-    hf.pause("jobs")
+    hf.queues.pause("jobs")
     hf.enqueue("jobs", 2)
     leave_time(1.2)
     assert len(programs.log("boot")) == 3, "what is paused is no work"
-    assert hf.notices() == []
+    assert hf.notices.list() == []

@@ -4,6 +4,7 @@ import signal
 from pathlib import Path
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from tests.acceptance.pools import BOTH, QUICK, TELL_OF_FEWER, once
 from tests.acceptance.programs import Programs, Watching
 from tests.waiting import eventually, leave_time
@@ -29,7 +30,9 @@ hf.pool(job, name="crew", members="thread", {QUICK})
     hf.enqueue_many("jobs", list(range(23)))
     with Watching(hf, "crew") as seats:
         program = programs.start(APP_GRACE="300ms")
-        eventually(lambda: [one.pool for one in hf.consumers()] == ["crew"] * 3 and seats.now == 3, "three consumers")
+        eventually(
+            lambda: [one.pool for one in hf.consumers.list()] == ["crew"] * 3 and seats.now == 3, "three consumers"
+        )
         (tmp_path / "go").touch()
         eventually(lambda: programs.done() == once(23), "all is done")
         eventually(lambda: seats.now == 1, "it has become calm")
@@ -70,7 +73,7 @@ hf.pool(job, max=1)
     assert program.wait() == 0
     assert programs.done() == once(6)
     assert {one.pid for one in programs.log("end")} == {programs.log("boot")[1].pid}
-    assert hf.store.seats.taken("default", "job") == []
+    assert internals(hf).store.seats.taken("default", "job") == []
 
 
 def test_a_tier_takes_only_what_is_for_it(hf: Holdfast, programs: Programs, tmp_path: Path) -> None:
@@ -89,8 +92,8 @@ hf.pool(drone, max=2, scale_up_depth=5, scale_down_depth=1, cooldown="100ms")
     hf.queue("hard", requires={"tier": "opus"})
     hf.queue("more")
     hf.enqueue_many("hard", list(range(100, 130)))
-    hf.attach("drone", "hard")
-    hf.attach("drone", "more")
+    hf.consumers.attach("drone", "hard")
+    hf.consumers.attach("drone", "more")
     with Watching(hf, 'drone/{"tier":"haiku"}') as seats:
         programs.start()
         hf.enqueue("easy", 0)
@@ -128,10 +131,10 @@ hf.pool(fit)
     program = programs.start()
     eventually(lambda: programs.done() == once(1), "the other one works")
     leave_time(1)
-    [notice] = hf.notices()
+    [notice] = hf.notices.list()
     assert (notice.kind, notice.about, notice.owner, notice.repeats) == ("preflight", "lame", "ops", 0)
     assert "there is no key" in notice.error
-    assert {one.consumer for one in hf.consumers()} == {"fit"}
+    assert {one.consumer for one in hf.consumers.list()} == {"fit"}
     assert len(program.members) == 1
 
 

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast, InvalidInput, Message
+from holdfast.client import internals
 from tests.poolers import MISSING, Pooler, is_there
 from tests.servers import PostgresServer
 from tests.waiting import eventually, leave_time
@@ -88,7 +89,7 @@ def test_every_transaction_has_the_plans_and_the_isolation_that_it_needs(
         connection.execute("SELECT pg_reload_conf()")
     with Pooler(private_postgres.port) as pooler, Holdfast(pooler.url("postgres")) as hf:
         hf.queue("q")
-        told = hf.store.database.single(  # type: ignore[attr-defined]
+        told = internals(hf).store.database.single(  # type: ignore[attr-defined]
             lambda tx: [
                 tx._cursor.execute(f"SHOW {name}").fetchone()[0]
                 for name in ("transaction_isolation", "enable_seqscan", "plan_cache_mode")
@@ -114,7 +115,7 @@ def test_with_a_direct_way_a_sleeper_hears(direct_url: str, monkeypatch: pytest.
         consumer.queue("q")
         heard: list[str] = []
         consumer.claim("q", wait=0.01)
-        listener: Any = consumer.store.wakeup._listener  # type: ignore[attr-defined]
+        listener: Any = internals(consumer).store.wakeup._listener  # type: ignore[attr-defined]
         before = listener.hear
         monkeypatch.setattr(listener, "hear", lambda payload: (heard.append(payload), before(payload)))
         assert wait_in_thread(consumer, lambda: producer.enqueue("q", 1)) == [1]
@@ -204,13 +205,13 @@ def wait_in_thread(hf: Holdfast, act: Callable[[], Any]) -> list[Any]:
     """What a sleeper gets after something was done."""
     got: list[Any] = []
     asleep = threading.Event()
-    wait = hf._claiming.nap
+    wait = internals(hf).claiming.nap
 
     def nap(*args: Any) -> bool:
         asleep.set()
         return wait(*args)
 
-    hf._claiming.nap = nap  # type: ignore[method-assign]
+    internals(hf).claiming.nap = nap  # type: ignore[method-assign]
     sleeper = threading.Thread(target=lambda: got.extend(claim.message.body for claim in hf.claim("q", wait=30)))
     sleeper.start()
     assert asleep.wait(120)

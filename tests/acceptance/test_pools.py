@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from tests.acceptance.pools import BOTH, QUICK, TELL_OF_FEWER, once
 from tests.acceptance.programs import Programs, Watching
 from tests.waiting import eventually, leave_time
@@ -37,7 +38,7 @@ hf.pool(job, {QUICK})
     with Watching(hf, "job") as seats:
         program = programs.start(APP_GRACE="300ms")
         eventually(lambda: seats.now == 3, "three consumers")
-        eventually(lambda: len([one for one in hf.consumers() if one.pool == "job"]) == 3, "all of them say so")
+        eventually(lambda: len([one for one in hf.consumers.list() if one.pool == "job"]) == 3, "all of them say so")
         (tmp_path / "go").touch()
         eventually(lambda: programs.done() == once(63), "all is done")
         eventually(lambda: seats.now == 1, "it has become calm")
@@ -48,7 +49,7 @@ hf.pool(job, {QUICK})
     assert programs.most_at_once() <= 3
     assert len(programs.log("begin")) == 63, "nothing was begun twice"
     assert seats.now == 0
-    assert (hf.stats("jobs").pending, hf.stats("jobs").processing, hf.notices()) == (0, 0, [])
+    assert (hf.stats("jobs").pending, hf.stats("jobs").processing, hf.notices.list()) == (0, 0, [])
     assert "crash" not in program.said
 
 
@@ -178,7 +179,7 @@ hf.pool(job, min=2, max=2)
     )
     hf.queue("jobs", backoff=None)
     program = programs.start()
-    eventually(lambda: len(hf.consumers()) == 2, "it works")
+    eventually(lambda: len(hf.consumers.list()) == 2, "it works")
     with Watching(hf, "job") as seats:
         program.send_to_all(signal.SIGKILL)
         other = programs.start()
@@ -221,7 +222,7 @@ hf.pool(job, min=2, max=2)
     assert programs.done() == dict.fromkeys(begun, 1)
     assert hf.stats("jobs").pending == 60 - len(begun)
     assert {claim.attempt for claim in hf.claim("jobs", n=60)} == {1}
-    assert hf.store.seats.taken("default", "job") == []
+    assert internals(hf).store.seats.taken("default", "job") == []
     assert program.members == []
     assert "Traceback" not in program.said
 
@@ -254,7 +255,7 @@ hf.pool(job, min=2, max=2)
     assert program.wait() == 0
     assert program.members == []
     assert (hf.stats("jobs").pending, hf.stats("jobs").processing) == (2, 0), "they have said so in time"
-    assert hf.store.seats.taken("default", "job") == []
+    assert internals(hf).store.seats.taken("default", "job") == []
 
 
 def test_stopped_while_its_consumers_are_just_starting(hf: Holdfast, programs: Programs) -> None:
@@ -287,7 +288,7 @@ hf.pool(job, min=2, max=2, max_crashes=1)
     program.send_to_all(signal.SIGINT)
     assert program.wait() == 0
     assert programs.log("begin") == []
-    assert hf.store.seats.taken("default", "job") == []
-    assert hf.notices() == []
+    assert internals(hf).store.seats.taken("default", "job") == []
+    assert hf.notices.list() == []
     assert "Traceback" not in program.said
     assert "crash" not in program.said

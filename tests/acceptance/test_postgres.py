@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from holdfast import Claim, Holdfast, State
+from holdfast.client import internals
 from tests.acceptance.children import Family
 from tests.acceptance.crowds import assert_each_gets_its_own
 from tests.acceptance.history import faults
@@ -146,7 +147,7 @@ def test_a_long_transaction_elsewhere_delays_nothing(postgres_url: str, connect:
         writer.execute("CREATE TABLE unrelated (id int)")
         reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         reader.execute("SELECT count(*) FROM holdfast_message")
-        with late.store.database.connect() as open_insert:  # type: ignore[attr-defined]
+        with internals(late).store.database.connect() as open_insert:  # type: ignore[attr-defined]
             open_insert.execute("BEGIN")
             open_insert.execute(
                 "INSERT INTO holdfast_message (lane, id, body, enqueued_at)"
@@ -190,7 +191,7 @@ def test_a_key_that_is_taken_again_is_not_swept_away(postgres_url: str, connect:
     clock.advance(60)
     with psycopg.connect(postgres_url) as conn:
         again = hf.enqueue("q", "work", idempotency_key="k", conn=conn)
-        hf.sweep("q")
+        hf.queues.sweep("q")
         conn.commit()
     assert not again.duplicate
     assert hf.enqueue("q", "work", idempotency_key="k").id == again.id
@@ -231,7 +232,7 @@ def test_a_client_closes_while_its_listener_ends_by_itself(
     """A notification may let the thread see that it is over before it is told so."""
     hf, rival = connect(postgres_url), connect(postgres_url)
     assert hf.claim("q", wait=0.01) == []
-    listener: Any = hf.store.wakeup._listener  # type: ignore[attr-defined]
+    listener: Any = internals(hf).store.wakeup._listener  # type: ignore[attr-defined]
     say_so = listener._closed.set
 
     def notice_first() -> None:

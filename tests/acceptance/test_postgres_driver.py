@@ -91,7 +91,9 @@ def test_with_an_unknown_psycopg_the_server_keeps_the_time(postgres_url: str, po
         hf.enqueue("q", 1)
         [held] = hf.claim("q")
         with locked(postgres_url):
-            found = outcomes([lambda: hf.enqueue("q", 2), lambda: hf.claim("q"), held.ack, lambda: hf.pause("q")])
+            found = outcomes(
+                [lambda: hf.enqueue("q", 2), lambda: hf.claim("q"), held.ack, lambda: hf.queues.pause("q")]
+            )
         assert [type(problem) for problem in found] == [Unavailable] * 4
         held.ack()
         hf.enqueue("q", 3)

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from holdfast import Claim, Holdfast, LeaseLost, State
+from holdfast.client import internals
 from tests.acceptance.proxy import LossyProxy
 from tests.servers import HOST, PostgresAddress
 from tests.waiting import eventually
@@ -66,7 +67,7 @@ def test_an_enqueue_to_a_limited_queue_whose_answer_is_lost_is_stored_once(
     near.queue("q", max_depth=3)
     with psycopg.connect(near.settings.url, autocommit=True) as connection:
         connection.execute("UPDATE holdfast_depth SET settled_at = 0, bound = 0")
-    far._book._known.clear()
+    internals(far).catalog._known.clear()
     lossy.lose(b"INSERT INTO holdfast_message", reaches=reaches)
 
     receipts = far.enqueue_many("q", ["a", "b", "c"])
@@ -173,7 +174,9 @@ def test_a_settlement_that_may_have_counted_says_so(far: Holdfast, near: Holdfas
     """P13: after the lease's end nobody can tell whose work it was that the message is done."""
     receipt = near.enqueue("q", "a")
     [claim] = far.claim("q", lease=0.1)
-    eventually(lambda: near.store.database.read(lambda tx: tx.clock()) > claim.lease.until_us, "the lease is over")
+    eventually(
+        lambda: internals(near).store.database.read(lambda tx: tx.clock()) > claim.lease.until_us, "the lease is over"
+    )
     far.close()
     lossy.lose(b"holdfast_close")
 
@@ -212,7 +215,7 @@ def test_an_operators_act_whose_answer_is_lost_is_reported_as_done(
     ids = [receipt.id for receipt in near.enqueue_many("q", ["dies", "claimed", "pending"])]
     near.dead_letter(near.claim("q"), "on purpose")
     near.claim("q")
-    (letter,) = near.dead_letters("q")
+    (letter,) = near.dead_letters.list("q")
 
     for id in ids[1:]:
         far.close()
@@ -220,7 +223,7 @@ def test_an_operators_act_whose_answer_is_lost_is_reported_as_done(
         assert far.cancel(id), "it was cancelled, by the first try"
     far.close()
     lossy.lose(COMMIT)
-    replayed = far.replay(letter.id)
+    replayed = far.dead_letters.replay(letter.id)
 
     assert lossy.losses == 3
     assert [claim.message.id for claim in near.claim("q", n=10)] == [replayed.id]
@@ -230,32 +233,32 @@ def test_a_seat_whose_answer_is_lost_is_taken_and_left_once(far: Holdfast, near:
     """P13: the second try finds the seat of the first, instead of sitting beside itself until that lapses."""
     far.close()
     lossy.lose(COMMIT)
-    seat = far.store.seats.take("default", "pool", "anna", 3, 60_000_000)
+    seat = internals(far).store.seats.take("default", "pool", "anna", 3, 60_000_000)
 
-    assert near.store.seats.taken("default", "pool") == [seat]
+    assert internals(near).store.seats.taken("default", "pool") == [seat]
     far.close()
     lossy.lose(COMMIT)
     assert seat is not None
-    assert far.store.seats.leave("default", "pool", seat), "it was left, by the first try"
+    assert internals(far).store.seats.leave("default", "pool", seat), "it was left, by the first try"
     assert lossy.losses == 2
-    assert near.store.seats.taken("default", "pool") == []
+    assert internals(near).store.seats.taken("default", "pool") == []
 
 
 def test_a_leader_whose_answer_is_lost_leads(far: Holdfast, near: Holdfast, lossy: LossyProxy) -> None:
     """P13: the lease is its own by now."""
     lossy.lose(COMMIT)
 
-    assert far.store.leaders.lead("default", "maintain", "anna", 60_000_000)
+    assert internals(far).store.leaders.lead("default", "maintain", "anna", 60_000_000)
     assert lossy.losses == 1
-    assert not near.store.leaders.lead("default", "maintain", "ben", 60_000_000)
+    assert not internals(near).store.leaders.lead("default", "maintain", "ben", 60_000_000)
 
 
 def test_a_report_whose_answer_is_lost_is_one_notice(far: Holdfast, near: Holdfast, lossy: LossyProxy) -> None:
     """P13: the second try meets the notice of the first. It may count one repeat too many, and tells nobody twice."""
     near.owner("mia")
     lossy.lose(COMMIT)
-    notice_id = far.report("crash_loop", "mailers", "boom", owner="mia")
+    notice_id = far.notices.report("crash_loop", "mailers", "boom", owner="mia")
 
     assert lossy.losses == 1
-    assert [notice.id for notice in near.notices()] == [notice_id]
-    assert len(near.peek("mia.inbox")) == 1
+    assert [notice.id for notice in near.notices.list()] == [notice_id]
+    assert len(near.queues.peek("mia.inbox")) == 1

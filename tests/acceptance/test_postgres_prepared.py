@@ -12,6 +12,7 @@ from psycopg import errors
 from psycopg.pq import TransactionStatus
 
 from holdfast import Holdfast, QueueFull
+from holdfast.client import internals
 from holdfast.core.message import MessageId
 from holdfast.store.postgres.connection import Connection, _connect
 from holdfast.store.postgres.prepared import MOST_PREPARED, Prepared, numbered
@@ -165,7 +166,7 @@ def test_whoever_is_interrupted_leaves_no_statement_behind(postgres_url: str, co
             eventually(lambda: not is_waiting(postgres_url), "it was canceled")
     finally:
         signal.signal(signal.SIGUSR1, before)
-    idle = hf.store.database._idle  # type: ignore[attr-defined]
+    idle = internals(hf).store.database._idle  # type: ignore[attr-defined]
     assert [one.pgconn.transaction_status for one in idle] == [TransactionStatus.IDLE] * len(idle)
     hf.enqueue("q", 3)
     assert [claim.message.body for claim in hf.claim("q", n=10)] == [1, 3]

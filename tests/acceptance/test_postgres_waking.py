@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from holdfast.store.postgres.wakeup import Ears
 
 Connect = Callable[..., Holdfast]
@@ -69,12 +70,12 @@ def test_so_is_one_with_an_idempotency_key(hf: Holdfast, postgres_url: str) -> N
             assert not hf.enqueue("q", 1, idempotency_key=str(number)).duplicate
             assert next_one() == "the commit"
         assert hf.enqueue("q", 1, idempotency_key="0").duplicate
-        assert hf.store.wakeup._sender is None  # type: ignore[attr-defined]
+        assert internals(hf).store.wakeup._sender is None  # type: ignore[attr-defined]
 
 
 def test_the_pace_counts_from_where_the_last_one_began(hf: Holdfast, postgres_url: str) -> None:
     """One that takes longer than the pace may be followed by another at once."""
-    wakeup = hf.store.wakeup
+    wakeup = internals(hf).store.wakeup
     now = time.monotonic()
     wakeup.ring([1], now - 1)  # type: ignore[call-arg]
     assert wakeup.is_quiet()  # type: ignore[attr-defined]
@@ -102,7 +103,7 @@ def test_a_sleeper_is_woken_by_the_commit(hf: Holdfast, postgres_url: str, monke
     hf.enqueue("q", "ring")
     sleeper.join()
     assert [claim.message.body for claim in got] == ["ring"]
-    assert hf.store.wakeup._sender is None  # type: ignore[attr-defined]
+    assert internals(hf).store.wakeup._sender is None  # type: ignore[attr-defined]
 
 
 def test_what_came_before_the_server_knew_of_the_sleeper_wakes_it_too(
@@ -110,7 +111,7 @@ def test_what_came_before_the_server_knew_of_the_sleeper_wakes_it_too(
 ) -> None:
     """It looks, and sleeps, before it listens: a message of that moment is told to nobody."""
     monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3600.0)
-    wakeup: Any = hf.store.wakeup
+    wakeup: Any = internals(hf).store.wakeup
     sleeps, may_listen, connect_now = threading.Event(), threading.Event(), wakeup._connect
 
     def connect_late() -> Any:

@@ -13,6 +13,7 @@ import pytest
 
 from holdfast import Claim, Holdfast
 from holdfast import effort as reports
+from holdfast.client import internals
 from holdfast.endings import acked
 from holdfast.store.sql import load_queries
 from tests.acceptance.effort import effort, wait_for_the_end_of_others
@@ -142,16 +143,24 @@ OPERATIONS: dict[str, Callable[[Holdfast, int], Any]] = {
     "nack": lambda hf, n: hf.nack(hf.claim("lane", n=2), "no"),
     "dead letter": lambda hf, n: hf.dead_letter(hf.claim("lane", n=2), "no"),
     "extend and release": lambda hf, n: hf.release(extended(hf, hf.claim("lane", n=2))),
-    "report an effort": lambda hf, n: [spent(hf, hf.claim("a", n=5)), spent(hf, hf.claim("lane", n=5)), hf.spent("a")],
-    "expiry": lambda hf, n: [hf.claim("lane", n=2, lease=0.001), hf.claim("a", n=2, lease=0.001), hf.sweep("lane")],
-    "sweep": lambda hf, n: hf.sweep("a"),
-    "status": lambda hf, n: hf.status(hf.peek("lane", 1)[0].id),
-    "cancel": lambda hf, n: hf.cancel(hf.peek("lane", 1)[0].id),
+    "report an effort": lambda hf, n: [
+        spent(hf, hf.claim("a", n=5)),
+        spent(hf, hf.claim("lane", n=5)),
+        hf.queues.budget("a"),
+    ],
+    "expiry": lambda hf, n: [
+        hf.claim("lane", n=2, lease=0.001),
+        hf.claim("a", n=2, lease=0.001),
+        hf.queues.sweep("lane"),
+    ],
+    "sweep": lambda hf, n: hf.queues.sweep("a"),
+    "status": lambda hf, n: hf.status(hf.queues.peek("lane", 1)[0].id),
+    "cancel": lambda hf, n: hf.cancel(hf.queues.peek("lane", 1)[0].id),
     "cancel a claimed one": lambda hf, n: hf.cancel(hf.claim("lane", n=2)[0].message.id),
-    "peek": lambda hf, n: hf.peek("a", 5),
+    "peek": lambda hf, n: hf.queues.peek("a", 5),
     "claim of a limited queue": lambda hf, n: hf.ack(hf.claim("limited", n=5)),
     "claim of limited keys": lambda hf, n: hf.ack(hf.claim("keys", n=5, wait=0.001)),
-    "look at its health": lambda hf, n: hf.store.health.look(),
+    "look at its health": lambda hf, n: internals(hf).store.health.look(),
 }
 
 
@@ -189,9 +198,9 @@ def counted(url: str) -> dict[str, int]:
 
 def spent(hf: Holdfast, claims: list[Claim]) -> None:
     for claim in claims:
-        reports.spend(hf, claim, 1)
-        reports.act(hf, claim, "look")
-    hf.store.efforts.begin(acked(claims))
+        reports.spend(internals(hf), claim, 1)
+        reports.act(internals(hf), claim, "look")
+    internals(hf).store.efforts.begin(acked(claims))
 
 
 def extended(hf: Holdfast, claims: Any) -> Any:
@@ -241,12 +250,12 @@ def copies(table: str, columns: list[str], changes: dict[str, str | None], *, id
 
 
 def write(hf: Holdfast, sql: str) -> None:
-    hf.store.database.write(lambda tx: tx.execute(sql))  # type: ignore[attr-defined]
+    internals(hf).store.database.write(lambda tx: tx.execute(sql))  # type: ignore[attr-defined]
 
 
 def ask(hf: Holdfast, sql: str, parameters: Any = ()) -> list[Any]:
     """Through the product's own connection: a second library on the file would break its locks."""
-    found: list[Any] = hf.store.database.read(lambda tx: tx._connection.rows(sql, parameters))  # type: ignore[attr-defined]
+    found: list[Any] = internals(hf).store.database.read(lambda tx: tx._connection.rows(sql, parameters))  # type: ignore[attr-defined]
     return found
 
 
@@ -269,11 +278,11 @@ def test_a_search_costs_the_same_whatever_is_there(empty_url: str, wanted: dict[
         for delay in (0, 1000):
             hf.enqueue_many("q", range(3), delay=delay, **carried)
         hf.dead_letter(hf.claim("q"), "boom")
-        few = effort(empty_url, hf, partial(hf.search, **wanted))
+        few = effort(empty_url, hf, partial(hf.messages.search, **wanted))
         for delay in (0, 1000):
             hf.enqueue_many("q", range(5_000), key="bob", correlation_id="order-43", delay=delay)
-        assert len(hf.search(**wanted)) == 6  # type: ignore[arg-type]
-        many = effort(empty_url, hf, partial(hf.search, **wanted))
+        assert len(hf.messages.search(**wanted)) == 6  # type: ignore[arg-type]
+        many = effort(empty_url, hf, partial(hf.messages.search, **wanted))
 
     assert many < 2 * few
 
@@ -283,10 +292,10 @@ def test_stats_and_a_sweep_without_work_cost_the_same_whatever_is_there(empty_ur
     with Holdfast(empty_url) as hf:
         hf.queue("q")
         hf.enqueue_many("q", range(100))
-        few = [effort(empty_url, hf, partial(call, "q")) for call in (hf.stats, hf.sweep)]
+        few = [effort(empty_url, hf, partial(call, "q")) for call in (hf.stats, hf.queues.sweep)]
         for start in range(0, 50_000, 10_000):
             hf.enqueue_many("q", range(start, start + 10_000))
-        many = [effort(empty_url, hf, partial(call, "q")) for call in (hf.stats, hf.sweep)]
+        many = [effort(empty_url, hf, partial(call, "q")) for call in (hf.stats, hf.queues.sweep)]
 
     assert all(late < 2 * early + 20 for early, late in zip(few, many, strict=True)), (few, many)
 
@@ -305,8 +314,8 @@ def test_leaving_out_expired_messages_costs_the_same_however_many_live(
         def look() -> None:
             hf.queue("q", max_age=5, max_depth=1_000_000 + next(limits))  # A new limit makes the next arrival count.
             hf.enqueue("q", "one more")
-            hf.store.reads.stats(hf._book.channel("q"))
-            assert len(hf.peek("q", 5)) == 5
+            internals(hf).store.reads.stats(internals(hf).catalog.channel("q"))
+            assert len(hf.queues.peek("q", 5)) == 5
 
         limits = itertools.count()
         hf.enqueue_many("q", range(2_000))

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from holdfast.core.retention import Kept
 from holdfast.store import retention
 from tests.acceptance.sessions import is_waiting
@@ -38,8 +39,8 @@ def got(hf: Holdfast, group: str) -> list[Any]:
 
 
 def retain(hf: Holdfast) -> int:
-    topic = hf._book.topic("t")
-    return hf.store.retention.retain(topic, 100).gone
+    topic = internals(hf).catalog.topic("t")
+    return internals(hf).store.retention.retain(topic, 100).gone
 
 
 @contextmanager
@@ -100,14 +101,16 @@ def test_a_claim_in_the_middle_of_a_step_keeps_what_it_took(hf: Holdfast, connec
     rival.nack(held, delay=0)
     assert sorted(got(hf, "b")) == [0, 1]
     assert retain(hf) == 2
-    assert {notice.about: notice.error.split()[0] for notice in hf.notices()} == {"t/a": "5", "t/b": "3"}
+    assert {notice.about: notice.error.split()[0] for notice in hf.notices.list()} == {"t/a": "5", "t/b": "3"}
 
 
 def test_nobody_waits_for_a_group_that_is_claiming(hf: Holdfast, postgres_url: str) -> None:
     hf.publish_many("t", range(5))
     hf.topic("t", retention=0)
     with psycopg.connect(postgres_url) as claiming:
-        claiming.execute("SELECT FROM holdfast_lane WHERE group_id = %s FOR UPDATE", [hf._book.channel("t/b").group])
+        claiming.execute(
+            "SELECT FROM holdfast_lane WHERE group_id = %s FOR UPDATE", [internals(hf).catalog.channel("t/b").group]
+        )
         assert retain(hf) == 0, "it may be taking them at this moment"
     assert retain(hf) == 5
 
@@ -124,9 +127,9 @@ def test_only_one_at_a_time_and_the_other_does_not_wait(hf: Holdfast, connect: C
 
 def retain_as_is(hf: Holdfast) -> int:
     """The step alone, without the look before it."""
-    topic = hf._book.topic("t")
+    topic = internals(hf).catalog.topic("t")
     step = lambda tx: retention.retain(tx, _no_insert, topic, 100).gone  # noqa: E731
-    return hf.store.database.write(step)  # type: ignore[attr-defined]
+    return internals(hf).store.database.write(step)  # type: ignore[attr-defined]
 
 
 def _no_insert(*_: Any) -> None:
@@ -144,7 +147,7 @@ def test_a_group_that_goes_back_in_the_middle_of_a_step_waits_for_its_end(
         seeking: list[Future[None]] = []
 
         def seek() -> None:
-            seeking.append(threads.submit(rival.seek, "b", "earliest"))
+            seeking.append(threads.submit(rival.groups.seek, "b", "earliest"))
             eventually(lambda: is_waiting(postgres_url), "the seek waits for its turn")
 
         with meanwhile(seek):

@@ -59,7 +59,7 @@ def test_every_group_gets_what_it_is_owed(hf: Holdfast, url: str) -> None:
     assert retain(url) == 0
     hf.subscribe("t", "new", start="earliest")
     assert hf.stats("t/new").pending == 0, "all of it has gone"
-    assert [(group.group, group.lost) for group in hf.groups("t")] == [("all", 0), ("even", 0), ("new", 0)]
+    assert [(group.group, group.lost) for group in hf.groups.list("t")] == [("all", 0), ("even", 0), ("new", 0)]
 
 
 def test_what_is_lost_is_counted_once(hf: Holdfast, url: str) -> None:
@@ -68,11 +68,14 @@ def test_what_is_lost_is_counted_once(hf: Holdfast, url: str) -> None:
     hf.topic("t", retention=0)
     for point in POINTS:
         assert retain(url, point, "2") == -signal.SIGKILL
-    left = {group.group: group.lost + group.lag for group in hf.groups("t")}
+    left = {group.group: group.lost + group.lag for group in hf.groups.list("t")}
     assert left == {"all": 370, "even": 200}
     assert retain(url) == 0
-    assert {group.group: (group.lost, group.lag) for group in hf.groups("t")} == {"all": (370, 0), "even": (200, 0)}
-    assert {notice.about: notice.error.split()[0] for notice in hf.notices()} == {"t/all": "370", "t/even": "200"}
+    assert {group.group: (group.lost, group.lag) for group in hf.groups.list("t")} == {
+        "all": (370, 0),
+        "even": (200, 0),
+    }
+    assert {notice.about: notice.error.split()[0] for notice in hf.notices.list()} == {"t/all": "370", "t/even": "200"}
 
 
 def test_a_limited_topic_knows_how_many_are_needed(hf: Holdfast, url: str) -> None:

@@ -91,7 +91,7 @@ def test_a_loop_that_is_blocked_past_its_lease_keeps_its_message(family: Family,
     sent = hf.enqueue("q", 5 * LEASE)
     blocked.hear()
     family.start("consumer", url=url, queue="q", kind="async def")
-    eventually(lambda: len(hf.consumers()) == 2, "someone else wants it")
+    eventually(lambda: len(hf.consumers.list()) == 2, "someone else wants it")
     eventually(lambda: is_empty(hf), "it is done")
     family.finish()
 
@@ -123,7 +123,7 @@ def test_a_poison_message_dies_alone(family: Family, url: str, connect: Connect)
     eventually(is_over, "it died and the others are done")
     family.finish()
 
-    [letter] = hf.dead_letters("q")
+    [letter] = hf.dead_letters.list("q")
     history = family.history()
     assert (letter.message.body, letter.attempts, deaths) == (POISON, 3, 3)
     assert faults(history, dead=[letter.message.id]) == []
@@ -195,11 +195,11 @@ def test_a_rolling_restart_under_one_name(family: Family, url: str, connect: Con
     count = size(2_000, 4_000)
     family.start("produce", url=url, queue="q", name="m", count=count, batch=500).finish()
     old = [family.start("consumer", url=url, queue="q", worker="same") for _ in range(2)]
-    eventually(lambda: len(hf.consumers()) == 2, "both are seen")
-    ids = {one.id for one in hf.consumers()}
+    eventually(lambda: len(hf.consumers.list()) == 2, "both are seen")
+    ids = {one.id for one in hf.consumers.list()}
     assert len(ids) == 2
     new = family.start("consumer", url=url, queue="q", worker="same")
-    eventually(lambda: len({one.id for one in hf.consumers()} - ids) == 1, "the new one has an id of its own")
+    eventually(lambda: len({one.id for one in hf.consumers.list()} - ids) == 1, "the new one has an id of its own")
     old[0].send(signal.SIGTERM)
     old[1].kill()
     assert old[0].process.wait(GUARD) == 0
@@ -209,7 +209,7 @@ def test_a_rolling_restart_under_one_name(family: Family, url: str, connect: Con
     assert faults(history) == []
     assert len(history.acked | history.perhaps_acked) == count
     assert (hf.stats("q").processing, hf.stats("q").dead) == (0, 0)
-    assert {one.id for one in hf.consumers()} <= ids, "only who was killed could not say good-bye"
+    assert {one.id for one in hf.consumers.list()} <= ids, "only who was killed could not say good-bye"
 
 
 def test_workers_with_wrong_clocks(family: Family, url: str, connect: Connect) -> None:
@@ -218,7 +218,7 @@ def test_workers_with_wrong_clocks(family: Family, url: str, connect: Connect) -
     hf.queue("q", lease=3 * LEASE, max_attempts=3)
     for shift in (3600.0, -3600.0):
         family.start("consumer", url=url, queue="q", shift=shift)
-    eventually(lambda: len(hf.consumers()) == 2, "both are at work")
+    eventually(lambda: len(hf.consumers.list()) == 2, "both are at work")
     long = [hf.enqueue("q", 4.0) for _ in range(2)]
     sent = time.time_ns() // 1000
     delayed = hf.enqueue_many("q", [f"m-{number}" for number in range(20)], delay=3.0)

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from holdfast import Holdfast, Step, Wait
+from holdfast.client import internals
 from holdfast.store import sagas
 from holdfast.store.ids import new_id
 from tests.acceptance.children import ROOT
@@ -47,7 +48,7 @@ def test_whatever_happens_to_workers_all_is_done_or_all_undone(db: str) -> None:
         with ThreadPoolExecutor(20) as starters:
             list(starters.map(lambda number: hf.start_saga("s", {"n": number}, id=f"s{number}"), range(SAGAS)))
         deaths = work_until_all_ended(hf, db)
-        sagas = [saga for status in ENDS for saga in hf.sagas(status, n=1000)]
+        sagas = [saga for status in ENDS for saga in hf.sagas.list(status, n=1000)]
         assert len(sagas) == SAGAS
         found = ledger.lines()
     for saga in sagas:
@@ -64,13 +65,13 @@ def work_until_all_ended(hf: Holdfast, url: str) -> int:
     start = lambda: subprocess.Popen([*command, str(next(seeds))], cwd=ROOT, stdin=subprocess.PIPE)  # noqa: E731
     workers, deaths, deadline = [start() for _ in range(WORKERS)], 0, time.monotonic() + GUARD
     try:
-        while sum(len(hf.sagas(status, n=1000)) for status in ENDS) < SAGAS:
+        while sum(len(hf.sagas.list(status, n=1000)) for status in ENDS) < SAGAS:
             assert time.monotonic() < deadline, [
-                (saga.id, saga.status) for saga in hf.sagas() if saga.status not in ENDS
+                (saga.id, saga.status) for saga in hf.sagas.list() if saga.status not in ENDS
             ]
-            for saga in hf.sagas("compensation_failed"):
+            for saga in hf.sagas.list("compensation_failed"):
                 for step in saga.steps:
-                    hf.retry_saga(saga.id, step.name)
+                    hf.sagas.retry(saga.id, step.name)
             for place, worker in enumerate(workers):
                 if worker.poll() is not None:
                     assert worker.returncode == 9
@@ -97,10 +98,10 @@ def test_a_timeout_and_a_success_at_once_have_one_winner(db: str) -> None:
             hf.start_saga("s", id=saga_id)
             [claim] = hf.claim("a")
             moment[0] += 6_000_000
-            at_once(claim.ack, other.advance_sagas)
+            at_once(claim.ack, other.sagas.advance)
             for undo in hf.claim("una"):
                 undo.ack()
-            saga = hf.saga_status(saga_id)
+            saga = hf.sagas.get(saga_id)
             assert saga is not None
             what = [line.what for line in saga.timeline]
             assert (saga.status, what.count("completed_late")) in (("completed", 0), ("compensated", 1)), what
@@ -117,7 +118,7 @@ def test_answers_of_many_drivers_at_once_are_one_transition_each(db: str) -> Non
             claims = [driver.claim(name)[0] for driver, name in zip(drivers, names, strict=True)]
             at_once(*(claim.ack for claim in claims))
             assert hf.stats("last").pending == number + 1, "the last step is sent once"
-            saga = hf.saga_status(f"s{number}")
+            saga = hf.sagas.get(f"s{number}")
             assert saga is not None
             assert [step.status for step in saga.steps] == ["completed"] * 4 + ["running"]
 
@@ -168,7 +169,7 @@ def withdrawn_behind_another(hf: Holdfast, other: Holdfast, number: int) -> None
     hf.start_saga("there", id=f"first{number}")
     hf.start_saga("there", id=f"second{number}")
     [claim] = hf.claim("x")
-    at_once(claim.ack, lambda: other.cancel_saga(f"second{number}"))
+    at_once(claim.ack, lambda: other.sagas.cancel(f"second{number}"))
     assert hf.claim("x") == []
     hf.ack(hf.claim("y"))
 
@@ -190,10 +191,10 @@ def test_a_signal_whose_answer_was_lost_counts_once(postgres_url: str) -> None:
             tx.again = True
             return sagas.signal(tx, *about, call)
 
-        database: Any = hf.store
+        database: Any = internals(hf).store
         assert database.database.write(lambda tx: sagas.signal(tx, *about, call))
         assert database.database.write(again)
-        found = hf.saga_status("x")
+        found = hf.sagas.get("x")
         assert found is not None
         assert [line.what for line in found.timeline] == ["started", "signal"]
 

@@ -45,11 +45,11 @@ def test_killed_at_any_moment_every_slot_is_sent_once(family: Family, url: str, 
         family.wait_for_events(2_500, "firer")
         end = clock()  # What comes due from here on is not sent below: with a slow end that could be most of it.
         family.finish()
-        while hf.fire_schedules():
+        while hf.schedules.fire():
             pass
         end = 0
         sent = everything(hf)
-        schedules = {one.body: one for one in hf.schedules()}
+        schedules = {one.body: one for one in hf.schedules.list()}
 
     by_firers = sum(event.get("sent", 0) for event in family.history().events if event["op"] == "fire")
     assert by_firers > len(sent) / 2, "the processes of this test had nothing to do with it"

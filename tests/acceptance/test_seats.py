@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from tests.acceptance.children import Child, Family
 from tests.acceptance.sitting import TENANT, Sitting, crowds, sittings
 from tests.waiting import eventually
@@ -16,8 +17,8 @@ def test_killed_processes_leave_no_seat_taken_and_nobody_sits_too_many(
 ) -> None:
     """Four processes, six kill -9: at most three live seats in the database and in what the holders saw."""
     hf, chance = connect(url), random.Random(9)
-    hf.queues()
-    seats = hf.store.seats
+    hf.queues.list()
+    seats = internals(hf).store.seats
     seen: list[int] = []
 
     def start() -> Child:

@@ -9,6 +9,7 @@ import apsw
 import pytest
 
 from holdfast import Holdfast, StoreFull
+from holdfast.client import internals
 from holdfast.drafting import EnqueueOptions
 from holdfast.errors import Unavailable
 
@@ -20,7 +21,7 @@ def hf(sqlite_path: Path) -> Iterator[Holdfast]:
     with Holdfast(f"sqlite:///{sqlite_path}", patience=0.2) as client:
         client.queue("q", max_size=20_000_000)
         client.enqueue("q", "first")
-        client.purge("q")
+        client.queues.purge("q")
         yield client
 
 
@@ -33,7 +34,7 @@ def noted(hf: Holdfast) -> Iterator[list[str]]:
         seen.append(sql)
         return True
 
-    driver = hf.store.database._writer.driver  # type: ignore[attr-defined]
+    driver = internals(hf).store.database._writer.driver  # type: ignore[attr-defined]
     driver.exec_trace = note
     yield seen
     driver.exec_trace = None
@@ -85,9 +86,13 @@ def test_a_known_key_is_looked_at_more_closely(hf: Holdfast) -> None:
 @pytest.mark.parametrize("keys", [(None, "k"), ("k", None)])
 def test_messages_with_and_without_keys_may_come_together(hf: Holdfast, keys: tuple[str | None, str | None]) -> None:
     """As those of two callers do."""
-    channel = hf._book.channel("q")
-    new = [message for key in keys for message in hf._draft(channel, [1], EnqueueOptions(idempotency_key=key))]
-    assert hf.store.messages.insert(new) == [None, None]
+    channel = internals(hf).catalog.channel("q")
+    new = [
+        message
+        for key in keys
+        for message in internals(hf).producer.draft(channel, [1], EnqueueOptions(idempotency_key=key))
+    ]
+    assert internals(hf).store.messages.insert(new) == [None, None]
     assert hf.enqueue("q", 1, idempotency_key="k").duplicate
     assert bodies(hf) == [1, 1]
 
@@ -110,9 +115,9 @@ def test_who_waits_for_the_lock_gets_it_or_hears_why_not(hf: Holdfast, sqlite_pa
 
 
 def test_a_full_disk_leaves_nothing_behind(hf: Holdfast) -> None:
-    hf.store.faults.fill(True)
+    internals(hf).store.faults.fill(True)
     with pytest.raises(StoreFull):
         hf.enqueue_many("q", ["x" * 1_000_000] * 10)
-    hf.store.faults.fill(False)
+    internals(hf).store.faults.fill(False)
     hf.enqueue("q", 1)
     assert bodies(hf) == [1]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast import EngineConflict, Holdfast, StoreFull
+from holdfast.client import internals
 from tests.acceptance.children import GUARD, ROOT, Child, Family
 from tests.acceptance.crowds import assert_each_gets_its_own
 from tests.acceptance.history import faults, lines
@@ -217,7 +218,7 @@ def test_more_room_is_used_at_once(file_url: str, connect: Connect) -> None:
 
 def limit_pages(hf: Holdfast, pages: int) -> None:
     """The file may not grow beyond this; SQLite raises a lower number to the present size."""
-    hf.store.database.write(lambda tx: tx.execute(f"PRAGMA max_page_count = {pages}"))  # type: ignore[attr-defined]
+    internals(hf).store.database.write(lambda tx: tx.execute(f"PRAGMA max_page_count = {pages}"))  # type: ignore[attr-defined]
 
 
 def fill(hf: Holdfast, count: int) -> None:
@@ -261,7 +262,7 @@ def last_row(hf: Holdfast) -> int:
 
 def ask(hf: Holdfast, sql: str) -> Any:
     """Through the product's own connection: a second library on the file would break its locks."""
-    found = hf.store.database.read(lambda tx: tx._connection.rows(sql)[0][0])  # type: ignore[attr-defined]
+    found = internals(hf).store.database.read(lambda tx: tx._connection.rows(sql)[0][0])  # type: ignore[attr-defined]
     return found
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from holdfast.store.api import Bell, Wakeup
 from tests.waiting import eventually
 
@@ -17,7 +18,7 @@ LONG, SHORT = 30.0, 0.05
 def wakeup(sqlite_path: Path) -> Iterator[Wakeup]:
     with Holdfast(f"sqlite:///{sqlite_path}") as hf:
         hf.enqueue("q", 1)
-        yield hf.store.wakeup
+        yield internals(hf).store.wakeup
 
 
 @pytest.fixture
@@ -61,8 +62,8 @@ def test_a_client_that_was_closed_rings_again(tmp_path: Path, depth: int) -> Non
     url = f"sqlite:///{folder}/work.db"
     with Holdfast(url) as sleeper, Holdfast(url) as hf:
         sleeper.enqueue("q", 0)
-        bell = sleeper.store.wakeup.bell()
-        wakeup: Any = hf.store.wakeup
+        bell = internals(sleeper).store.wakeup.bell()
+        wakeup: Any = internals(hf).store.wakeup
         eventually(lambda: wakeup.ring([8]) or (bell.wait([8], LONG) and wakeup._listing[1]), "it knows who sleeps")
         hf.close()
         wakeup.ring([7])

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from tests.long import size
 from tests.waiting import eventually, spend
 
@@ -127,9 +128,9 @@ def test_a_transaction_that_is_idle_for_a_minute_delays_nothing(postgres_url: st
                 [claim] = hf.claim("t", group=group, wait=30)
                 assert claim.message.body == turn
                 claim.ack()
-            hf.unsubscribe("t", f"new-{turn}")
+            hf.groups.remove("t", f"new-{turn}")
             assert hf.claim("t", group="g3") == []
-            assert hf.store.retention.retain(hf._book.topic("t"), 100).gone == 1
+            assert internals(hf).store.retention.retain(internals(hf).catalog.topic("t"), 100).gone == 1
             turn += 1
             spend(0.05)
         assert {other.info.transaction_status.name for other in (written, looking)} == {"INTRANS"}

@@ -141,7 +141,7 @@ class Strings:
         return ""
 
     def sweep(self) -> int:
-        return self._hf.sweep(self._queue)
+        return self._hf.queues.sweep(self._queue)
 
     def take(self, count: int) -> int:
         """Claims and acks so many, one by one."""
@@ -179,11 +179,11 @@ def look_around(log: Log, url: str, queue: str, orders: Orders) -> None:
     try:
         while not orders.over:
             with Holdfast(url) as hf:
-                found = hf.peek(queue, 5)
+                found = hf.queues.peek(queue, 5)
                 hf.stats(queue)
                 hf.status(found[0].id if found else str(os.urandom(16).hex()))
-                hf.dead_letters(queue)
-                hf.queues()
+                hf.dead_letters.list(queue)
+                hf.queues.list()
             log.write("look", "ok")
     except BaseException as problem:
         log.write("error", "fail", error=repr(problem))

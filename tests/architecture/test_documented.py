@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable
 
 from tests.architecture.source import ROOT
+from tests.client_names import namespaces, public_methods
 
 REFERENCE = ROOT / "docs" / "reference"
 
@@ -49,6 +50,11 @@ def client_methods() -> dict[str, object]:
     return {name: member for name, member in inspect.getmembers_static(Holdfast) if not name.startswith("_")}
 
 
+def namespace_methods() -> dict[str, object]:
+    """By the names that users write: `queues.pause`."""
+    return {name: method for name, method in public_methods().items() if "." in name}
+
+
 def errors() -> dict[str, object]:
     from holdfast import errors
 
@@ -75,6 +81,13 @@ def test_public_names_are_documented() -> None:
 def test_client_methods_are_documented() -> None:
     assert unexplained(client_methods()) == []
     assert unmentioned(client_methods(), reference()) == []
+
+
+def test_namespaces_are_documented() -> None:
+    assert len(namespace_methods()) > 50
+    assert unexplained({**namespaces(), **namespace_methods()}) == []
+    spans = set(re.findall(r"hf\.(\w+\.\w+)", reference()))
+    assert sorted(namespace_methods().keys() - spans) == []
 
 
 def test_errors_are_documented() -> None:

@@ -3,8 +3,11 @@
 import inspect
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 PINNED = Path(__file__).with_name("public_names.txt")
 
@@ -12,7 +15,6 @@ NEVER_AWAITED = {
     "consumer": "a decorator",
     "subscriber": "a decorator",
     "command": "a decorator",
-    "commands": "only lists what was declared",
     "around_enqueue": "a decorator",
     "around_execute": "a decorator",
     "pool": "only declares",
@@ -23,26 +25,37 @@ NEVER_AWAITED = {
 }
 """Plain in both clients → why."""
 
+NEVER_AWAITED_IN = {"commands": {"list": "only lists what was declared"}}
+"""The same for a namespace."""
 
-def parity_faults(sync: type, asynchronous: type) -> list[str]:
+MOST_NAMES = 55
+"""How many public names a client may have: a list that is longer is not read."""
+
+NAMESPACES = (
+    *("queues", "messages", "dead_letters", "topics", "groups", "sagas"),
+    *("schedules", "notices", "consumers", "pools", "commands", "audit"),
+)
+
+
+def parity_faults(sync: type, asynchronous: type, plain: Iterable[str] = NEVER_AWAITED) -> list[str]:
     ours, theirs = public(sync), public(asynchronous)
     one_sided = [f"{name}: in one client only" for name in sorted(ours.keys() ^ theirs.keys())]
     common = sorted(ours.keys() & theirs.keys())
-    return [*one_sided, *(fault for name in common if (fault := difference(name, ours[name], theirs[name])))]
+    return [*one_sided, *(fault for name in common if (fault := difference(name, ours[name], theirs[name], plain)))]
 
 
 def public(client: type) -> dict[str, Any]:
     return {name: member for name, member in inspect.getmembers_static(client) if not name.startswith("_")}
 
 
-def difference(name: str, ours: Any, theirs: Any) -> str | None:
+def difference(name: str, ours: Any, theirs: Any, plain: Iterable[str]) -> str | None:
     if not inspect.isroutine(ours):
         return None if type(ours) is type(theirs) else f"{name}: {type(ours).__name__} against {type(theirs).__name__}"
     if not inspect.isroutine(theirs):
         return f"{name}: a method in one client only"
     if parameters(ours) != parameters(theirs):
         return f"{name}: ({', '.join(map(str, parameters(ours)))}) against ({', '.join(map(str, parameters(theirs)))})"
-    if name not in NEVER_AWAITED and not is_awaited(unwrapped(theirs)):
+    if name not in plain and not is_awaited(unwrapped(theirs)):
         return f"{name}: cannot be awaited"
     return None
 
@@ -70,23 +83,56 @@ def test_the_public_names_are_the_pinned_ones() -> None:
     assert [name for name in pinned if not hasattr(holdfast, name)] == []
 
 
+@pytest.fixture
+def clients(tmp_path: Path) -> Iterator[tuple[Any, Any]]:
+    """One of each kind. Neither opens its database before it is used."""
+    from holdfast import AsyncHoldfast, Holdfast
+
+    url = f"sqlite:///{tmp_path}/never-made.db"
+    yield Holdfast(url), AsyncHoldfast(url)
+    assert not list(tmp_path.iterdir())
+
+
+def names(client: object) -> list[str]:
+    return [name for name in dir(client) if not name.startswith("_")]
+
+
 def test_both_clients_have_the_same_methods() -> None:
     from holdfast import AsyncHoldfast, Holdfast
 
     assert parity_faults(Holdfast, AsyncHoldfast) == []
 
 
-def test_an_awaited_method_awaits_the_one_of_its_name() -> None:
-    """Also where two have the same signature, such as `pause` and `resume`."""
-    from holdfast import AsyncHoldfast, Holdfast
+def test_both_clients_have_the_same_few_names(clients: tuple[Any, Any]) -> None:
+    sync, asynchronous = clients
+    assert names(sync) == names(asynchronous)
+    assert len(names(sync)) <= MOST_NAMES
 
-    awaited = {
-        name: one.__wrapped__
-        for name in dir(AsyncHoldfast)
-        if hasattr(one := getattr(AsyncHoldfast, name), "__wrapped__")
-    }
-    assert len(awaited) > 50
-    assert [name for name, method in awaited.items() if method is not getattr(Holdfast, name)] == []
+
+def test_the_namespaces_are_the_ones_that_are_annotated(clients: tuple[Any, Any]) -> None:
+    sync, _ = clients
+    assert tuple(type(sync).__annotations__) == NAMESPACES
+    assert [name for name in NAMESPACES if type(getattr(sync, name)).__name__ != type(sync).__annotations__[name]] == []
+
+
+@pytest.mark.parametrize("name", NAMESPACES)
+def test_both_clients_have_the_same_namespaces(clients: tuple[Any, Any], name: str) -> None:
+    sync, asynchronous = (type(getattr(client, name)) for client in clients)
+    assert names(getattr(clients[0], name)) == names(getattr(clients[1], name)) != []
+    assert parity_faults(sync, asynchronous, NEVER_AWAITED_IN.get(name, {})) == []
+
+
+def test_an_awaited_method_awaits_the_one_of_its_name(clients: tuple[Any, Any]) -> None:
+    """Also where two have the same signature, such as `pause` and `resume`."""
+    pairs = [clients, *([getattr(client, name) for client in clients] for name in NAMESPACES)]
+    checked = 0
+    for sync, asynchronous in pairs:
+        for name in names(asynchronous):
+            method = inspect.getattr_static(type(asynchronous), name, None)
+            if hasattr(method, "__wrapped__"):
+                assert method.__wrapped__ is getattr(type(sync), name), name
+                checked += 1
+    assert checked > 50
 
 
 class Plain:

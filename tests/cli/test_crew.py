@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast import Attachment, Holdfast, Work
+from holdfast.client import internals
 from tests.cli.commands import holdfast, values
 from tests.conformance.steps import beat
 
@@ -16,7 +17,7 @@ def crew(db: str) -> None:
     work = [Work("m1", "emails", 1, 0, "page 3"), Work("m2", "sms", 1, 5)]
     with Holdfast(db) as hf:
         hf.queue("emails")
-        tell = hf.store.crew.beat
+        tell = internals(hf).store.crew.beat
         tell("default", beat("w1", pool="gpu", queues=["emails", "sms"], saturation=0.8, work=work, valid_for=600))
         tell("default", beat("w2", consumer="printer", state="idle", handled=1234, valid_for=600))
         tell("default", beat("w3", consumer="late", saturation=1, valid_for=1e-6))
@@ -68,7 +69,7 @@ def test_a_consumer_is_attached_and_detached(run: Any, db: str, crew: None) -> N
     said = run("detach", "nobody", "sms")
     assert said == ["'nobody' takes nothing more from 'sms': none of that name is running now."]
     with Holdfast(db) as hf:
-        first, second = hf.attachments()
+        first, second = hf.consumers.attachments()
     assert first == Attachment("mailer", "emails", True, 2.5, "hibernate", first.changed_at_us)
     assert second == Attachment("nobody", "sms", False, None, None, second.changed_at_us)
 
@@ -103,4 +104,4 @@ def test_what_cannot_be_is_refused(db: str, crew: None, tmp_path: Path, args: li
     assert (answer.returncode, answer.stdout) == (code, "")
     assert says in answer.stderr
     with Holdfast(db) as hf:
-        assert hf.attachments() == []
+        assert hf.consumers.attachments() == []

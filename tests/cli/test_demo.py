@@ -40,7 +40,7 @@ def test_it_runs_on_postgresql(tmp_path: Path, postgres_url: str) -> None:
     assert "Nothing was lost" in answer.stdout
     assert list(tmp_path.iterdir()) == []
     with Holdfast(postgres_url, tenant="holdfast-demo") as hf:
-        [queue] = hf.queues()
+        [queue] = hf.queues.list()
         stats = hf.stats(queue)
         assert (stats.pending, stats.waiting, stats.processing) == (0, 0, 0)
         assert stats.dead >= 5
@@ -51,7 +51,7 @@ def test_the_default_tenant_is_not_touched(tmp_path: Path) -> None:
         hf.enqueue("orders", "mine")
         answer = holdfast("demo", "--db", f"sqlite:///{tmp_path}/mine.db", *SMALL, folder=tmp_path)
         assert answer.returncode == 0
-        assert hf.queues() == ["orders"]
+        assert hf.queues.list() == ["orders"]
         assert [claim.message.body for claim in hf.claim("orders")] == ["mine"]
 
 

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from holdfast import Holdfast, Step
+from holdfast.client import internals
 from holdfast.store import migrate
 from holdfast.store.postgres import health as postgres_health
 from tests.cli.commands import holdfast as run
@@ -35,7 +36,7 @@ def test_a_saga_that_could_not_be_undone(db: str, look: Look) -> None:
         hf.dead_letter(hf.claim("undo"), "never")
         code, findings = look(db)
         assert (code, found(findings, "sagas")) == (0, [("advice", "1 could not be undone")])
-        hf.skip_saga_step("t1", "a", "we pay")
+        hf.sagas.skip("t1", "a", "we pay")
         assert found(look(db)[1], "sagas") == [("ok", "none waits for someone to undo it")]
 
 
@@ -59,12 +60,12 @@ def test_a_healthy_database(db: str, look: Look, tmp_path: Path) -> None:
 
 def test_people_get_a_list(db: str, tmp_path: Path) -> None:
     with Holdfast(db) as hf:
-        hf.pause("emails")
+        hf.queues.pause("emails")
     answer = run("doctor", "--db", db, folder=tmp_path)
     lines = [line.rstrip() for line in answer.stdout.splitlines()]
     assert (answer.returncode, answer.stderr) == (0, "")
     assert "advice  paused        emails" in lines
-    assert any(line.strip() == "→ Nothing is handed out until hf.resume('emails')." for line in lines)
+    assert any(line.strip() == "→ Nothing is handed out until hf.queues.resume('emails')." for line in lines)
     assert lines[-1] == "problems: 0, advice: 1"
 
 
@@ -152,7 +153,7 @@ def test_an_empty_server_stays_empty(safe_url: str, look: Look) -> None:
 def test_an_old_schema_is_not_migrated(db: str, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     with Holdfast(db) as hf:
         hf.enqueue("emails", 1)
-        version = hf.store.schema.version()
+        version = internals(hf).store.schema.version()
     load = migrate.load_migrations
     monkeypatch.setattr(
         migrate, "load_migrations", lambda database: [*load(database), (version + 1, "next", "CREATE TABLE x (y int);")]
@@ -168,7 +169,9 @@ def test_an_old_schema_is_not_migrated(db: str, look: Look, monkeypatch: pytest.
 def test_a_newer_schema_is_a_problem(db: str, look: Look) -> None:
     with Holdfast(db) as hf:
         hf.enqueue("emails", 1)
-        hf.store.database.write(lambda tx: tx.run("schema.record", number=99, name="from the future", digest="cafe"))  # type: ignore[attr-defined]
+        internals(hf).store.database.write(
+            lambda tx: tx.run("schema.record", number=99, name="from the future", digest="cafe")
+        )  # type: ignore[attr-defined]
     code, findings = look(db)
     assert (code, not_ok(findings)) == (1, {"schema": "problem"})
 
@@ -176,7 +179,7 @@ def test_a_newer_schema_is_a_problem(db: str, look: Look) -> None:
 def test_other_migrations_are_a_problem(db: str, look: Look) -> None:
     with Holdfast(db) as hf:
         hf.enqueue("emails", 1)
-        hf.store.database.write(lambda tx: tx.execute("UPDATE holdfast_migration SET digest = 'cafe'"))  # type: ignore[attr-defined]
+        internals(hf).store.database.write(lambda tx: tx.execute("UPDATE holdfast_migration SET digest = 'cafe'"))  # type: ignore[attr-defined]
     code, findings = look(db)
     assert (code, not_ok(findings)) == (1, {"schema": "problem"})
 
@@ -273,7 +276,7 @@ def test_what_only_an_operator_can_decide(db: str, look: Look) -> None:
         hf.queue("orders", ordering="per_key", on_dead="block")
         hf.enqueue_many("orders", [1, 2], key="k")
         hf.dead_letter(hf.claim("orders"), "boom")
-        hf.pause("paused")
+        hf.queues.pause("paused")
     code, findings = look(db)
     assert code == 0
     assert found(findings, "paused") == [("advice", "acme/paused")]
@@ -281,8 +284,8 @@ def test_what_only_an_operator_can_decide(db: str, look: Look) -> None:
     assert found(findings, "dead letters") == [("advice", "acme/orders: 1 not replayed")]
     assert found(findings, "waiting")[0][0] == "ok"
     with Holdfast(db, tenant="acme") as hf:
-        hf.resume("paused")
-        hf.replay(hf.dead_letters("orders")[0].id)
+        hf.queues.resume("paused")
+        hf.dead_letters.replay(hf.dead_letters.list("orders")[0].id)
     assert not_ok(look(db)[1]) == {}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, Step, effort
+from holdfast.client import internals
 from holdfast.core.stats import METRICS
 from tests.cli.commands import command, environment, holdfast, values
 
@@ -17,7 +18,7 @@ def kill(db: str, count: int = 1, error: str = "boom") -> list[str]:
     with Holdfast(db, worker="w") as hf:
         hf.enqueue_many("emails", [{"n": number} for number in range(count)])
         hf.dead_letter(hf.claim("emails", n=count), error)
-        return [letter.id for letter in hf.dead_letters("emails")][-count:]
+        return [letter.id for letter in hf.dead_letters.list("emails")][-count:]
 
 
 def test_what_was_sent_can_be_seen(run: Any, db: str) -> None:
@@ -93,7 +94,7 @@ def test_settings_are_shown(run: Any, db: str) -> None:
 def test_a_paused_queue_says_so_and_tenants_are_apart(run: Any, db: str) -> None:
     with Holdfast(db, tenant="acme") as hf:
         hf.enqueue("orders", 1)
-        hf.pause("orders")
+        hf.queues.pause("orders")
     assert any("orders" in line and "paused" in line for line in run("queues", "--tenant", "acme"))
     assert values(run("queues", "--json")) == []
 
@@ -136,7 +137,7 @@ def test_without_a_yes_nothing_happens(db: str, tmp_path: Path) -> None:
         assert answer.returncode != 0
         assert "1 dead letters" in answer.stdout + answer.stderr
     with Holdfast(db) as hf:
-        assert hf.count_dead_letters(fresh=True) == 1
+        assert hf.dead_letters.count(fresh=True) == 1
 
 
 @pytest.mark.parametrize(
@@ -191,7 +192,7 @@ def test_notices_are_listed_and_acknowledged(run: Any, db: str) -> None:
 def test_reports_are_listed_with_their_kind_and_what_they_are_about(run: Any, db: str) -> None:
     with Holdfast(db) as hf:
         for _ in range(3):
-            hf.report("crash_loop", "mailers", "gave up after 5 crashes", owner="mia")
+            hf.notices.report("crash_loop", "mailers", "gave up after 5 crashes", owner="mia")
     (line,) = [line for line in run("notices", "list") if "crash_loop" in line]
     assert [word in line.split() for word in ("mailers", "mia", "2")] == [True] * 3
     (value,) = values(run("notices", "list", "--json"))
@@ -235,8 +236,8 @@ def test_sagas_are_listed_shown_and_decided_about(run: Any, db: str) -> None:
         assert run("sagas", "skip", "rome", "flight", "--reason", "we pay") == ["rome goes on without flight."]
         assert run("sagas", "done", "oslo", "hotel") == ["hotel of oslo is done."]
         assert run("sagas", "cancel", "oslo") == ["oslo had turned round, or ended, before."]
-        assert [saga.status for saga in hf.sagas()] == ["failed", "completed"]
-        rome = hf.saga_status("rome")
+        assert [saga.status for saga in hf.sagas.list()] == ["failed", "completed"]
+        rome = hf.sagas.get("rome")
         assert rome is not None
         assert [line.error for line in rome.timeline if line.what == "skipped"] == ["we pay"]
 
@@ -249,7 +250,7 @@ def test_sagas_are_listed_by_name_and_page_by_page_and_cancelled(run: Any, db: s
         assert run("sagas", "list", "--name", "cruise") == ["No sagas."]
         assert [saga["id"] for saga in values(run("sagas", "list", "--after", "rome", "-n", "1", "--json"))] == ["oslo"]
         assert run("sagas", "cancel", "oslo", "--reason", "ill") == ["oslo is canceled."]
-        assert [(saga.id, saga.error) for saga in hf.sagas("canceled")] == [("oslo", "ill")]
+        assert [(saga.id, saga.error) for saga in hf.sagas.list("canceled")] == [("oslo", "ill")]
     for refused in (["show", "lima"], ["list", "--after", "lima"], ["skip", "rome", "flight"]):
         answer = holdfast("sagas", *refused, folder=tmp_path, HOLDFAST_DB=db)
         assert (answer.returncode != 0, answer.stdout) == (True, "")
@@ -289,7 +290,7 @@ def test_a_message_shows_where_it_is_and_each_claim(run: Any, db: str, tmp_path:
         sent = hf.enqueue("emails", {"to": "ada"})
         hf.nack(hf.claim("emails"), "no route", delay=0)
         [claim] = hf.claim("emails")
-        effort.remember(hf, claim, "thread-7")
+        effort.remember(internals(hf), claim, "thread-7")
         shown = run("status", sent.id)
         assert any(
             "processing" in line and "thread-7" in line and f"{claim.lease.since:%H:%M:%S}" in line for line in shown

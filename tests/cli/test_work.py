@@ -301,7 +301,7 @@ def test_a_program_that_always_fails_leaves_a_dead_letter(hf: Holdfast, drone: A
     hf.queue("jobs", backoff=None, max_attempts=2)
     hf.enqueue("jobs", 1)
     assert drone("false").returncode == 0
-    [letter] = hf.dead_letters("jobs")
+    [letter] = hf.dead_letters.list("jobs")
     assert len(letter.history) == 2
 
 
@@ -315,10 +315,10 @@ def test_commitments_of_the_queue_are_checked(hf: Holdfast, drone: Any) -> None:
     good, bad = hf.enqueue("jobs", "yes").id, hf.enqueue("jobs", "no").id
     assert drone("cat").returncode == 0
     assert result(hf, good) == "yes"
-    [letter] = hf.dead_letters("jobs")
+    [letter] = hf.dead_letters.list("jobs")
     assert letter.message.id == bad
     assert "says yes" in letter.history[-1].error
-    assert [one.passed for one in hf.commitments(good)] == [True]
+    assert [one.passed for one in hf.messages.commitments(good)] == [True]
 
 
 def test_commitments_of_a_message_are_run_only_where_they_are_trusted(hf: Holdfast, drone: Any, tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ def test_commitments_of_a_message_are_run_only_where_they_are_trusted(hf: Holdfa
     hf.queue("jobs", backoff=None, max_attempts=1)
     hf.enqueue("jobs", 1, headers=headers)
     assert drone("cat").returncode == 0
-    [letter] = hf.dead_letters("jobs")
+    [letter] = hf.dead_letters.list("jobs")
     assert "trust" in letter.history[-1].error
     assert not mark.exists()
     trusted = hf.enqueue("jobs", 2, headers=headers).id
@@ -345,7 +345,7 @@ def test_a_failed_preflight_claims_nothing(hf: Holdfast, drone: Any) -> None:
     found = hf.status(sent)
     assert found is not None
     assert (found.state, found.attempts) == (State.PENDING, 0)
-    [notice] = hf.notices("ops")
+    [notice] = hf.notices.list("ops")
     assert (notice.kind, notice.about) == ("preflight", "reader")
 
 
@@ -384,7 +384,7 @@ def test_a_program_that_takes_too_long_is_ended(hf: Holdfast, drone: Any) -> Non
     hf.queue("jobs", max_attempts=1)
     hf.enqueue("jobs", 1)
     assert drone("sleep 3600", "--timeout", "500ms").returncode == 0
-    assert len(hf.dead_letters("jobs")) == 1
+    assert len(hf.dead_letters.list("jobs")) == 1
 
 
 def test_ctrl_c_lets_the_program_finish(db: str, hf: Holdfast, tmp_path: Path) -> None:

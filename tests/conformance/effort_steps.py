@@ -4,12 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast import Claim, Holdfast, effort
+from holdfast.client import internals
 from holdfast.core.effort import Effort
 
 Report = Callable[[Holdfast, Claim], object]
 REPORTS: dict[str, Report] = {
-    "spend": lambda hf, claim: effort.spend(hf, claim, 5),
-    "act": lambda hf, claim: effort.act(hf, claim, "look"),
+    "spend": lambda hf, claim: effort.spend(internals(hf), claim, 5),
+    "act": lambda hf, claim: effort.act(internals(hf), claim, "look"),
 }
 
 
@@ -20,4 +21,4 @@ def known(hf: Holdfast, claim: Claim) -> Effort | None:
         found = tx.one("effort.find", group=claim.lease.group, id=claim.message.raw_id)
         return found and Effort(*found[:4])
 
-    return hf.store.database.read(look)  # type: ignore[attr-defined,no-any-return]
+    return internals(hf).store.database.read(look)  # type: ignore[attr-defined,no-any-return]

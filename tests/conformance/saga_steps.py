@@ -40,12 +40,12 @@ def die(hf: Holdfast, queue: str, error: str = "no seat") -> None:
 
 def waiting(hf: Holdfast) -> list[str]:
     """The queues of steps that have something to claim."""
-    queues = [queue for queue in hf.queues() if queue.endswith((".book", ".cancel"))]
+    queues = [queue for queue in hf.queues.list() if queue.endswith((".book", ".cancel"))]
     return [queue for queue in queues if hf.stats(queue).pending]
 
 
 def shown(hf: Holdfast, saga_id: str) -> SagaStatus:
-    found = hf.saga_status(saga_id)
+    found = hf.sagas.get(saga_id)
     assert found is not None
     return found
 

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from holdfast import Claim, Holdfast, Notice, Schedule, State
+from holdfast.client import internals
 from holdfast.core.crew import Beat
 from holdfast.store.api import Bell
 from tests.waiting import eventually
@@ -92,7 +93,7 @@ def kill(hf: Holdfast, body: Any = "doomed", queue: str = "q", **options: Any) -
     hf.enqueue(queue, body, **options)
     [claim] = hf.claim(queue)
     claim.dead_letter("boom")
-    return hf.dead_letters(queue)[-1].id
+    return hf.dead_letters.list(queue)[-1].id
 
 
 def beat(worker: str = "w1", **told: Any) -> Beat:
@@ -103,7 +104,7 @@ def beat(worker: str = "w1", **told: Any) -> Beat:
 
 def the_schedule(hf: Holdfast) -> Schedule:
     """The only one that there is."""
-    [found] = hf.schedules()
+    [found] = hf.schedules.list()
     return found
 
 
@@ -121,8 +122,8 @@ class NoticedBell:
 
 def sleepers(hf: Holdfast) -> threading.Semaphore:
     """Goes up by one whenever a claim of this client has found nothing and goes to sleep."""
-    asleep, bell = threading.Semaphore(0), hf.store.wakeup.bell
-    hf.store.wakeup.bell = lambda: NoticedBell(bell(), asleep)
+    asleep, bell = threading.Semaphore(0), internals(hf).store.wakeup.bell
+    internals(hf).store.wakeup.bell = lambda: NoticedBell(bell(), asleep)
     return asleep
 
 
@@ -134,10 +135,10 @@ def together(work: Callable[[Any], object], wishes: Iterable[Any]) -> None:
 
 def inbox(hf: Holdfast, name: str = "mia.inbox") -> list[Any]:
     """What waits for an owner, in the order of claiming."""
-    return [message.body for message in hf.peek(name, 100)]
+    return [message.body for message in hf.queues.peek(name, 100)]
 
 
 def one_notice(hf: Holdfast, **options: Any) -> Notice:
     """The only notice there is."""
-    (notice,) = hf.notices(**options)
+    (notice,) = hf.notices.list(**options)
     return notice

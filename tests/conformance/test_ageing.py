@@ -49,11 +49,11 @@ def test_an_unclaimed_message_expires_by_sweeping_alone(
 ) -> None:
     receipt = hf.enqueue("q", "work", ttl=5, **options)
     clock.advance(5)
-    assert hf.sweep("q") == 1
+    assert hf.queues.sweep("q") == 1
     status = hf.status(receipt.id)
     assert status is not None
     assert (status.state, status.attempts, hf.stats("q").pending, hf.stats("q").waiting) == (State.EXPIRED, 0, 0, 0)
-    assert hf.sweep("q") == 0
+    assert hf.queues.sweep("q") == 0
 
 
 @pytest.mark.parametrize("options", [{}, {"delay": 1}], ids=["in a lane", "as a row"])
@@ -67,7 +67,7 @@ def test_a_queue_may_limit_the_age_of_its_messages(
     clock.advance(30)
     lazy.queue("q", max_age="1m")
     assert bodies(lazy.claim("q", n=10)) == ["new"]
-    hf.sweep("q")
+    hf.queues.sweep("q")
     assert {state(hf, message_id) for message_id in old} == {State.EXPIRED}
 
 
@@ -92,7 +92,7 @@ def test_what_is_being_worked_on_does_not_expire(hf: Holdfast, clock: FakeClock)
     hf.enqueue("q", "work", ttl=5)
     claim = claim_one(hf)
     clock.advance(10)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     claim.ack()
     assert state(hf, claim.message.id) is State.SUCCEEDED
 
@@ -102,7 +102,7 @@ def test_a_failed_message_expires_while_it_waits_for_its_next_attempt(hf: Holdfa
     claim = claim_one(hf)
     claim.nack("not now", delay=10)
     clock.advance(5)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     status = hf.status(claim.message.id)
     assert status is not None
     assert (status.state, status.attempts) == (State.EXPIRED, 1)
@@ -120,19 +120,19 @@ def test_an_expired_replay_is_noted_on_its_dead_letter(hf: Holdfast, clock: Fake
     hf.queue("q", max_age=5)
     hf.enqueue("q", "work")
     claim_one(hf).dead_letter("no")
-    hf.replay(hf.dead_letters("q")[0].id)
+    hf.dead_letters.replay(hf.dead_letters.list("q")[0].id)
     clock.advance(5)
-    hf.sweep("q")
-    assert hf.dead_letters("q")[0].replay_state == State.EXPIRED
+    hf.queues.sweep("q")
+    assert hf.dead_letters.list("q")[0].replay_state == State.EXPIRED
 
 
 def test_expired_messages_are_forgotten_when_their_history_is_over(hf: Holdfast, clock: FakeClock) -> None:
     hf.queue("q", max_age=5, history=10)
     ids = [hf.enqueue("q", "lane").id, hf.enqueue("q", "row", delay=1).id]
     clock.advance(5)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     clock.advance(10)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     assert [state(hf, message_id) for message_id in ids] == [None, None]
 
 
@@ -140,7 +140,7 @@ def test_without_history_an_expired_message_leaves_no_trace(hf: Holdfast, clock:
     hf.queue("q", max_age=5, history=0)
     receipt = hf.enqueue("q", "work")
     clock.advance(5)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     assert state(hf, receipt.id) is None
 
 
@@ -148,7 +148,7 @@ def test_sweeping_is_bounded(hf: Holdfast, clock: FakeClock) -> None:
     hf.queue("q", max_age=5)
     hf.enqueue_many("q", range(250))
     clock.advance(5)
-    assert [hf.sweep("q") for _ in range(4)] == [100, 100, 50, 0]
+    assert [hf.queues.sweep("q") for _ in range(4)] == [100, 100, 50, 0]
 
 
 @pytest.mark.parametrize("ttl", [0, -1, float("nan"), float("inf"), "soon", 1])
@@ -172,5 +172,5 @@ def test_what_was_done_in_time_does_not_keep_others_from_expiring(hf: Holdfast, 
         hf.ack(claims)
     late = hf.enqueue("q", "late", ttl=6)
     clock.advance(6)
-    assert hf.sweep("q") == 1
+    assert hf.queues.sweep("q") == 1
     assert state(hf, late.id) is State.EXPIRED

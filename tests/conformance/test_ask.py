@@ -11,6 +11,8 @@ import psycopg
 import pytest
 
 from holdfast import AsyncHoldfast, Claim, Holdfast, InvalidInput, NoAnswer, RequestDied, State, desk
+from holdfast.aio import async_internals
+from holdfast.client import internals
 from holdfast.core.replies import REPLIES, REPLY_SPEC
 from holdfast.limits import SWEEP_LIMIT
 from tests.clock import FakeClock
@@ -152,7 +154,7 @@ def test_a_death_is_told_to_who_asked(hf: Holdfast, rival: Holdfast, as_row: boo
         asked(rival).dead_letter("no such thing")
         with pytest.raises(RequestDied, match=r"asked of 'q' is a dead letter now: no such thing"):
             question.result(30)
-    assert len(rival.dead_letters("q")) == 1
+    assert len(rival.dead_letters.list("q")) == 1
 
 
 def test_silence_to_the_end_is_told_as_well(hf: Holdfast, rival: Holdfast, clock: FakeClock) -> None:
@@ -161,7 +163,7 @@ def test_silence_to_the_end_is_told_as_well(hf: Holdfast, rival: Holdfast, clock
         question = meanwhile(hf.ask, "q", 1, expires=False)
         asked(rival)
         clock.advance(11)
-        rival.sweep("q")
+        rival.queues.sweep("q")
         with pytest.raises(RequestDied):
             question.result(30)
 
@@ -180,7 +182,7 @@ def test_a_death_long_after_the_asker_is_gone_harms_nobody(hf: Holdfast, rival: 
 def test_a_reply_to_that_is_no_reply_queue_is_only_carried_along(hf: Holdfast) -> None:
     hf.enqueue("q", 1, reply_to="answers")
     claim_one(hf).dead_letter("boom")
-    assert hf.queues() == ["q"]
+    assert hf.queues.list() == ["q"]
 
 
 # --- reply queues -----------------------------------------------------------------------------------------------------
@@ -188,7 +190,7 @@ def test_a_reply_to_that_is_no_reply_queue_is_only_carried_along(hf: Holdfast) -
 
 def reply_queues(hf: Holdfast) -> list[str]:
     """The names of all there are, gone or not."""
-    raw = hf.store.database.read(lambda tx: tx.all("channels.names", tenant=hf.settings.tenant, own="-"))
+    raw = internals(hf).store.database.read(lambda tx: tx.all("channels.names", tenant=hf.settings.tenant, own="-"))
     return [name for (name,) in raw if name.startswith(REPLIES)]
 
 
@@ -201,7 +203,7 @@ def forget_everything(hf: Holdfast, clock: FakeClock) -> None:
 def test_reply_queues_are_not_listed_and_not_declared(hf: Holdfast) -> None:
     with pytest.raises(NoAnswer):
         hf.ask("q", 1, timeout=0.01)
-    assert hf.queues() == ["q"]
+    assert hf.queues.list() == ["q"]
     assert len(reply_queues(hf)) == 1
     with pytest.raises(InvalidInput, match=r"holdfast\.replies\. are hf\.ask's own"):
         hf.queue(f"{REPLIES}mine")
@@ -214,7 +216,7 @@ def test_the_reply_queue_of_a_process_that_is_gone_goes_too(
     with pytest.raises(NoAnswer):
         asker.ask("q", 1, timeout=0.01, expires=False)
     [name] = reply_queues(rival)
-    held, fresh = rival.claim("q")[0], rival.store.channels.find("default", name)
+    held, fresh = rival.claim("q")[0], internals(rival).store.channels.find("default", name)
     assert fresh is not None
     for delay in (0, 10):
         rival.enqueue_many(name, range(3), delay=delay, idempotency_key=lambda body, delay=delay: f"{delay} {body}")
@@ -225,7 +227,7 @@ def test_the_reply_queue_of_a_process_that_is_gone_goes_too(
 
     assert len(remains(rival, fresh.id, fresh.group)) >= 10
     clock.advance(HOUR - 1)
-    other = rival.store.replies.open("default", f"{REPLIES}other", REPLY_SPEC)
+    other = internals(rival).store.replies.open("default", f"{REPLIES}other", REPLY_SPEC)
     rival.maintain()
     assert reply_queues(rival) == sorted([name, other.name])
     clock.advance(1)
@@ -272,7 +274,7 @@ def rows(hf: Holdfast, sql: str) -> list[Any]:
     if not hf.settings.url.startswith("sqlite"):
         with psycopg.connect(hf.settings.url) as connection:
             return connection.execute(sql).fetchall()
-    return hf.store.database.read(lambda tx: tx._connection.rows(sql, ()))  # type: ignore[attr-defined]
+    return internals(hf).store.database.read(lambda tx: tx._connection.rows(sql, ()))  # type: ignore[attr-defined]
 
 
 def test_a_process_that_asks_keeps_its_reply_queue(
@@ -285,7 +287,7 @@ def test_a_process_that_asks_keeps_its_reply_queue(
         clock.advance(HOUR - 1)
         rival.maintain()
     assert len(reply_queues(hf)) == 1
-    assert reply_queues(hf)[0] == hf._desk.name
+    assert reply_queues(hf)[0] == internals(hf).desk.name
 
 
 @pytest.mark.parametrize("delay", [0, 10], ids=["in a lane", "as rows"])
@@ -293,14 +295,14 @@ def test_many_answers_that_nobody_heard_go_in_turns(
     hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, delay: int
 ) -> None:
     monkeypatch.setattr("holdfast.store.replies.MOST_MESSAGES", 3)
-    channel = hf.store.replies.open("default", f"{REPLIES}mine", REPLY_SPEC)
+    channel = internals(hf).store.replies.open("default", f"{REPLIES}mine", REPLY_SPEC)
     hf.enqueue_many(channel.name, range(5), delay=delay)
     for _ in range(2):
         clock.advance(HOUR)
-        done = hf.store.replies.forget("default", SWEEP_LIMIT)
+        done = internals(hf).store.replies.forget("default", SWEEP_LIMIT)
     assert done == SWEEP_LIMIT, "it is not over"
     assert len(reply_queues(hf)) == 1
-    assert hf.store.replies.forget("default", SWEEP_LIMIT) == 1
+    assert internals(hf).store.replies.forget("default", SWEEP_LIMIT) == 1
     assert remains(hf, channel.id, channel.group) == {}
 
 
@@ -335,7 +337,7 @@ def test_tenants_forget_their_own(client: OpenClient, clock: FakeClock) -> None:
             hf.ask("q", 1, timeout=0.01)
     forget_everything(acme, clock)
     assert reply_queues(acme) == []
-    assert reply_queues(other) == [other._desk.name]
+    assert reply_queues(other) == [internals(other).desk.name]
 
 
 # --- asyncio ----------------------------------------------------------------------------------------------------------
@@ -356,7 +358,7 @@ def test_tasks_that_wait_have_one_thread_between_them(url: str, clock: FakeClock
         async with AsyncHoldfast(url, clock=clock) as hf:
             waiting = [asyncio.ensure_future(hf.ask("q", number)) for number in range(50)]
             claims = [await asyncio.to_thread(asked, rival) for _ in waiting]
-            sleepers = hf._threads._pools[1_000]._threads
+            sleepers = async_internals(hf).threads._pools[1_000]._threads
             assert len(sleepers) == 1
             for claim in claims:
                 answer(rival, claim, claim.message.body)
@@ -372,12 +374,12 @@ def test_a_task_that_is_cancelled_leaves_the_listening_to_others(
 
     async def main() -> None:
         async with AsyncHoldfast(url, clock=clock) as hf:
-            asleep = sleepers(hf._hf)
+            asleep = sleepers(async_internals(hf).hf)
             first = asyncio.ensure_future(hf.ask("q", "first"))
             claims = [await asyncio.to_thread(asked, rival)]
             second = asyncio.ensure_future(hf.ask("q", "second"))
             claims.append(await asyncio.to_thread(asked, rival))
-            assert hf._hf._desk._listener is not None
+            assert async_internals(hf).parts.desk._listener is not None
             await asyncio.to_thread(asleep.acquire)
             first.cancel()
             await asyncio.wait([first])
@@ -385,7 +387,7 @@ def test_a_task_that_is_cancelled_leaves_the_listening_to_others(
                 answer(rival, claim, claim.message.body)
             assert await asyncio.wait_for(second, 60) == "second", "nobody listened, or was not woken"
             assert first.cancelled()
-            assert hf._hf._desk._waiting == {}
+            assert async_internals(hf).parts.desk._waiting == {}
 
     asyncio.run(main())
 
@@ -394,7 +396,7 @@ def test_a_task_without_an_answer_in_time_has_an_error(url: str, clock: FakeCloc
     async def main() -> None:
         async with AsyncHoldfast(url, clock=clock) as hf:
             slow = asyncio.ensure_future(hf.ask("q", 1, timeout=30))
-            while hf._hf._desk._listener is None:
+            while async_internals(hf).parts.desk._listener is None:
                 await asyncio.sleep(0.01)
             with pytest.raises(NoAnswer):
                 await hf.ask("q", 1, timeout=0.05)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncClaim, AsyncHoldfast, Claim, Holdfast, InvalidInput, LeaseLost, UnknownQueue
+from holdfast.aio import async_internals
 from holdfast.store.api import Claimed, ClaimRequest, Make
 from tests.clock import FakeClock
 from tests.conformance.steps import claim_one, sleepers
@@ -48,7 +49,7 @@ def test_a_message_goes_all_the_way(run: Run) -> None:
         assert (found.claimed_at, found.session) == (claim.lease.since, None)
         await claim.ack()
         assert (await hf.status(receipt.id)).state == "succeeded"
-        assert await hf.queues() == ["q"]
+        assert await hf.queues.list() == ["q"]
 
     run(work)
 
@@ -66,7 +67,7 @@ def test_claims_end_in_every_way(run: Run, clock: FakeClock) -> None:
         assert bodies(await hf.claim("q", n=10)) == [2]
         stats = await hf.stats("q")
         assert (stats.pending, stats.waiting, stats.processing, stats.dead) == (0, 2, 1, 1)
-        [letter] = await hf.dead_letters("q")
+        [letter] = await hf.dead_letters.list("q")
         assert (letter.message.body, letter.error) == (4, "hopeless")
         with pytest.raises(LeaseLost):
             await canceled.ack()
@@ -106,7 +107,7 @@ def test_a_lease_is_extended_and_ends(run: Run, clock: FakeClock) -> None:
         await claim.extend(60)
         assert claim.lease.until_us == clock() + 60_000_000
         clock.advance(60)
-        assert await hf.sweep("q") == 1
+        assert await hf.queues.sweep("q") == 1
         with pytest.raises(LeaseLost):
             await claim.extend()
         [again] = await hf.claim("q")
@@ -120,8 +121,8 @@ def test_a_dead_letter_is_replayed(run: Run) -> None:
         await hf.enqueue("q", "doomed")
         [claim] = await hf.claim("q")
         await claim.dead_letter("boom")
-        [dead] = await hf.dead_letters()
-        receipt = await hf.replay(dead.id)
+        [dead] = await hf.dead_letters.list()
+        receipt = await hf.dead_letters.replay(dead.id)
         [again] = await hf.claim("q")
         assert (again.message.id, again.message.body) == (receipt.id, "doomed")
 
@@ -131,8 +132,8 @@ def test_a_dead_letter_is_replayed(run: Run) -> None:
 def test_a_queue_is_peeked_at_and_purged(run: Run) -> None:
     async def work(hf: AsyncHoldfast) -> None:
         await hf.enqueue_many("q", range(3))
-        assert [message.body for message in await hf.peek("q", 2)] == [0, 1]
-        assert await hf.purge("q") == 3
+        assert [message.body for message in await hf.queues.peek("q", 2)] == [0, 1]
+        assert await hf.queues.purge("q") == 3
         assert await hf.claim("q") == []
 
     run(work)
@@ -218,7 +219,7 @@ def test_a_waiting_claim_is_woken_by_another_task(run: Run, monkeypatch: pytest.
     monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3600.0)  # Only a ring wakes it.
 
     async def work(hf: AsyncHoldfast) -> None:
-        asleep = sleepers(hf._hf)
+        asleep = sleepers(async_internals(hf).hf)
         waiting = asyncio.create_task(hf.claim("q", wait=600))
         assert await asyncio.to_thread(asleep.acquire, timeout=60)
         await hf.enqueue("q", "wake up")
@@ -230,7 +231,7 @@ def test_a_waiting_claim_is_woken_by_another_task(run: Run, monkeypatch: pytest.
 
 def test_many_waiting_claims_do_not_hold_up_an_enqueue(run: Run) -> None:
     async def work(hf: AsyncHoldfast) -> None:
-        asleep = sleepers(hf._hf)
+        asleep = sleepers(async_internals(hf).hf)
         waiting = [asyncio.create_task(hf.claim("q", wait=60)) for _ in range(40)]
         for _ in waiting:
             assert await asyncio.to_thread(asleep.acquire, timeout=30)
@@ -244,7 +245,7 @@ def test_many_waiting_claims_do_not_hold_up_an_enqueue(run: Run) -> None:
 def test_a_cancelled_claim_does_not_keep_a_message_from_others(run: Run) -> None:
     async def work(hf: AsyncHoldfast) -> None:
         await hf.enqueue("q", "for someone who listens")
-        messages = hf._hf.transport.messages
+        messages = async_internals(hf).parts.transport.messages
         claim, entered, may_go_on, claimed = messages.claim, *(threading.Event() for _ in range(3))
 
         def slow(request: ClaimRequest, make: Make[Claim]) -> Claimed[Claim]:
@@ -272,7 +273,7 @@ def test_a_cancelled_claim_does_not_keep_a_message_from_others(run: Run) -> None
 def test_the_event_loop_runs_on_while_a_claim_waits(run: Run) -> None:
     async def work(hf: AsyncHoldfast) -> None:
         await hf.queue("q")
-        asleep = sleepers(hf._hf)
+        asleep = sleepers(async_internals(hf).hf)
         waiting = asyncio.create_task(hf.claim("q", wait=60))
         assert await asyncio.to_thread(asleep.acquire, timeout=30)
         for _ in range(5):

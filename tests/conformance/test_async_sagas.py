@@ -21,16 +21,16 @@ async def from_start_to_end(url: str) -> None:
         [claim] = await hf.claim("does")
         await claim.ack("done")
         assert await hf.signal("t1", "go", 7)
-        found = await hf.saga_status("t1")
+        found = await hf.sagas.get("t1")
         assert found is not None
         assert (found.status, found.data) == ("completed", {"to": "Rome", "a": "done", "b": 7})
         await hf.start_saga("trip", id="t2")
-        assert await hf.mark_saga_step_done("t2", "a")
-        assert await hf.skip_saga_step("t2", "b", "no need")
-        assert not await hf.cancel_saga("t2")
-        assert not await hf.retry_saga("t2", "a")
-        assert await hf.advance_sagas() == 0
-        assert [saga.id for saga in await hf.sagas("completed")] == ["t1", "t2"]
+        assert await hf.sagas.mark_done("t2", "a")
+        assert await hf.sagas.skip("t2", "b", "no need")
+        assert not await hf.sagas.cancel("t2")
+        assert not await hf.sagas.retry("t2", "a")
+        assert await hf.sagas.advance() == 0
+        assert [saga.id for saga in await hf.sagas.list("completed")] == ["t1", "t2"]
 
 
 async def in_a_transaction(url: str) -> None:
@@ -42,4 +42,4 @@ async def in_a_transaction(url: str) -> None:
         with of_the_driver(url) as conn:
             await hf.start_saga("trip", id="there", conn=conn)
             commit(conn)
-        assert [saga.id for saga in await hf.sagas()] == ["there"]
+        assert [saga.id for saga in await hf.sagas.list()] == ["there"]

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from holdfast import AsyncHoldfast, InvalidInput, NoSubscribers, UnknownGroup, UnknownTopic
+from holdfast.aio import async_internals
 from tests.clock import FakeClock
 from tests.conformance.test_conn import commit, of_the_driver, roll_back
 from tests.stores import TOPICS
@@ -48,10 +49,10 @@ def test_every_group_gets_what_it_wants(run: Run) -> None:
         message = claim.message
         assert (message.id, message.body, message.topic, message.key) == (receipt.id, 1, "t.a", "k")
         await claim.dead_letter("no")
-        assert [letter.queue for letter in await hf.dead_letters("t/a")] == ["t/a"]
+        assert [letter.queue for letter in await hf.dead_letters.list("t/a")] == ["t/a"]
         assert (await read_all(hf, "a"), await read_all(hf, "b")) == ([2, 3], [2, 3])
-        assert await hf.topics() == ["t"]
-        assert await hf.unsubscribe("t", "a") is True
+        assert await hf.topics.list() == ["t"]
+        assert await hf.groups.remove("t", "a") is True
         with pytest.raises(UnknownGroup):
             await hf.claim("t", group="a")
 
@@ -62,9 +63,12 @@ def test_a_thousand_at_once_share_few_commits(run: Run, monkeypatch: pytest.Monk
     async def work(hf: AsyncHoldfast) -> None:
         await hf.publish("t", -1)
         calls = []
-        call_each = hf._hf._inserts.call_each
+        inserts = async_internals(hf).parts.inserts
+        call_each = inserts.call_each
         monkeypatch.setattr(
-            hf._hf._inserts, "call_each", lambda them, *more: calls.append(len(them)) or call_each(them, *more)
+            async_internals(hf).parts.inserts,
+            "call_each",
+            lambda them, *more: calls.append(len(them)) or call_each(them, *more),
         )
         await asyncio.gather(*(hf.publish("t.x", n) for n in range(1_000)))
         assert sum(calls) == 1_000
@@ -78,7 +82,7 @@ def test_a_name_of_nobodys_is_refused_unless_it_is_that_of_a_queue(run: Run) -> 
     async def work(hf: AsyncHoldfast) -> None:
         with pytest.raises(UnknownTopic, match=r"hf\.topic\('x'\)"):
             await hf.publish("x.y", 1)
-        assert await hf.queues() == []
+        assert await hf.queues.list() == []
         await hf.queue("x.y")
         await hf.publish("x.y", 1)
         await hf.topic("jobs", mode="queue")

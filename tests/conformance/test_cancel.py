@@ -53,7 +53,7 @@ def test_the_holder_of_a_canceled_member_of_a_run_has_lost_it(hf: Holdfast, cloc
     assert hf.cancel(claims[1].message.id) is True
     assert_refused(claims[1])
     clock.advance(60)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     assert hf.status(claims[1].message.id).state == "canceled"
 
 
@@ -72,7 +72,7 @@ def test_cancelling_all_of_a_run_ends_it(hf: Holdfast, clock: FakeClock) -> None
     claims = hf.claim("q", n=3)
     assert [hf.cancel(claim.message.id) for claim in claims] == [True] * 3
     clock.advance(60)
-    assert hf.sweep("q") == 0
+    assert hf.queues.sweep("q") == 0
     assert hf.stats("q").processing == 0
     assert hf.claim("q") == []
 
@@ -83,7 +83,7 @@ def test_cancelling_the_last_open_member_ends_the_run(hf: Holdfast, clock: FakeC
     first.ack()
     assert hf.cancel(second.message.id) is True
     clock.advance(60)
-    assert hf.sweep("q") == 0
+    assert hf.queues.sweep("q") == 0
     assert hf.status(first.message.id).state == "succeeded"
 
 
@@ -132,7 +132,7 @@ def test_a_canceled_message_cannot_be_canceled_again(hf: Holdfast, delay: int) -
 
 def test_a_dead_message_cannot_be_canceled(hf: Holdfast) -> None:
     kill(hf)
-    [dead] = hf.dead_letters("q")
+    [dead] = hf.dead_letters.list("q")
     assert hf.cancel(dead.message.id) is False
     assert hf.status(dead.message.id).state == "dead"
 
@@ -157,7 +157,7 @@ def test_what_is_no_id_is_refused(hf: Holdfast) -> None:
 
 def test_a_purged_message_cannot_be_canceled(hf: Holdfast) -> None:
     receipt = hf.enqueue("q", 1)
-    hf.purge("q")
+    hf.queues.purge("q")
     assert hf.cancel(receipt.id) is False
 
 
@@ -188,4 +188,4 @@ def test_canceled_messages_are_not_counted(hf: Holdfast) -> None:
         hf.cancel(receipt.id)
     stats = hf.stats("q")
     assert (stats.pending, stats.waiting, stats.processing, stats.dead) == (0, 0, 0, 0)
-    assert hf.peek("q") == []
+    assert hf.queues.peek("q") == []

@@ -26,7 +26,7 @@ def rival(client: OpenClient) -> Holdfast:
 
 
 def states(hf: Holdfast) -> dict[str, str]:
-    return {group.group: group.state for group in hf.groups("t")}
+    return {group.group: group.state for group in hf.groups.list("t")}
 
 
 def test_it_is_owed_nothing_and_stays_to_be_seen(two: Holdfast) -> None:
@@ -35,16 +35,16 @@ def test_it_is_owed_nothing_and_stays_to_be_seen(two: Holdfast) -> None:
     held, failed, dead = two.claim("t/a", n=3)
     failed.nack("no")
     dead.dead_letter("no")
-    assert two.cancel_group("t", "a") is True
-    assert two.cancel_group("t", "a") is False
+    assert two.groups.cancel("t", "a") is True
+    assert two.groups.cancel("t", "a") is False
     for ending in (held.ack, held.extend, held.release, held.nack):
         with pytest.raises(LeaseLost):
             ending()
     assert states(two) == {"a": "canceled", "b": "active"}
-    [canceled, _] = two.groups("t")
+    [canceled, _] = two.groups.list("t")
     assert (canceled.lag, canceled.in_flight, canceled.oldest, canceled.dead_letters) == (0, 0, None, 1)
-    assert [letter.queue for letter in two.dead_letters("t/a")] == ["t/a"]
-    assert two.replay_many() == 0
+    assert [letter.queue for letter in two.dead_letters.list("t/a")] == ["t/a"]
+    assert two.dead_letters.replay_many() == 0
     assert bodies(two.claim("t/b", n=9)) == [0, 1, 2, 3]
 
 
@@ -53,14 +53,14 @@ def test_it_holds_no_messages(two: Holdfast) -> None:
     two.claim("t/a", n=2)
     done(two, "b")
     assert retain(two) == 0
-    two.cancel_group("t", "a")
+    two.groups.cancel("t", "a")
     assert retain(two) == 4
     assert kept(two) == []
 
 
 def test_it_is_no_subscriber(hf: Holdfast) -> None:
     subscribed(hf, "a", no_subscribers="refuse")
-    hf.cancel_group("t", "a")
+    hf.groups.cancel("t", "a")
     with pytest.raises(NoSubscribers):
         hf.publish("t", 1)
 
@@ -68,13 +68,13 @@ def test_it_is_no_subscriber(hf: Holdfast) -> None:
 def test_whoever_belongs_to_it_is_told(two: Holdfast, rival: Holdfast) -> None:
     rival.stats("t/a")
     [claim] = [two.publish("t", 1), rival.claim("t/a")][1]
-    two.cancel_group("t", "a")
+    two.groups.cancel("t", "a")
     for hf in (rival, two):  # One of them knows the group still, the other does not.
         for act in (
             lambda hf=hf: hf.claim("t", group="a"),
-            lambda hf=hf: hf.heartbeat("t", "a"),
-            lambda hf=hf: hf.seek("a", "earliest", topic="t"),
-            lambda hf=hf: hf.purge("t/a"),
+            lambda hf=hf: hf.groups.heartbeat("t", "a"),
+            lambda hf=hf: hf.groups.seek("a", "earliest", topic="t"),
+            lambda hf=hf: hf.queues.purge("t/a"),
             lambda hf=hf: hf.subscribe("t", "a"),
         ):
             with pytest.raises(GroupCanceled, match="'t/a' was canceled"):
@@ -102,7 +102,7 @@ def test_who_waits_for_its_messages_is_woken_and_told(
     thread = threading.Thread(target=wait)
     thread.start()
     waits.wait(60)
-    two.cancel_group("t", "a")
+    two.groups.cancel("t", "a")
     thread.join(100)
     assert (thread.is_alive(), len(found)) == (False, 1)
 
@@ -113,17 +113,17 @@ def test_a_beat_revives_the_dead_and_not_the_canceled(two: Holdfast, clock: Fake
         clock.advance(wait)
         two.maintain()
     assert states(two)["a"] == "dead"
-    two.cancel_group("t", "a")
+    two.groups.cancel("t", "a")
     with pytest.raises(GroupCanceled):
-        two.heartbeat("t", "a")
+        two.groups.heartbeat("t", "a")
     clock.advance(600)
     two.maintain()
     assert states(two)["a"] == "canceled"
 
 
 def test_a_paused_one_is_canceled_all_the_same(two: Holdfast, rival: Holdfast) -> None:
-    rival.pause("t/a")
-    two.cancel_group("t", "a")
+    rival.queues.pause("t/a")
+    two.groups.cancel("t", "a")
     with pytest.raises(GroupCanceled):
         rival.claim("t/a")
     assert states(two)["a"] == "canceled"
@@ -135,9 +135,9 @@ def test_removed_its_name_is_free_for_a_new_one(hf: Holdfast, ordering: str) -> 
     hf.subscribe("t", "a", ordering=ordering)
     hf.publish_many("t", range(3), key="k")
     hf.claim("t/a", n=1)
-    hf.cancel_group("t", "a")
-    assert hf.unsubscribe("t", "a") is True
-    assert (hf.unsubscribe("t", "a"), states(hf)) == (False, {})
+    hf.groups.cancel("t", "a")
+    assert hf.groups.remove("t", "a") is True
+    assert (hf.groups.remove("t", "a"), states(hf)) == (False, {})
     hf.subscribe("t", "a", start="earliest")
     assert (states(hf), hf.stats("t/a").pending) == ({"a": "active"}, 3)
 
@@ -145,7 +145,7 @@ def test_removed_its_name_is_free_for_a_new_one(hf: Holdfast, ordering: str) -> 
 def test_what_it_has_claimed_is_not_settled_with_the_next_claim_either(two: Holdfast, rival: Holdfast) -> None:
     two.publish_many("t", range(2))
     held = rival.claim("t/a", n=2)
-    two.cancel_group("t", "a")
+    two.groups.cancel("t", "a")
     with pytest.raises((LeaseLost, GroupCanceled)):
         rival.claim("t/a", ack=held)
     with pytest.raises(LeaseLost):
@@ -154,10 +154,10 @@ def test_what_it_has_claimed_is_not_settled_with_the_next_claim_either(two: Hold
 
 def test_who_did_it_stands_in_the_audit(client: OpenClient, hf: Holdfast) -> None:
     subscribed(hf, "a")
-    assert (hf.cancel_group("t", "nobody"), hf.cancel_group("u", "a")) == (False, False)
+    assert (hf.groups.cancel("t", "nobody"), hf.groups.cancel("u", "a")) == (False, False)
     mia = client(actor="mia")
-    mia.cancel_group("t", "a")
-    [record] = hf.audit()
+    mia.groups.cancel("t", "a")
+    [record] = hf.audit.list()
     assert (record.actor, record.act, record.queue, record.count) == ("mia", "cancel_group", "t/a", 1)
 
 
@@ -166,7 +166,7 @@ def test_on_asyncio(hf: Holdfast, url: str) -> None:
 
     async def work() -> None:
         async with AsyncHoldfast(url) as awaited:
-            assert await awaited.cancel_group("t", "a") is True
+            assert await awaited.groups.cancel("t", "a") is True
             with pytest.raises(GroupCanceled):
                 await awaited.claim("t/a")
 

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from holdfast import Holdfast, InvalidInput
+from holdfast.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies
 from tests.stores import TOPICS
@@ -33,7 +34,7 @@ def late(hf: Holdfast, ordering: str) -> Holdfast:
 
 
 def progress(hf: Holdfast, group: str = LATE) -> tuple[int, int]:
-    [status] = [one for one in hf.groups("t") if f"t/{one.group}" == group]
+    [status] = [one for one in hf.groups.list("t") if f"t/{one.group}" == group]
     return status.behind, status.past
 
 
@@ -124,12 +125,12 @@ def test_only_what_a_group_wants_counts(hf: Holdfast, clock: FakeClock, ordering
     hf.subscribe("t", "late", patterns="t.a", start="earliest", catch_up_rate="3/10s", ordering=ordering)
     assert progress(hf) == (5, 5)
     found = take(hf)
-    while hf.store.reads.next_due([hf._book.channel(LATE)]) == 0:
+    while internals(hf).store.reads.next_due([internals(hf).catalog.channel(LATE)]) == 0:
         found += take(hf)
     assert found == [0, 60, 120]
     clock.advance(10.2)
     hf.publish_many("t.a", range(300, 310), key=str)
-    while hf.store.reads.next_due([hf._book.channel(LATE)]) == 0:
+    while internals(hf).store.reads.next_due([internals(hf).catalog.channel(LATE)]) == 0:
         found += take(hf)
     assert found == [0, 60, 120, 180, 240, *range(300, 310)]
 
@@ -184,13 +185,13 @@ def test_a_seek_has_the_past_before_it_again(late: Holdfast, clock: FakeClock) -
     late.subscribe("t", "late", catch_up_rate="20/10s")
     late.publish_many("t", range(10, 15), key=str)
     assert take(late) == list(range(15))
-    late.seek("late", "earliest")
+    late.groups.seek("late", "earliest")
     assert progress(late) == (15, 15)
     late.publish("t", 15, key="15")
     assert take(late) == list(range(10))  # The ten from before the seek count.
     clock.advance(10.2)
     assert take(late) == list(range(10, 16))
-    late.seek("late", "latest")
+    late.groups.seek("late", "latest")
     assert progress(late) == (0, 0)
 
 
@@ -225,12 +226,12 @@ def test_progress_without_a_rate(hf: Holdfast, ordering: str) -> None:
 
 
 def test_who_waits_sleeps_until_the_rate_allows_more(late: Holdfast, clock: FakeClock) -> None:
-    channel = late._book.channel(LATE)
+    channel = internals(late).catalog.channel(LATE)
     take(late)
-    due = late.store.reads.next_due([channel])
+    due = internals(late).store.reads.next_due([channel])
     assert due == pytest.approx(10.0)
     late.publish("t", "x", priority="high")
-    assert late.store.reads.next_due([channel]) == 0
+    assert internals(late).store.reads.next_due([channel]) == 0
 
 
 def test_a_sleeper_wakes_up_when_the_rate_allows_it(

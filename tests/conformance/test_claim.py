@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from holdfast import Claim, Holdfast, InvalidInput, LeaseLost
+from holdfast.client import internals
 from holdfast.store.api import ClaimRequest
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain, sleepers
@@ -216,7 +217,7 @@ def test_a_lost_ack_in_the_same_call_hands_back_what_was_claimed(
     lost, fine = hf.claim("q"), hf.claim("q")
     hf.extend(fine, 600)
     clock.advance(30)
-    rival.sweep("q")
+    rival.queues.sweep("q")
     hf.enqueue("q", "next", priority="urgent")
     with pytest.raises(LeaseLost):
         hf.claim("q", ack=[*lost, *fine])
@@ -378,10 +379,12 @@ def test_the_clients_clock_may_stand_still_while_it_works(hf: Holdfast) -> None:
 
 def share_out(hf: Holdfast, limit: int, **shares: int) -> dict[str, int]:
     """How many messages of each queue a claim gets that wants so many of each."""
-    channels = hf._book.channels(list(shares))
+    channels = internals(hf).catalog.channels(list(shares))
     request = ClaimRequest(channels, limit, "anna", shares=list(shares.values()))
     return dict(
-        Counter(grant.channel.name for grant in hf.transport.messages.claim(request, partial(Claim, hf)).grants)
+        Counter(
+            grant.channel.name for grant in internals(hf).transport.messages.claim(request, partial(Claim, hf)).grants
+        )
     )
 
 

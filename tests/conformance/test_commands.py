@@ -13,6 +13,8 @@ import msgspec
 import pytest
 
 from holdfast import AsyncHoldfast, CommandParameter, Holdfast, InvalidInput, QueueFull, UnknownCommand
+from holdfast.aio import async_internals
+from holdfast.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, drain, together
 
@@ -23,13 +25,13 @@ class Effects:
     """A table of the user's own, written and counted through the connections that commands get."""
 
     def __init__(self, hf: Holdfast) -> None:
-        self._hf = hf
+        async_internals(self).hf = hf
         hf.queue("q")
-        with hf.store.lend() as conn:
+        with internals(hf).store.lend() as conn:
             conn.execute("CREATE TABLE effect (what TEXT)")
 
     def all(self) -> list[str]:
-        with self._hf.store.lend() as conn:
+        with internals(async_internals(self).hf).store.lend() as conn:
             return [what for (what,) in conn.execute("SELECT what FROM effect ORDER BY what").fetchall()]
 
 
@@ -81,8 +83,10 @@ def test_input_is_converted_by_the_annotations(hf: Holdfast) -> None:
         return [title, at.hour, tags, level]
 
     given = {"title": "disk", "at": "2026-01-02T03:04:05Z", "tags": ["a"]}
-    assert hf.run_command("Incident.Create", given) == ["disk", 3, ["a"], "low"]
-    assert hf.run_command("Incident.Create", {**given, "at": datetime(2026, 1, 1, 5, tzinfo=UTC), "level": "high"}) == [
+    assert hf.commands.run("Incident.Create", given) == ["disk", 3, ["a"], "low"]
+    assert hf.commands.run(
+        "Incident.Create", {**given, "at": datetime(2026, 1, 1, 5, tzinfo=UTC), "level": "high"}
+    ) == [
         "disk",
         5,
         ["a"],
@@ -115,7 +119,7 @@ def test_input_that_does_not_fit_is_refused_with_the_place(hf: Holdfast, given: 
         called.append(place)
 
     with pytest.raises(InvalidInput, match=f"does not fit Thing.Move: .*{says}"):
-        hf.run_command("Thing.Move", given)
+        hf.commands.run("Thing.Move", given)
     assert not called
 
 
@@ -124,7 +128,7 @@ def test_a_default_is_pythons_own(hf: Holdfast) -> None:
     def add(what: int, to: list[int] = [1, 2]) -> list[int]:  # noqa: B006
         return [*to, what]
 
-    assert hf.run_command("List.Add", {"what": 3}) == [1, 2, 3]
+    assert hf.commands.run("List.Add", {"what": 3}) == [1, 2, 3]
 
 
 def test_commands_are_listed_with_their_parameters(hf: Holdfast) -> None:
@@ -135,7 +139,7 @@ def test_commands_are_listed_with_their_parameters(hf: Holdfast) -> None:
     @hf.command("Incident.Close")
     async def close(context: Any, number: int) -> None: ...
 
-    closing, creating = hf.commands()
+    closing, creating = hf.commands.list()
     assert (closing.name, creating.name, creating.doc) == ("Incident.Close", "Incident.Create", "Makes one.")
     assert (closing.transactional, creating.transactional) == (False, True)
     assert closing.parameters == [CommandParameter("number", int, True)]
@@ -149,15 +153,15 @@ def test_commands_are_listed_with_their_parameters(hf: Holdfast) -> None:
 
 def test_an_unknown_command_is_refused_with_a_guess(hf: Holdfast) -> None:
     with pytest.raises(UnknownCommand, match=r"no command 'A.B': none is declared"):
-        hf.run_command("A.B", {})
+        hf.commands.run("A.B", {})
 
     @hf.command("Incident.Create")
     def create() -> None: ...
 
     with pytest.raises(UnknownCommand, match=r"did you mean 'Incident.Create'\?"):
-        hf.run_command("Incident.Craete", {})
+        hf.commands.run("Incident.Craete", {})
     with pytest.raises(UnknownCommand, match=r"declared are Incident.Create"):
-        hf.run_command("Zebra.Feed", {})
+        hf.commands.run("Zebra.Feed", {})
     with pytest.raises(InvalidInput, match="already"):
         hf.command("Incident.Create")(create)
 
@@ -168,10 +172,10 @@ def test_an_unknown_command_is_refused_with_a_guess(hf: Holdfast) -> None:
 @WRITERS
 def test_a_second_run_under_a_key_gets_the_first_ones_result(hf: Holdfast, effects: Effects, writer: str) -> None:
     calls = declare_writer(hf)
-    assert hf.run_command(writer, {"what": "a"}, idempotency_key="k") == "wrote a"
-    assert hf.run_command(writer, {"what": "b"}, idempotency_key="k") == "wrote a"
-    assert hf.run_command(writer, {"what": "c"}, idempotency_key="other") == "wrote c"
-    assert hf.run_command(writer, {"what": "d"}) == "wrote d"
+    assert hf.commands.run(writer, {"what": "a"}, idempotency_key="k") == "wrote a"
+    assert hf.commands.run(writer, {"what": "b"}, idempotency_key="k") == "wrote a"
+    assert hf.commands.run(writer, {"what": "c"}, idempotency_key="other") == "wrote c"
+    assert hf.commands.run(writer, {"what": "d"}) == "wrote d"
     assert (calls, effects.all()) == (["a", "c", "d"], ["a", "c", "d"])
 
 
@@ -179,9 +183,9 @@ def test_a_second_run_under_a_key_gets_the_first_ones_result(hf: Holdfast, effec
 def test_what_fails_leaves_neither_an_effect_nor_a_receipt(hf: Holdfast, effects: Effects, writer: str) -> None:
     declare_writer(hf)
     with pytest.raises(RuntimeError, match="boom"):
-        hf.run_command(writer, {"what": "a", "fail": True}, idempotency_key="k")
+        hf.commands.run(writer, {"what": "a", "fail": True}, idempotency_key="k")
     assert effects.all() == []
-    assert hf.run_command(writer, {"what": "b"}, idempotency_key="k") == "wrote b"
+    assert hf.commands.run(writer, {"what": "b"}, idempotency_key="k") == "wrote b"
     assert effects.all() == ["b"]
 
 
@@ -197,9 +201,9 @@ def test_a_command_without_the_connection_has_a_receipt_too(hf: Holdfast, kind: 
         return note(what, context)
 
     hf.command("Thing.Note")(note if kind == "def" else note_later)
-    first = hf.run_command("Thing.Note", {"what": "a"}, idempotency_key="k")
+    first = hf.commands.run("Thing.Note", {"what": "a"}, idempotency_key="k")
     assert first == {"what": "a", "attempt": 1, "key": "k"}
-    assert hf.run_command("Thing.Note", {"what": "b"}, idempotency_key="k") == first
+    assert hf.commands.run("Thing.Note", {"what": "b"}, idempotency_key="k") == first
     assert calls == ["a"]
 
 
@@ -207,7 +211,7 @@ def test_a_key_belongs_to_one_command_and_one_tenant(client: OpenClient) -> None
     for hf in (client(tenant="acme"), client(tenant="other")):
         for name in ("Thing.One", "Thing.Two"):
             hf.command(name)(lambda who=f"{hf.settings.tenant} {name}": who)
-            assert hf.run_command(name, {}, idempotency_key="k") == f"{hf.settings.tenant} {name}"
+            assert hf.commands.run(name, {}, idempotency_key="k") == f"{hf.settings.tenant} {name}"
 
 
 def test_a_receipt_of_nothing_is_a_receipt(hf: Holdfast, effects: Effects) -> None:
@@ -217,7 +221,7 @@ def test_a_receipt_of_nothing_is_a_receipt(hf: Holdfast, effects: Effects) -> No
     def silent(conn: Any) -> None:
         calls.append(1)
 
-    assert [hf.run_command("Thing.Silent", {}, idempotency_key="k") for _ in range(2)] == [None, None]
+    assert [hf.commands.run("Thing.Silent", {}, idempotency_key="k") for _ in range(2)] == [None, None]
     assert calls == [1]
 
 
@@ -231,20 +235,20 @@ def test_receipts_are_kept_for_a_day_and_then_removed_bit_by_bit(hf: Holdfast, c
         return what
 
     for number in range(250):
-        hf.run_command("Thing.Note", {"what": number}, idempotency_key=str(number))
+        hf.commands.run("Thing.Note", {"what": number}, idempotency_key=str(number))
     clock.advance(DAY - 1)
-    assert hf.run_command("Thing.Note", {"what": -1}, idempotency_key="0") == 0
-    assert hf.store.commands.forget("default", 100) == 0
+    assert hf.commands.run("Thing.Note", {"what": -1}, idempotency_key="0") == 0
+    assert internals(hf).store.commands.forget("default", 100) == 0
     clock.advance(2)
-    assert hf.run_command("Thing.Note", {"what": -1}, idempotency_key="0") == -1
-    assert [hf.store.commands.forget("default", 100) for _ in range(4)] == [100, 100, 49, 0]
-    assert hf.run_command("Thing.Note", {"what": -2}, idempotency_key="0") == -1
-    assert hf.run_command("Thing.Note", {"what": -3}, idempotency_key="7") == -3
+    assert hf.commands.run("Thing.Note", {"what": -1}, idempotency_key="0") == -1
+    assert [internals(hf).store.commands.forget("default", 100) for _ in range(4)] == [100, 100, 49, 0]
+    assert hf.commands.run("Thing.Note", {"what": -2}, idempotency_key="0") == -1
+    assert hf.commands.run("Thing.Note", {"what": -3}, idempotency_key="7") == -3
 
 
 def test_maintenance_removes_receipts(hf: Holdfast, clock: FakeClock) -> None:
     hf.command("Thing.Do")(lambda: 1)
-    hf.run_command("Thing.Do", {}, idempotency_key="k")
+    hf.commands.run("Thing.Do", {}, idempotency_key="k")
     assert hf.maintain() == 0
     clock.advance(DAY + 1)
     assert hf.maintain() == 1
@@ -259,7 +263,7 @@ def test_rivals_under_one_key_have_one_effect(client: OpenClient, hf: Holdfast, 
 
     def race(number: int) -> None:
         given = {"what": f"x{number % 5}"}
-        answers.append(clients[number % 4].run_command("Thing.Write", given, idempotency_key=given["what"]))
+        answers.append(clients[number % 4].commands.run("Thing.Write", given, idempotency_key=given["what"]))
 
     together(race, range(40))
     assert effects.all() == [f"x{number}" for number in range(5)]
@@ -280,12 +284,12 @@ def test_whoever_waits_for_a_rival_that_fails_runs_itself(hf: Holdfast, rival: H
 
     def first() -> None:
         with pytest.raises(RuntimeError, match="too late"):
-            hf.run_command("Thing.Write", {"what": "a"}, idempotency_key="k")
+            hf.commands.run("Thing.Write", {"what": "a"}, idempotency_key="k")
 
     def second() -> None:
         assert begun.wait(100)
         threading.Timer(0.2, waiting.set).start()
-        assert rival.run_command("Thing.Write", {"what": "b"}, idempotency_key="k") == "wrote b"
+        assert rival.commands.run("Thing.Write", {"what": "b"}, idempotency_key="k") == "wrote b"
 
     together(lambda work: work(), [first, second])
     assert effects.all() == ["b"]
@@ -312,7 +316,7 @@ def test_a_command_cannot_end_its_transaction_by_habit(hf: Holdfast, effects: Ef
         raise RuntimeError("after all")
 
     with pytest.raises(RuntimeError, match="after all"):
-        hf.run_command("Thing.Commit", {}, idempotency_key="k")
+        hf.commands.run("Thing.Commit", {}, idempotency_key="k")
     assert effects.all() == []
 
 
@@ -325,7 +329,7 @@ def test_a_part_of_a_transaction_may_fail_alone(hf: Holdfast, effects: Effects) 
                 conn.execute(f"INSERT INTO effect VALUES ('{what}')")
                 1 / (what != "part")
 
-    hf.run_command("Thing.Parts", {})
+    hf.commands.run("Thing.Parts", {})
     assert effects.all() == ["other part", "whole"]
 
 
@@ -358,10 +362,10 @@ def test_what_a_command_enqueues_arrives_if_it_returns(
     chosen = {"def": (plain, within), "async def": (plain_later, within_later)}[kind][with_conn]
     hf.command("Thing.Tell")(chosen)
     with pytest.raises(RuntimeError):
-        hf.run_command("Thing.Tell", {"fail": True}, idempotency_key=key)
+        hf.commands.run("Thing.Tell", {"fail": True}, idempotency_key=key)
     assert drain(hf, "unheard of") == []
-    hf.run_command("Thing.Tell", {"fail": False}, idempotency_key=key)
-    hf.run_command("Thing.Tell", {"fail": False}, idempotency_key=key)
+    hf.commands.run("Thing.Tell", {"fail": False}, idempotency_key=key)
+    hf.commands.run("Thing.Tell", {"fail": False}, idempotency_key=key)
     assert drain(hf, "unheard of") == ["news"] * (1 if key else 2)
 
 
@@ -375,7 +379,7 @@ def test_what_does_not_fit_undoes_the_whole_command(hf: Holdfast, effects: Effec
         context.enqueue("small", 2)
 
     with pytest.raises(QueueFull):
-        hf.run_command("Thing.Tell", {}, idempotency_key="k")
+        hf.commands.run("Thing.Tell", {}, idempotency_key="k")
     assert effects.all() == []
 
 
@@ -386,7 +390,7 @@ def test_the_connection_serves_for_our_own_calls(hf: Holdfast, effects: Effects)
         raise RuntimeError("boom")
 
     with pytest.raises(RuntimeError):
-        hf.run_command("Thing.Tell", {})
+        hf.commands.run("Thing.Tell", {})
     assert drain(hf) == []
 
 
@@ -397,7 +401,7 @@ def test_a_result_that_is_no_json_is_the_commands_mistake(hf: Holdfast, effects:
         return object()
 
     with pytest.raises(TypeError, match=r"Thing\.Odd returned is of no use"):
-        hf.run_command("Thing.Odd", {})
+        hf.commands.run("Thing.Odd", {})
     assert effects.all() == []
 
 
@@ -408,9 +412,9 @@ def test_a_result_that_is_no_json_is_the_commands_mistake(hf: Holdfast, effects:
 def test_asyncio_runs_both_kinds(hf: Holdfast, effects: Effects, url: str, writer: str, clock: FakeClock) -> None:
     async def main() -> list[Any]:
         async with AsyncHoldfast(url, clock=clock) as client:
-            declare_writer(client._hf)
-            assert [one.name for one in client.commands()] == ["Thing.Write", "Thing.WriteLater"]
-            runs = [client.run_command(writer, {"what": f"x{n}"}, idempotency_key=str(n % 2)) for n in range(6)]
+            declare_writer(async_internals(client).hf)
+            assert [one.name for one in client.commands.list()] == ["Thing.Write", "Thing.WriteLater"]
+            runs = [client.commands.run(writer, {"what": f"x{n}"}, idempotency_key=str(n % 2)) for n in range(6)]
             return await asyncio.gather(*runs)
 
     answers = asyncio.run(main())
@@ -428,7 +432,7 @@ def test_a_cancelled_run_leaves_nothing(hf: Holdfast, effects: Effects, url: str
                 begun.set()
                 await asyncio.sleep(60)
 
-            running = asyncio.create_task(client.run_command("Thing.Slow", {}, idempotency_key="k"))
+            running = asyncio.create_task(client.commands.run("Thing.Slow", {}, idempotency_key="k"))
             await begun.wait()
             running.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -444,6 +448,6 @@ def test_an_async_def_on_a_running_loop_needs_the_other_client(hf: Holdfast) -> 
 
     async def main() -> None:
         with pytest.raises(InvalidInput, match="AsyncHoldfast"):
-            hf.run_command("Thing.Later", {})
+            hf.commands.run("Thing.Later", {})
 
     asyncio.run(main())

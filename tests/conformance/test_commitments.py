@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from holdfast import AsyncHoldfast, Claim, CommitmentResult, Holdfast, endings
+from holdfast.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, claim_one
 
@@ -17,11 +18,11 @@ SLOW = CommitmentResult("slow", False, None, "[timed out]")
 
 def keep(hf: Holdfast, claim: Claim, *results: CommitmentResult) -> bool:
     [settlement] = endings.acked([claim])
-    return hf.store.commitments.keep(settlement, results)
+    return internals(hf).store.commitments.keep(settlement, results)
 
 
 def known(hf: Holdfast, claim: Claim) -> list[tuple[int, str]]:
-    return [(one.attempt, one.name) for one in hf.commitments(claim.message.id)]
+    return [(one.attempt, one.name) for one in hf.messages.commitments(claim.message.id)]
 
 
 def test_they_are_kept_in_order_attempt_by_attempt(hf: Holdfast, clock: FakeClock) -> None:
@@ -34,7 +35,7 @@ def test_they_are_kept_in_order_attempt_by_attempt(hf: Holdfast, clock: FakeCloc
     clock.advance(1)
     second = claim_one(hf)
     keep(hf, second, BAD, GOOD)
-    assert hf.commitments(first.message.id) == [
+    assert hf.messages.commitments(first.message.id) == [
         CommitmentResult("built", True, 0, "all good", 1, began),
         CommitmentResult("tested", False, 2, "3 failed\nü", 1, began),
         CommitmentResult("slow", False, None, "[timed out]", 1, began),
@@ -44,7 +45,7 @@ def test_they_are_kept_in_order_attempt_by_attempt(hf: Holdfast, clock: FakeCloc
 
 
 def test_a_message_without_any_has_none(hf: Holdfast) -> None:
-    assert hf.commitments(hf.enqueue("q", 1).id) == []
+    assert hf.messages.commitments(hf.enqueue("q", 1).id) == []
 
 
 def test_an_attempt_made_again_replaces_what_it_said(hf: Holdfast, claim: Claim) -> None:
@@ -72,7 +73,7 @@ def test_what_a_lost_claim_says_is_not_kept(hf: Holdfast, claim: Claim) -> None:
 
 def test_another_tenant_sees_nothing(client: OpenClient, hf: Holdfast, claim: Claim) -> None:
     keep(hf, claim, GOOD)
-    assert client(tenant="other").commitments(claim.message.id) == []
+    assert client(tenant="other").messages.commitments(claim.message.id) == []
 
 
 def test_asyncio_reads_the_same(url: str, hf: Holdfast, claim: Claim) -> None:
@@ -80,9 +81,9 @@ def test_asyncio_reads_the_same(url: str, hf: Holdfast, claim: Claim) -> None:
 
     async def ask() -> list[CommitmentResult]:
         async with AsyncHoldfast(url) as client:
-            return await client.commitments(claim.message.id)
+            return await client.messages.commitments(claim.message.id)
 
-    assert asyncio.run(ask()) == hf.commitments(claim.message.id)
+    assert asyncio.run(ask()) == hf.messages.commitments(claim.message.id)
 
 
 # --- how long ---------------------------------------------------------------------------------------------------------
@@ -95,12 +96,12 @@ def test_they_go_with_the_messages_history(hf: Holdfast, clock: FakeClock) -> No
     keep(hf, done, GOOD, BAD)
     done.ack()
     clock.advance(59)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     assert len(known(hf, done)) == 2
     clock.advance(1)
-    assert hf.sweep("q") > 0
+    assert hf.queues.sweep("q") > 0
     assert known(hf, done) == []
-    assert hf.sweep("q") == 0
+    assert hf.queues.sweep("q") == 0
 
 
 def test_they_alone_are_reason_enough_for_a_sweep(hf: Holdfast, clock: FakeClock) -> None:
@@ -111,11 +112,11 @@ def test_they_alone_are_reason_enough_for_a_sweep(hf: Holdfast, clock: FakeClock
     hf.queue("q", history=30)
     done.ack()
     clock.advance(30)
-    assert hf.sweep("q") > 0
+    assert hf.queues.sweep("q") > 0
     assert hf.status(done.message.id) is None
     assert len(known(hf, done)) == 1
     clock.advance(30)
-    assert hf.sweep("q") == 1
+    assert hf.queues.sweep("q") == 1
     assert known(hf, done) == []
 
 
@@ -126,15 +127,15 @@ def test_they_stay_while_the_message_is_in_trouble(hf: Holdfast, clock: FakeCloc
     keep(hf, failed, BAD)
     failed.nack("tested")
     clock.advance(100)
-    hf.sweep("q")
-    assert hf.sweep("q") == 0
+    hf.queues.sweep("q")
+    assert hf.queues.sweep("q") == 0
     assert known(hf, failed) == [(1, "tested")]
     clock.advance(5000)
     again = claim_one(hf)
     keep(hf, again, GOOD)
     again.ack()
     clock.advance(3600)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     assert known(hf, again) == []
 
 
@@ -148,11 +149,11 @@ def test_they_stay_with_a_dead_letter(hf: Holdfast, clock: FakeClock, history: i
     dead.dead_letter("tested")
     for _ in range(9):
         clock.advance(86_400)
-        hf.sweep("q")
+        hf.queues.sweep("q")
         assert known(hf, dead) == [(1, "tested")]
     for _ in range(2):
         clock.advance(86_400)
-        while hf.sweep("q"):
+        while hf.queues.sweep("q"):
             pass
     assert known(hf, dead) == []
 
@@ -167,6 +168,6 @@ def test_a_sweep_removes_a_bounded_number(hf: Holdfast, clock: FakeClock) -> Non
     hf.ack(claims)
     clock.advance(1)
     turns = []
-    while hf.sweep("q"):
+    while hf.queues.sweep("q"):
         turns.append(sum(len(known(hf, one)) for one in claims))
     assert turns == [50, 0]

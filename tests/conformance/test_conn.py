@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from holdfast import Holdfast, State
+from holdfast.client import internals
 from holdfast.errors import EngineConflict, IdempotencyConflict, InvalidInput, LeaseLost, StoreError, UnknownQueue
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, drain, listening, sleepers, state
@@ -63,9 +64,9 @@ def test_committed_with_the_callers_own_writes(hf: Holdfast, conn: Any) -> None:
     conn.execute("INSERT INTO orders VALUES (42)")
     receipt = hf.enqueue("q", {"order": 42}, conn=conn)
     many = hf.enqueue_many("q", [1, 2], priority="low", conn=conn)
-    assert [message.id for message in hf.peek("q")] == []
+    assert [message.id for message in hf.queues.peek("q")] == []
     commit(conn)
-    assert [message.id for message in hf.peek("q")] == [receipt.id, many[0].id, many[1].id]
+    assert [message.id for message in hf.queues.peek("q")] == [receipt.id, many[0].id, many[1].id]
     assert drain(hf) == [{"order": 42}, 1, 2]
     assert conn.execute("SELECT id FROM orders").fetchall() == [(42,)]
 
@@ -178,7 +179,7 @@ def test_a_rolled_back_ack_does_not_hide_a_lost_lease(
 def test_a_queue_that_comes_to_life_in_a_transaction_goes_with_it(hf: Holdfast, conn: Any) -> None:
     hf.enqueue("new", "work", conn=conn)
     roll_back(conn)
-    assert hf.queues() == ["q"]
+    assert hf.queues.list() == ["q"]
     begin(conn)
     hf.enqueue("new", "work", conn=conn)
     commit(conn)
@@ -192,9 +193,9 @@ def test_a_strict_client_refuses_an_undeclared_queue(client: OpenClient, conn: A
 
 def test_a_sleeper_hears_of_a_commit_and_of_no_rollback(hf: Holdfast, url: str, conn: Any) -> None:
     """The wake-up is part of the transaction, whoever commits it."""
-    channel = hf._book.channel("q")
+    channel = internals(hf).catalog.channel("q")
     roll_back(conn)
-    with hf._bells.borrowed() as bell:
+    with internals(hf).bells.borrowed() as bell:
         listening(bell, channel.id)
         begin(conn)
         hf.enqueue("q", "gone", conn=conn)

@@ -112,7 +112,7 @@ async def open_async(url: str) -> AsyncIterator[AsyncHoldfast]:
 
 
 async def bodies(hf: AsyncHoldfast) -> list[Any]:
-    return [message.body for message in await hf.peek("q")]
+    return [message.body for message in await hf.queues.peek("q")]
 
 
 def test_an_awaited_connection(postgres_url: str) -> None:

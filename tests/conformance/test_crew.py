@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, Claim, Holdfast, InvalidInput, Work
+from holdfast import AsyncHoldfast, Claim, Holdfast, InvalidInput, PoolStatus, Work
+from holdfast.client import internals
 from holdfast.core.crew import MOST_WORK
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, beat, claim_one
@@ -19,11 +20,11 @@ SECOND = 1_000_000
 
 
 def tell(hf: Holdfast, worker: str = "w1", **told: Any) -> None:
-    hf.store.crew.beat("default", beat(worker, **told))
+    internals(hf).store.crew.beat("default", beat(worker, **told))
 
 
 def names(hf: Holdfast, alive: bool = True) -> list[str]:
-    return [one.id for one in hf.consumers(alive)]
+    return [one.id for one in hf.consumers.list(alive)]
 
 
 @pytest.fixture(autouse=True)
@@ -48,12 +49,25 @@ def test_all_that_a_consumer_tells_can_be_seen_by_others(hf: Holdfast, rival: Ho
         failed=2,
         work=work,
     )
-    [found] = rival.consumers()
+    [found] = rival.consumers.list()
     assert (found.id, found.consumer, found.pool, found.host, found.pid) == ("w1", "mailer", "gpu", "box", 7)
     assert (found.labels, found.queues, found.state) == ({"zone": "é", "n": "2"}, ["r"], "draining")
     assert (found.concurrency, found.saturation, found.handled, found.failed) == (5, 0.75, 9, 2)
     assert (found.started_at_us, found.seen_at_us, found.valid_until_us) == (started, clock(), clock() + 10 * SECOND)
     assert (found.work, found.alive) == (work, True)
+
+
+def test_pools_are_what_their_running_members_tell(hf: Holdfast, rival: Holdfast, clock: FakeClock) -> None:
+    tell(hf, "gone", pool="gpu", handled=1_000)
+    clock.advance(60)
+    tell(hf, "w1", pool="gpu", saturation=0.25, handled=3, failed=1)
+    tell(hf, "w2", pool="gpu", saturation=0.75, handled=4)
+    tell(hf, "w3", pool="cpu")
+    tell(hf, "w4")
+    cpu, gpu = rival.pools.list()
+    assert gpu == PoolStatus("gpu", ["mailer"], 2, 0.5, 7, 1)
+    assert (cpu.name, cpu.members) == ("cpu", 1)
+    assert rival.acting_as(tenant="acme").pools.list() == []
 
 
 def test_consumers_are_listed_by_name_and_start(hf: Holdfast, clock: FakeClock) -> None:
@@ -71,7 +85,7 @@ def test_who_does_not_tell_again_in_time_is_dead(hf: Holdfast, clock: FakeClock)
     assert names(hf) == ["asleep", "busy"]
     clock.advance(1e-6)
     assert names(hf) == ["asleep"]
-    assert [(one.id, one.alive) for one in hf.consumers(alive=False)] == [("asleep", True), ("busy", False)]
+    assert [(one.id, one.alive) for one in hf.consumers.list(alive=False)] == [("asleep", True), ("busy", False)]
     tell(hf, "busy")
     assert names(hf) == ["asleep", "busy"]
 
@@ -79,8 +93,8 @@ def test_who_does_not_tell_again_in_time_is_dead(hf: Holdfast, clock: FakeClock)
 def test_who_leaves_is_gone_at_once(hf: Holdfast) -> None:
     tell(hf, "w1")
     tell(hf, "w2")
-    hf.store.crew.leave("default", "w1")
-    hf.store.crew.leave("default", "w1")
+    internals(hf).store.crew.leave("default", "w1")
+    internals(hf).store.crew.leave("default", "w1")
     assert names(hf, alive=False) == ["w2"]
 
 
@@ -89,9 +103,9 @@ def test_the_dead_are_forgotten_after_an_hour_a_few_at_a_time(hf: Holdfast, cloc
         tell(hf, f"w{number}")
     tell(hf, "asleep", valid_for=3610)
     clock.advance(3610 - 1e-6)
-    assert hf.store.crew.forget("default", 100) == 0
+    assert internals(hf).store.crew.forget("default", 100) == 0
     clock.advance(1e-6)
-    assert [hf.store.crew.forget("default", 2) for _ in range(4)] == [2, 2, 1, 0]
+    assert [internals(hf).store.crew.forget("default", 2) for _ in range(4)] == [2, 2, 1, 0]
     assert names(hf, alive=False) == ["asleep"]
 
 
@@ -99,20 +113,20 @@ def test_maintenance_forgets_them_too(hf: Holdfast, clock: FakeClock) -> None:
     tell(hf)
     clock.advance(3610)
     assert [hf.maintain(), hf.maintain()] == [1, 0]
-    assert hf.consumers(alive=False) == []
+    assert hf.consumers.list(alive=False) == []
 
 
 def test_amplification_counts_consumers_that_work_productively(hf: Holdfast, clock: FakeClock) -> None:
     for worker, saturation in {"w1": 0, "w2": 0.49, "w3": 0.5, "w4": 1}.items():
         tell(hf, worker, saturation=saturation)
-    assert [hf.amplification(), hf.amplification(0.9), hf.amplification(0)] == [2, 1, 4]
+    assert [hf.consumers.amplification(), hf.consumers.amplification(0.9), hf.consumers.amplification(0)] == [2, 1, 4]
     clock.advance(10)
-    assert hf.amplification(0) == 0
+    assert hf.consumers.amplification(0) == 0
 
 
 def test_a_beat_tells_of_twenty_messages_at_most(hf: Holdfast) -> None:
     tell(hf, work=[Work(f"m{number}", "q", 1, number) for number in range(500)])
-    [found] = hf.consumers()
+    [found] = hf.consumers.list()
     assert [one.id for one in found.work] == [f"m{number}" for number in range(MOST_WORK)]
 
 
@@ -121,7 +135,7 @@ def test_a_beat_that_is_no_json_is_refused_and_the_last_one_stays(hf: Holdfast) 
     for told in ({"labels": {"a": object()}}, {"work": [Work("m", "q", 1, 0, float("nan"))]}):
         with pytest.raises(InvalidInput, match=r"^(labels|work) cannot be written as JSON"):
             tell(hf, handled=2, **told)
-    assert [one.handled for one in hf.consumers()] == [1]
+    assert [one.handled for one in hf.consumers.list()] == [1]
 
 
 # --- progress ---------------------------------------------------------------------------------------------------------
@@ -152,7 +166,7 @@ def test_a_search_shows_it_too(hf: Holdfast) -> None:
     hf.enqueue_many("q", [1, 2], key="k")
     first, _ = hf.claim("q", n=2)
     tell(hf, "anna", work=[in_hand(first, "half")])
-    assert [found.progress for found in hf.search(key="k")] == ["half", None]
+    assert [found.progress for found in hf.messages.search(key="k")] == ["half", None]
 
 
 def test_another_workers_word_does_not_count(hf: Holdfast, claim: Claim) -> None:
@@ -186,15 +200,19 @@ def test_asyncio_sees_the_same(hf: Holdfast, url: str, clock: FakeClock) -> None
 
     async def look() -> tuple[Any, ...]:
         async with AsyncHoldfast(url, clock=clock) as ahf:
-            await ahf.attach("mailer", "q", weight=2, empty="poll")
-            await ahf.detach("mailer", "r")
-            return await ahf.consumers(), await ahf.amplification(), await ahf.attachments("mailer")
+            await ahf.consumers.attach("mailer", "q", weight=2, empty="poll")
+            await ahf.consumers.detach("mailer", "r")
+            return (
+                await ahf.consumers.list(),
+                await ahf.consumers.amplification(),
+                await ahf.consumers.attachments("mailer"),
+            )
 
     found, amplification, attachments = asyncio.run(look())
-    assert (found, amplification, attachments) == (hf.consumers(), 1, hf.attachments())
+    assert (found, amplification, attachments) == (hf.consumers.list(), 1, hf.consumers.attachments())
     assert [(one.queue, one.attached) for one in attachments] == [("q", True), ("r", False)]
 
 
 def test_a_tenant_that_never_had_a_consumer(client: OpenClient) -> None:
     hf = client(tenant="empty")
-    assert (hf.consumers(), hf.amplification(0), hf.attachments()) == ([], 0, [])
+    assert (hf.consumers.list(), hf.consumers.amplification(0), hf.consumers.attachments()) == ([], 0, [])

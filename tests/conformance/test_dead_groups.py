@@ -32,7 +32,7 @@ def test_1_a_message_that_comes_while_a_group_is_found_dead_is_owed_to_the_other
     for number, wait in enumerate((60, 12, 12)):
         clock.advance(wait)
         for group in "abc":
-            four.heartbeat("t", group)
+            four.groups.heartbeat("t", group)
         four.publish("t", number)
         watch(four)
     four.publish("t", 3)
@@ -49,7 +49,7 @@ def test_2_a_flapping_group_does_not_die(four: Holdfast, clock: FakeClock) -> No
         clock.advance(12)
         watch(four)
         for group in FOUR:
-            four.heartbeat("t", group)
+            four.groups.heartbeat("t", group)
         watch(four)
     assert troubles(four, "dead_group") == []
 
@@ -76,7 +76,7 @@ def test_3_who_was_only_cut_off_goes_on_where_it_was(four: Holdfast, clock: Fake
     four.ack(four.claim("t", group="d", n=2))
     die(four, clock, beating="abc")
     retain(four)
-    four.heartbeat("t", "d")
+    four.groups.heartbeat("t", "d")
     clock.advance(59)
     assert watch(four) == 0, "its misses are forgotten"
     assert bodies(four.claim("t", group="d", n=9)) == [2, 3, 4]
@@ -132,7 +132,7 @@ def test_6_work_that_a_dead_group_still_has_is_whole_and_may_end(
     assert retain(four) == 2, "and not what it holds"
     end(member, held)
     assert retain(four) == 2
-    assert four.accept_loss("t", "d") == 2
+    assert four.groups.accept_loss("t", "d") == 2
     clock.advance(60)
     found = []
     while claims := four.claim("t", group="d", n=9):
@@ -155,7 +155,7 @@ def test_7_all_members_coming_back_at_once_revive_it_once(client: OpenClient, fo
         got = [body for found in threads.map(claim, members) for body in found]
     got += bodies(four.claim("t", group="d", n=40))  # Who came in the middle of the revival may have found nothing.
     assert sorted(got) == list(range(40))
-    assert [notice.repeats for notice in four.notices() if notice.kind == "revived_group"] == [0]
+    assert [notice.repeats for notice in four.notices.list() if notice.kind == "revived_group"] == [0]
 
 
 def test_8_a_member_of_a_group_that_was_ended_is_told(
@@ -165,11 +165,11 @@ def test_8_a_member_of_a_group_that_was_ended_is_told(
     member = client(worker="ben")
     four.publish_many("t", range(2))
     held = member.claim("t", group="d")
-    four.unsubscribe("t", "d")
+    four.groups.remove("t", "d")
     with pytest.raises(LeaseLost):
         member.ack(held)
     with pytest.raises(UnknownGroup, match="has ended"):
-        member.heartbeat("t", "d")
+        member.groups.heartbeat("t", "d")
     assert member.claim("t", group="d") == []
     done(four, *"abc")
     assert retain(four) == 2

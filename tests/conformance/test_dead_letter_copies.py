@@ -12,11 +12,11 @@ DAY = 86_400
 def die(hf: Holdfast, body: object, queue: str = "q", **options: object) -> str:
     hf.enqueue(queue, body, **options)
     claim_one(hf, queue).dead_letter("no")
-    return hf.dead_letters(queue)[-1].id
+    return hf.dead_letters.list(queue)[-1].id
 
 
 def copies(hf: Holdfast) -> list[object]:
-    return [message.body["original_message"]["body"] for message in hf.peek("copies", n=10)]
+    return [message.body["original_message"]["body"] for message in hf.queues.peek("copies", n=10)]
 
 
 @pytest.fixture
@@ -30,16 +30,16 @@ def watched(hf: Holdfast) -> Holdfast:
 
 def test_who_asks_again_gets_the_result_of_the_replay(hf: Holdfast) -> None:
     dead_id = die(hf, "work", idempotency_key="k")
-    replay = hf.replay(dead_id)
+    replay = hf.dead_letters.replay(dead_id)
     claim_one(hf, "q").ack({"done": True})
     again = hf.enqueue("q", "work", idempotency_key="k")
     assert (again.duplicate, again.id, again.result) == (True, replay.id, {"done": True})
 
 
 def test_who_asks_again_gets_the_result_of_the_last_replay(hf: Holdfast) -> None:
-    hf.replay(die(hf, "work", idempotency_key="k"))
+    hf.dead_letters.replay(die(hf, "work", idempotency_key="k"))
     claim_one(hf, "q").dead_letter("still no")
-    hf.replay(hf.dead_letters("q")[-1].id, body="mended")
+    hf.dead_letters.replay(hf.dead_letters.list("q")[-1].id, body="mended")
     claim_one(hf, "q").ack("at last")
     again = hf.enqueue("q", "work", idempotency_key="k")
     assert (again.duplicate, again.result) == (True, "at last")
@@ -50,7 +50,7 @@ def test_the_key_of_a_topic_does_not_follow_the_replay_of_one_group(hf: Holdfast
     hf.subscribe("t", group="a")
     published = hf.publish("t", "news", idempotency_key="k")
     claim_one(hf, "t", group="a").dead_letter("no")
-    hf.replay(hf.dead_letters()[-1].id)
+    hf.dead_letters.replay(hf.dead_letters.list()[-1].id)
     claim_one(hf, "t", group="a").ack("read")
     assert hf.publish("t", "news", idempotency_key="k").id == published.id
 
@@ -62,11 +62,11 @@ def test_the_key_of_a_topic_does_not_follow_the_replay_of_one_group(hf: Holdfast
 def test_a_replay_removes_the_copy(watched: Holdfast, ordering: str) -> None:
     watched.queue("copies", ordering=ordering)
     dead = [die(watched, body) for body in ("a", "b", "c")]
-    watched.replay(dead[0])
+    watched.dead_letters.replay(dead[0])
     assert watched.stats("copies").pending == 2
     [claim] = watched.claim("copies")
     assert claim.message.body["original_message"]["body"] == "b"
-    watched.replay(dead[1])
+    watched.dead_letters.replay(dead[1])
     claim.ack()
     assert copies(watched) == ["c"], "what is claimed is left to its consumer"
 
@@ -74,16 +74,16 @@ def test_a_replay_removes_the_copy(watched: Holdfast, ordering: str) -> None:
 def test_a_replay_of_many_removes_their_copies(watched: Holdfast) -> None:
     for body in ("a", "b", "c"):
         die(watched, body)
-    watched.replay_many("q")
+    watched.dead_letters.replay_many("q")
     assert copies(watched) == []
     assert bodies(watched.claim("q", n=5)) == ["a", "b", "c"]
 
 
 def test_deleting_a_dead_letter_removes_the_copy(watched: Holdfast) -> None:
     dead = [die(watched, body) for body in ("a", "b", "c")]
-    watched.delete_dead_letter(dead[1])
+    watched.dead_letters.delete(dead[1])
     assert copies(watched) == ["a", "c"]
-    watched.delete_dead_letters("q")
+    watched.dead_letters.delete_many("q")
     assert copies(watched) == []
 
 
@@ -92,7 +92,7 @@ def test_a_copy_that_waits_for_its_next_attempt_is_removed_too(watched: Holdfast
     dead_id = die(watched, "a")
     claim_one(watched, "copies").nack("later")
     assert watched.stats("copies").waiting == 1
-    watched.replay(dead_id)
+    watched.dead_letters.replay(dead_id)
     assert watched.stats("copies").waiting == 0
 
 
@@ -106,13 +106,13 @@ def test_the_end_of_a_copy_leaves_the_dead_letter_alone(watched: Holdfast, clock
     elif how == "expiry":
         clock.advance(61)
     elif how == "cancel":
-        assert watched.cancel(watched.peek("copies")[0].id)
+        assert watched.cancel(watched.queues.peek("copies")[0].id)
     else:
-        assert watched.purge("copies") == 1
+        assert watched.queues.purge("copies") == 1
     watched.maintain()
     assert watched.claim("copies") == []
-    assert [letter.id for letter in watched.dead_letters("q")] == [dead_id]
-    watched.replay(dead_id)
+    assert [letter.id for letter in watched.dead_letters.list("q")] == [dead_id]
+    watched.dead_letters.replay(dead_id)
     assert bodies(watched.claim("q")) == ["a"]
 
 
@@ -124,10 +124,10 @@ def test_dead_letters_last_as_long_as_the_queue_of_their_copies_says(watched: Ho
     die(watched, "a")
     clock.advance(7 * DAY - 1)
     watched.maintain()
-    assert len(watched.dead_letters("q")) == 1
+    assert len(watched.dead_letters.list("q")) == 1
     clock.advance(2)
     watched.maintain()
-    assert watched.dead_letters("q") == []
+    assert watched.dead_letters.list("q") == []
 
 
 def test_a_retention_of_their_own_comes_first(watched: Holdfast, clock: FakeClock) -> None:
@@ -136,34 +136,34 @@ def test_a_retention_of_their_own_comes_first(watched: Holdfast, clock: FakeCloc
     die(watched, "a")
     clock.advance(8 * DAY)
     watched.maintain()
-    assert len(watched.dead_letters("q")) == 1
+    assert len(watched.dead_letters.list("q")) == 1
     clock.advance(23 * DAY)
     watched.maintain()
-    assert watched.dead_letters("q") == []
+    assert watched.dead_letters.list("q") == []
 
 
 def test_without_either_they_are_kept(watched: Holdfast, clock: FakeClock) -> None:
     die(watched, "a")
     clock.advance(1000 * DAY)
     watched.maintain()
-    assert len(watched.dead_letters("q")) == 1
+    assert len(watched.dead_letters.list("q")) == 1
 
 
 @pytest.mark.parametrize("end", ["ack", "dead_letter"])
 def test_a_dead_letter_outlives_its_running_replay(hf: Holdfast, clock: FakeClock, end: str) -> None:
     hf.queue("q", dead_retention=60, lease=1000)
     dead_id = die(hf, "a")
-    hf.replay(dead_id)
+    hf.dead_letters.replay(dead_id)
     claim = claim_one(hf, "q")
     clock.advance(100)
     hf.maintain()
-    assert [letter.id for letter in hf.dead_letters("q")] == [dead_id]
+    assert [letter.id for letter in hf.dead_letters.list("q")] == [dead_id]
     if end == "ack":
         claim.ack()
     else:
         claim.dead_letter("again")
     hf.maintain()
-    assert dead_id not in [letter.id for letter in hf.dead_letters("q")]
+    assert dead_id not in [letter.id for letter in hf.dead_letters.list("q")]
 
 
 # --- names that belong to a topic -------------------------------------------------------------------------------------
@@ -181,8 +181,8 @@ def test_a_message_dies_also_if_a_topic_has_taken_the_name_of_its_copies(hf: Hol
     hf.queue("q", dead_letter=name)
     hf.topic("news")
     die(hf, "a")
-    assert [letter.message.body for letter in hf.dead_letters("q")] == ["a"]
-    (told,) = [notice for notice in hf.notices() if notice.kind == "unfit_copy"]
+    assert [letter.message.body for letter in hf.dead_letters.list("q")] == ["a"]
+    (told,) = [notice for notice in hf.notices.list() if notice.kind == "unfit_copy"]
     assert told.error == f"dead letters of 'q' have no copies: {name!r} belongs to a topic, and is no queue"
 
 
@@ -191,5 +191,5 @@ def test_a_message_dies_also_if_a_topic_has_taken_the_name_of_an_inbox(hf: Holdf
     hf.queue("q", owner="mia")
     hf.topic("news")
     die(hf, "a")
-    assert [letter.message.body for letter in hf.dead_letters("q")] == ["a"]
-    assert [notice.owner for notice in hf.notices()] == ["mia"]
+    assert [letter.message.body for letter in hf.dead_letters.list("q")] == ["a"]
+    assert [notice.owner for notice in hf.notices.list()] == ["mia"]

@@ -19,7 +19,7 @@ def test_a_dead_letter_is_a_full_copy(hf: Holdfast, clock: FakeClock) -> None:
     enqueued_at = clock()
     clock.advance(5)
     claim_one(hf).dead_letter("boom")
-    [dead] = hf.dead_letters("q")
+    [dead] = hf.dead_letters.list("q")
     assert (dead.queue, dead.error, dead.attempts, dead.failed_at_us) == ("q", "boom", 1, clock())
     assert (dead.replayed_as, dead.replay_state) == (None, None)
     message = dead.message
@@ -31,7 +31,7 @@ def test_a_dead_letter_is_a_full_copy(hf: Holdfast, clock: FakeClock) -> None:
 
 def test_a_dead_letter_has_an_id_of_its_own(hf: Holdfast) -> None:
     dead_id = kill(hf)
-    [dead] = hf.dead_letters("q")
+    [dead] = hf.dead_letters.list("q")
     assert dead.id == dead_id != dead.message.id
 
 
@@ -44,7 +44,7 @@ def test_the_history_tells_every_attempt(hf: Holdfast, rival: Holdfast, clock: F
     claim_one(rival).nack(ValueError("second"))
     clock.advance(10)
     claim_one(hf).nack("third")
-    [dead] = hf.dead_letters("q")
+    [dead] = hf.dead_letters.list("q")
     assert [(line.attempt, line.worker, line.error, line.at_us) for line in dead.history] == [
         (1, "anna", "first", started),
         (2, "ben", "ValueError: second", started + 10_000_000),
@@ -58,7 +58,7 @@ def test_the_history_keeps_the_last_twenty(hf: Holdfast) -> None:
     hf.enqueue("q", 1)
     for attempt in range(1, 31):
         claim_one(hf).nack(f"error {attempt}")
-    [dead] = hf.dead_letters("q")
+    [dead] = hf.dead_letters.list("q")
     assert dead.attempts == 30
     assert [line.attempt for line in dead.history] == list(range(11, 31))
 
@@ -66,7 +66,7 @@ def test_the_history_keeps_the_last_twenty(hf: Holdfast) -> None:
 def test_a_very_long_error_is_cut_and_keeps_its_end(hf: Holdfast) -> None:
     hf.enqueue("q", 1)
     claim_one(hf).dead_letter("x" * 1_000_000 + "the end")
-    [dead] = hf.dead_letters("q")
+    [dead] = hf.dead_letters.list("q")
     assert dead.error.endswith("the end")
     assert dead.history[0].error.endswith("the end")
     assert len(dead.error) < 10_000
@@ -119,37 +119,37 @@ def test_an_envelope_reaches_an_ordered_queue_too(hf: Holdfast) -> None:
 
 def test_the_queue_for_dead_letters_comes_to_life_when_it_is_needed(hf: Holdfast) -> None:
     hf.queue("q", dead_letter="graves")
-    assert hf.queues() == ["q"]
+    assert hf.queues.list() == ["q"]
     kill(hf)
-    assert hf.queues() == ["graves", "q"]
+    assert hf.queues.list() == ["graves", "q"]
 
 
 def test_without_a_queue_for_dead_letters_nothing_is_sent(hf: Holdfast) -> None:
     kill(hf)
-    assert hf.queues() == ["q"]
+    assert hf.queues.list() == ["q"]
 
 
 def test_many_deaths_in_one_call_are_all_kept(hf: Holdfast) -> None:
     hf.queue("q", dead_letter="graves")
     hf.enqueue_many("q", range(30))
     hf.dead_letter(hf.claim("q", n=30), "boom")
-    assert [dead.message.body for dead in hf.dead_letters("q")] == list(range(30))
+    assert [dead.message.body for dead in hf.dead_letters.list("q")] == list(range(30))
     assert len(hf.claim("graves", n=100)) == 30
 
 
 def test_dead_letters_are_listed_oldest_first_by_queue_or_all(hf: Holdfast) -> None:
     for body, queue in (("1", "a"), ("2", "b"), ("3", "a")):
         kill(hf, body, queue)
-    assert [dead.message.body for dead in hf.dead_letters("a")] == ["1", "3"]
-    assert [dead.message.body for dead in hf.dead_letters()] == ["1", "2", "3"]
-    assert hf.dead_letters("never") == []
+    assert [dead.message.body for dead in hf.dead_letters.list("a")] == ["1", "3"]
+    assert [dead.message.body for dead in hf.dead_letters.list()] == ["1", "2", "3"]
+    assert hf.dead_letters.list("never") == []
 
 
 def test_dead_letters_come_in_pages(hf: Holdfast) -> None:
     hf.enqueue_many("q", range(7))
     hf.dead_letter(hf.claim("q", n=7), "boom")
     pages, after = [], None
-    while page := hf.dead_letters("q", n=3, after=after):
+    while page := hf.dead_letters.list("q", n=3, after=after):
         pages.append([dead.message.body for dead in page])
         after = page[-1].id
     assert pages == [[0, 1, 2], [3, 4, 5], [6]]
@@ -159,16 +159,16 @@ def test_a_page_that_makes_no_sense_is_refused(hf: Holdfast) -> None:
     kill(hf)
     for n in (0, -1, "3", None):
         with pytest.raises(InvalidInput):
-            hf.dead_letters("q", n=n)
+            hf.dead_letters.list("q", n=n)
     with pytest.raises(InvalidInput):
-        hf.dead_letters("q", after="not an id")
+        hf.dead_letters.list("q", after="not an id")
 
 
 def test_a_replay_is_a_new_message_with_the_old_content(hf: Holdfast, clock: FakeClock) -> None:
     dead_id = kill(hf, BODY, priority="high", key="k", correlation_id="c", headers={"trace": "\x00🐙"})
-    [dead] = hf.dead_letters("q")
+    [dead] = hf.dead_letters.list("q")
     clock.advance(60)
-    receipt = hf.replay(dead_id)
+    receipt = hf.dead_letters.replay(dead_id)
     claim = claim_one(hf)
     message = claim.message
     assert message.id == receipt.id != dead.message.id
@@ -180,16 +180,16 @@ def test_a_replay_is_a_new_message_with_the_old_content(hf: Holdfast, clock: Fak
 
 
 def test_a_replay_is_noted_on_the_dead_letter(hf: Holdfast) -> None:
-    receipt = hf.replay(kill(hf))
-    [dead] = hf.dead_letters("q")
+    receipt = hf.dead_letters.replay(kill(hf))
+    [dead] = hf.dead_letters.list("q")
     assert (dead.replayed_as, dead.replay_state) == (receipt.id, "pending")
 
 
 def test_a_death_can_be_replayed_once(hf: Holdfast) -> None:
     dead_id = kill(hf)
-    hf.replay(dead_id)
+    hf.dead_letters.replay(dead_id)
     with pytest.raises(AlreadyReplayed, match=dead_id):
-        hf.replay(dead_id)
+        hf.dead_letters.replay(dead_id)
     assert len(hf.claim("q", n=10)) == 1
 
 
@@ -198,7 +198,7 @@ def test_of_many_replays_at_the_same_time_one_succeeds(hf: Holdfast) -> None:
 
     def replay(_: int) -> bool:
         try:
-            hf.replay(dead_id)
+            hf.dead_letters.replay(dead_id)
         except AlreadyReplayed:
             return False
         return True
@@ -210,55 +210,55 @@ def test_of_many_replays_at_the_same_time_one_succeeds(hf: Holdfast) -> None:
 
 def test_an_unknown_dead_letter_cannot_be_replayed(hf: Holdfast) -> None:
     kill(hf)
-    message_id = hf.dead_letters("q")[0].message.id
+    message_id = hf.dead_letters.list("q")[0].message.id
     for unknown in (UNKNOWN, message_id):
         with pytest.raises(NotFound, match=unknown):
-            hf.replay(unknown)
+            hf.dead_letters.replay(unknown)
     with pytest.raises(InvalidInput):
-        hf.replay("not an id")
+        hf.dead_letters.replay("not an id")
     assert hf.claim("q") == []
 
 
 def test_a_replay_that_succeeds_is_written_back(hf: Holdfast) -> None:
-    hf.replay(kill(hf))
+    hf.dead_letters.replay(kill(hf))
     claim_one(hf).ack()
-    [dead] = hf.dead_letters("q")
+    [dead] = hf.dead_letters.list("q")
     assert dead.replay_state == "succeeded"
 
 
 def test_a_replay_that_succeeds_after_a_retry_is_written_back(hf: Holdfast, clock: FakeClock) -> None:
-    hf.replay(kill(hf))
+    hf.dead_letters.replay(kill(hf))
     claim_one(hf).nack("once more", delay=0)
     claim_one(hf)
     clock.advance(30)
     claim_one(hf).ack()
-    [dead] = hf.dead_letters("q")
+    [dead] = hf.dead_letters.list("q")
     assert dead.replay_state == "succeeded"
 
 
 def test_a_replay_that_dies_again_is_written_back_and_can_be_replayed_itself(hf: Holdfast) -> None:
-    hf.replay(kill(hf))
+    hf.dead_letters.replay(kill(hf))
     claim_one(hf).dead_letter("again")
-    first, second = hf.dead_letters("q")
+    first, second = hf.dead_letters.list("q")
     assert (first.replay_state, second.replay_state) == ("dead", None)
     assert second.message.id == first.replayed_as
-    hf.replay(second.id)
+    hf.dead_letters.replay(second.id)
     assert bodies(hf.claim("q", n=10)) == ["doomed"]
 
 
 def test_a_replay_that_is_abandoned_to_death_is_written_back(hf: Holdfast, clock: FakeClock) -> None:
     hf.queue("q", max_attempts=1)
-    hf.replay(kill(hf))
+    hf.dead_letters.replay(kill(hf))
     claim_one(hf)
     clock.advance(30)
-    hf.sweep("q")
-    assert [dead.replay_state for dead in hf.dead_letters("q")] == ["dead", None]
+    hf.queues.sweep("q")
+    assert [dead.replay_state for dead in hf.dead_letters.list("q")] == ["dead", None]
 
 
 def test_a_replay_that_is_canceled_is_written_back(hf: Holdfast) -> None:
-    receipt = hf.replay(kill(hf))
+    receipt = hf.dead_letters.replay(kill(hf))
     assert hf.cancel(receipt.id)
-    [dead] = hf.dead_letters("q")
+    [dead] = hf.dead_letters.list("q")
     assert dead.replay_state == "canceled"
 
 
@@ -266,7 +266,7 @@ def test_a_replay_joins_the_end_of_its_key(hf: Holdfast) -> None:
     hf.queue("q", ordering="per_key")
     dead_id = kill(hf, "dead", key="k")
     hf.enqueue("q", "waiting", key="k")
-    hf.replay(dead_id)
+    hf.dead_letters.replay(dead_id)
     claim = claim_one(hf)
     assert claim.message.body == "waiting"
     claim.ack()
@@ -277,5 +277,5 @@ def test_dead_letters_outlive_the_history_of_their_queue(hf: Holdfast, clock: Fa
     hf.queue("q", history=0)
     kill(hf)
     clock.advance(10**8)
-    hf.sweep("q")
-    assert len(hf.dead_letters("q")) == 1
+    hf.queues.sweep("q")
+    assert len(hf.dead_letters.list("q")) == 1

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import DEFAULT, Holdfast, InvalidInput, NotFound, UnknownGroup, UnknownQueue
+from holdfast.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain, kill
 
@@ -15,7 +16,7 @@ def test_a_queue_comes_to_life_with_the_defaults_when_first_used(hf: Holdfast, c
     hf.enqueue("new", 1)
     claim = claim_one(hf, "new")
     assert claim.lease.until_us == clock() + 30_000_000
-    assert hf.queues() == ["new"]
+    assert hf.queues.list() == ["new"]
 
 
 def test_claiming_from_a_queue_that_nobody_declared_finds_nothing(hf: Holdfast) -> None:
@@ -28,14 +29,14 @@ def test_a_strict_client_refuses_a_queue_that_was_never_declared(client: OpenCli
         lambda: strict.enqueue("q", 1),
         lambda: strict.enqueue_many("q", [1]),
         lambda: strict.claim("q"),
-        lambda: strict.peek("q"),
+        lambda: strict.queues.peek("q"),
         lambda: strict.stats("q"),
-        lambda: strict.purge("q"),
-        lambda: strict.sweep("q"),
+        lambda: strict.queues.purge("q"),
+        lambda: strict.queues.sweep("q"),
     ):
         with pytest.raises(UnknownQueue, match=r"hf\.queue\('q'\)"):
             use()
-    assert strict.queues() == []
+    assert strict.queues.list() == []
 
 
 def test_a_strict_client_uses_what_was_declared_by_anyone(client: OpenClient, hf: Holdfast) -> None:
@@ -66,15 +67,15 @@ def test_declaring_again_keeps_claims_in_progress(hf: Holdfast) -> None:
 
 def test_settings_that_are_not_given_are_kept(hf: Holdfast, rival: Holdfast) -> None:
     hf.queue("q", lease=5, max_attempts=2, max_depth=10, rate="5/m", requires={"gpu": "yes"}, backoff=[1, 2])
-    before = hf.queue_settings("q")
+    before = hf.queues.settings("q")
     rival.queue("q", lease=7, owner="mia")
-    assert rival.queue_settings("q") == before | {"lease": 7.0, "owner": "mia"}
+    assert rival.queues.settings("q") == before | {"lease": 7.0, "owner": "mia"}
 
 
 def test_default_resets_one_setting_and_none_keeps_its_meaning(hf: Holdfast) -> None:
     hf.queue("q", lease=5, max_age=60, max_depth=10, ordering="fifo")
     hf.queue("q", lease=DEFAULT, max_age=None)
-    found = hf.queue_settings("q")
+    found = hf.queues.settings("q")
     assert (found["lease"], found["max_age"], found["max_depth"], found["ordering"]) == (30.0, None, 10, "fifo")
 
 
@@ -100,23 +101,23 @@ def test_two_services_that_declare_at_once_undo_nothing_of_each_other(client: Op
 
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(declare, range(2)))
-        found = services[0].queue_settings(f"q{turn}")
+        found = services[0].queues.settings(f"q{turn}")
         assert (found["lease"], found["max_depth"], found["max_attempts"], found["owner"]) == (5.0, 7, 2, "mia")
 
 
 def test_a_queue_that_is_used_first_does_not_undo_a_declaration(hf: Holdfast, rival: Holdfast) -> None:
     """It was declared after the user of it had looked for it in vain."""
-    hf.queues()
-    looked = rival.store.channels.find
+    hf.queues.list()
+    looked = internals(rival).store.channels.find
 
     def declared_meanwhile(tenant: str, name: str) -> object:
         found = looked(tenant, name)
         hf.queue("q", lease=5)
         return found
 
-    rival.store.channels.find = declared_meanwhile  # type: ignore[method-assign, assignment]
+    internals(rival).store.channels.find = declared_meanwhile  # type: ignore[method-assign, assignment]
     rival.enqueue("q", 1)
-    assert hf.queue_settings("q")["lease"] == 5.0
+    assert hf.queues.settings("q")["lease"] == 5.0
 
 
 def test_declaring_again_as_it_is_writes_nothing(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +134,7 @@ def test_declaring_again_as_it_is_writes_nothing(hf: Holdfast, monkeypatch: pyte
         hf.pool(work, max=3)
 
     declare()
-    monkeypatch.setattr(type(hf.store.channels._database), "write", _refuse)  # type: ignore[attr-defined]
+    monkeypatch.setattr(type(internals(hf).store.channels._database), "write", _refuse)  # type: ignore[attr-defined]
     declare()
     with pytest.raises(AssertionError, match="written"):
         hf.queue("q", lease=6)
@@ -147,31 +148,31 @@ def test_a_topic_keeps_what_is_not_given(hf: Holdfast) -> None:
     hf.topic("t", retention="2h", max_depth=9, no_subscribers="refuse")
     hf.topic("t", max_depth=None)
     hf.topic("t", no_subscribers=DEFAULT)
-    found = hf.queue_settings("t")
+    found = hf.queues.settings("t")
     assert (found["retention"], found["max_depth"], found["no_subscribers"]) == (7200.0, None, "keep")
     hf.topic("work", mode="queue", lease=9)
     hf.topic("work", max_attempts=2)
-    assert (hf.queue_settings("work")["lease"], hf.queue_settings("work")["max_attempts"]) == (9.0, 2)
+    assert (hf.queues.settings("work")["lease"], hf.queues.settings("work")["max_attempts"]) == (9.0, 2)
 
 
 def test_a_group_keeps_what_is_not_given(hf: Holdfast) -> None:
     hf.topic("t")
     hf.subscribe("t", "g", patterns=["t.a"], lease=5, timeout=60)
     hf.subscribe("t", "g", max_attempts=2)
-    found = hf.queue_settings("t/g")
+    found = hf.queues.settings("t/g")
     assert (found["patterns"], found["lease"], found["timeout"], found["max_attempts"]) == (("t.a",), 5.0, 60.0, 2)
     hf.subscribe("t", "g", patterns=None, timeout=DEFAULT)
-    found = hf.queue_settings("t/g")
+    found = hf.queues.settings("t/g")
     assert (found["patterns"], found["lease"], found["timeout"]) == (("t.**",), 5.0, None)
 
 
 def test_a_schedule_keeps_what_is_not_given(hf: Holdfast) -> None:
     hf.schedule("s", queue="q", cron="0 9 * * *", tz="Europe/Berlin", body={"a": 1}, key="k")
     hf.schedule("s", missed="all")
-    (found,) = hf.schedules()
+    (found,) = hf.schedules.list()
     assert (found.queue, found.cron, found.tz, found.body) == ("q", "0 9 * * *", "Europe/Berlin", {"a": 1})
     hf.schedule("s", every="5m", body=None, tz=DEFAULT)
-    (found,) = hf.schedules()
+    (found,) = hf.schedules.list()
     assert (found.cron, found.every, found.tz, found.body, found.key) == (None, 300.0, "UTC", None, "k")
     with pytest.raises(InvalidInput, match="cron"):
         hf.schedule("s", every=None)
@@ -195,10 +196,10 @@ def test_a_pool_keeps_what_is_not_given(hf: Holdfast) -> None:
 
 def test_settings_of_what_is_not_there_are_not_found(hf: Holdfast) -> None:
     with pytest.raises(UnknownQueue, match="'q'"):
-        hf.queue_settings("q")
+        hf.queues.settings("q")
     with pytest.raises(UnknownGroup):
-        hf.queue_settings("t/g")
-    assert hf.queues() == []
+        hf.queues.settings("t/g")
+    assert hf.queues.list() == []
 
 
 def test_a_queue_that_becomes_ordered_keeps_what_it_had(hf: Holdfast) -> None:
@@ -237,14 +238,14 @@ def test_a_refused_setting_leaves_the_queue_as_it_was(hf: Holdfast, clock: FakeC
 def test_all_queues_are_listed_by_name(hf: Holdfast) -> None:
     for name in ("b", "a", "c"):
         hf.queue(name)
-    assert hf.queues() == ["a", "b", "c"]
+    assert hf.queues.list() == ["a", "b", "c"]
 
 
 def test_a_queue_may_have_any_printable_name(hf: Holdfast) -> None:
     names = ["orders.eu.created", "with space", "Zürich-東京-🐙", "x" * 200, "'; DROP TABLE x; --", "%s"]
     for name in names:
         hf.enqueue(name, f"for {name}")
-    assert sorted(hf.queues()) == sorted(names)
+    assert sorted(hf.queues.list()) == sorted(names)
     assert [drain(hf, name) for name in names] == [[f"for {name}"] for name in names]
 
 
@@ -253,7 +254,7 @@ def test_a_name_that_cannot_be_carried_is_refused_and_nothing_is_declared(hf: Ho
         for use in (hf.queue, hf.claim, hf.stats, lambda bad: hf.enqueue(bad, 1)):
             with pytest.raises(InvalidInput):
                 use(name)
-    assert hf.queues() == []
+    assert hf.queues.list() == []
 
 
 def test_queues_whose_names_differ_in_case_are_different(hf: Holdfast) -> None:
@@ -273,7 +274,7 @@ def test_tenants_have_queues_of_their_own(client: OpenClient) -> None:
     acme.enqueue("q", "acme's")
     other.enqueue("q", "other's")
     acme.queue("only acme's")
-    assert (acme.queues(), other.queues()) == (["only acme's", "q"], ["q"])
+    assert (acme.queues.list(), other.queues.list()) == (["only acme's", "q"], ["q"])
     assert (drain(acme), drain(other)) == (["acme's"], ["other's"])
 
 
@@ -290,8 +291,8 @@ def test_a_tenant_does_not_see_the_messages_of_another(client: OpenClient) -> No
     acme.enqueue("q", 1)
     acme.enqueue("q", 2, delay=60)
     assert other.claim("q", n=10) == []
-    assert other.peek("q") == []
-    assert other.purge("q") == 0
+    assert other.queues.peek("q") == []
+    assert other.queues.purge("q") == 0
     stats = other.stats("q")
     assert (stats.pending, stats.waiting, stats.processing, stats.dead) == (0, 0, 0, 0)
     assert acme.stats("q").pending == 1
@@ -308,11 +309,11 @@ def test_a_tenant_can_neither_look_up_nor_cancel_the_messages_of_another(client:
 def test_a_tenant_can_neither_see_nor_replay_the_dead_letters_of_another(client: OpenClient) -> None:
     acme, other = client(tenant="acme"), client(tenant="other")
     dead_id = kill(acme)
-    assert other.dead_letters() == []
-    assert other.dead_letters("q") == []
+    assert other.dead_letters.list() == []
+    assert other.dead_letters.list("q") == []
     with pytest.raises(NotFound):
-        other.replay(dead_id)
-    assert acme.dead_letters()[0].replayed_as is None
+        other.dead_letters.replay(dead_id)
+    assert acme.dead_letters.list()[0].replayed_as is None
 
 
 def test_a_sweep_of_one_tenant_leaves_the_leases_of_another(client: OpenClient, clock: FakeClock) -> None:
@@ -320,7 +321,7 @@ def test_a_sweep_of_one_tenant_leaves_the_leases_of_another(client: OpenClient, 
     acme.enqueue("q", 1)
     claim = claim_one(acme)
     clock.advance(60)
-    assert other.sweep("q") == 0
+    assert other.queues.sweep("q") == 0
     claim.ack()
 
 
@@ -338,8 +339,8 @@ def test_a_look_up_that_a_declaration_has_overtaken_is_not_remembered(
 ) -> None:
     """A consumer's thread reads the settings while another one declares new ones."""
     hf.queue("q", lease=5)
-    hf._book._known.clear()
-    find = hf.store.channels.find
+    internals(hf).catalog._known.clear()
+    find = internals(hf).store.channels.find
 
     def overtaken(tenant: str, name: str) -> object:
         found = find(tenant, name)
@@ -347,6 +348,6 @@ def test_a_look_up_that_a_declaration_has_overtaken_is_not_remembered(
         hf.queue("q", lease=7)
         return found
 
-    monkeypatch.setattr(hf.store.channels, "find", overtaken)
-    assert hf._book.channel("q").spec.lease == 5
-    assert hf._book.channel("q").spec.lease == 7
+    monkeypatch.setattr(internals(hf).store.channels, "find", overtaken)
+    assert internals(hf).catalog.channel("q").spec.lease == 5
+    assert internals(hf).catalog.channel("q").spec.lease == 7

@@ -10,6 +10,7 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.claims import Claim
+from holdfast.client import internals
 from holdfast.core.pointer import Pointer
 from holdfast.events import DeadTaskEvent
 from holdfast.store.api import Channel, ClaimRequest
@@ -24,19 +25,19 @@ HOLD, PATIENCE = 60 * SECOND, 60 * SECOND
 
 def through_sqs(hf: Holdfast, name: str = "q", **settings: Any) -> Channel:
     hf.queue(name, **{"delivery": "sqs", "backoff": 0, **settings})
-    return hf._book.channel(name)
+    return internals(hf).catalog.channel(name)
 
 
 def hand_over(hf: Holdfast, queue: Channel, n: int = 100) -> list[Pointer]:
     """Everything was sent, and SQS has said so."""
-    found = hf.store.deliveries.hand_over(queue, n, HOLD).pointers
-    hf.store.deliveries.confirm(queue, found, [], PATIENCE)
+    found = internals(hf).store.deliveries.hand_over(queue, n, HOLD).pointers
+    internals(hf).store.deliveries.confirm(queue, found, [], PATIENCE)
     return found
 
 
 def come_with(hf: Holdfast, queue: Channel, pointers: list[Pointer], n: int = 100, **wish: Any) -> Taken[Claim]:
     request = ClaimRequest([queue], n, "anna", **wish)
-    return hf.store.deliveries.claim(request, partial(Claim, hf), queue, pointers, n)
+    return internals(hf).store.deliveries.claim(request, partial(Claim, hf), queue, pointers, n)
 
 
 def bodies_of(taken: Taken[Claim]) -> list[Any]:
@@ -51,10 +52,10 @@ def state(hf: Holdfast, message_id: str) -> str:
 
 def test_a_message_is_enqueued_when_sqs_has_confirmed_it(hf: Holdfast) -> None:
     queue, sent = through_sqs(hf), hf.enqueue("q", 1)
-    (pointer,) = hf.store.deliveries.hand_over(queue, 10, HOLD).pointers
+    (pointer,) = internals(hf).store.deliveries.hand_over(queue, 10, HOLD).pointers
     assert state(hf, sent.id) == "pending"
     assert pointer.generation == 1
-    hf.store.deliveries.confirm(queue, [pointer], [], PATIENCE)
+    internals(hf).store.deliveries.confirm(queue, [pointer], [], PATIENCE)
     assert state(hf, sent.id) == "enqueued"
     assert hf.stats("q").enqueued == hf.stats("q").pending == 1
 
@@ -62,8 +63,8 @@ def test_a_message_is_enqueued_when_sqs_has_confirmed_it(hf: Holdfast) -> None:
 def test_what_was_not_confirmed_is_handed_over_again_under_another_generation(hf: Holdfast) -> None:
     queue = through_sqs(hf)
     hf.enqueue_many("q", [1, 2])
-    first, second = hf.store.deliveries.hand_over(queue, 10, HOLD).pointers
-    hf.store.deliveries.confirm(queue, [first], [second], PATIENCE)
+    first, second = internals(hf).store.deliveries.hand_over(queue, 10, HOLD).pointers
+    internals(hf).store.deliveries.confirm(queue, [first], [second], PATIENCE)
     (again,) = hand_over(hf, queue)
     assert again == Pointer(second.id, 2)
     assert come_with(hf, queue, [second]).fates == [Fate.OVER]
@@ -72,21 +73,21 @@ def test_what_was_not_confirmed_is_handed_over_again_under_another_generation(hf
 def test_whoever_dies_while_sending_has_marked_for_nothing(hf: Holdfast, clock: FakeClock) -> None:
     queue = through_sqs(hf)
     hf.enqueue("q", 1)
-    (lost,) = hf.store.deliveries.hand_over(queue, 10, HOLD).pointers
+    (lost,) = internals(hf).store.deliveries.hand_over(queue, 10, HOLD).pointers
     assert hand_over(hf, queue) == []
     clock.advance(60)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     assert hand_over(hf, queue) == [Pointer(lost.id, 2)]
-    assert hf.store.deliveries.confirm(queue, [lost], [], PATIENCE) == 1
+    assert internals(hf).store.deliveries.confirm(queue, [lost], [], PATIENCE) == 1
 
 
 def test_a_pointer_may_be_quicker_than_its_confirmation(hf: Holdfast) -> None:
     queue = through_sqs(hf)
     hf.enqueue("q", 1)
-    found = hf.store.deliveries.hand_over(queue, 10, HOLD).pointers
+    found = internals(hf).store.deliveries.hand_over(queue, 10, HOLD).pointers
     taken = come_with(hf, queue, found)
     assert bodies_of(taken) == [1]
-    hf.store.deliveries.confirm(queue, found, [], PATIENCE)
+    internals(hf).store.deliveries.confirm(queue, found, [], PATIENCE)
     hf.ack(taken.grants)
     assert hf.stats("q").queue_depth == 0
 
@@ -121,14 +122,14 @@ def test_a_pointer_is_worth_nothing_once_its_claim_has_ended(hf: Holdfast, clock
     queue, sent = through_sqs(hf), hf.enqueue("q", 1)
     found = hand_over(hf, queue)
     if end == "purge":
-        hf.purge("q")
+        hf.queues.purge("q")
     elif end == "cancel":
         hf.cancel(sent.id)
     else:
         (claim,) = come_with(hf, queue, found).grants
         if end == "lapse":
             clock.advance(31)
-            hf.sweep("q")
+            hf.queues.sweep("q")
         else:
             getattr(hf, end)(claim, *([] if end == "release" else ["no"]))
     assert come_with(hf, queue, found).fates == [Fate.OVER]
@@ -140,7 +141,7 @@ def test_an_enqueued_message_can_be_cancelled_and_expires(hf: Holdfast, clock: F
     hand_over(hf, queue)
     assert hf.cancel(canceled.id) is True
     clock.advance(11)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     assert (state(hf, canceled.id), state(hf, expired.id)) == ("canceled", "expired")
 
 
@@ -148,10 +149,10 @@ def test_a_pause_leaves_pointers_and_hands_nothing_over(hf: Holdfast) -> None:
     queue = through_sqs(hf)
     hf.enqueue_many("q", [1, 2])
     first = hand_over(hf, queue, 1)
-    hf.pause("q")
+    hf.queues.pause("q")
     assert hand_over(hf, queue) == []
     assert come_with(hf, queue, first).fates == [Fate.LATER]
-    hf.resume("q")
+    hf.queues.resume("q")
     assert bodies_of(come_with(hf, queue, first)) == [1]
 
 
@@ -229,10 +230,10 @@ def test_what_sqs_has_is_the_databases_after_a_switch_back(hf: Holdfast) -> None
     queue = through_sqs(hf)
     hf.enqueue_many("q", [1, 2, 3])
     enqueued = hand_over(hf, queue, 1)
-    sending = hf.store.deliveries.hand_over(queue, 1, HOLD).pointers
+    sending = internals(hf).store.deliveries.hand_over(queue, 1, HOLD).pointers
     hf.queue("q", delivery="database")
     assert sorted(claim.message.body for claim in hf.claim("q", n=10)) == [1, 2, 3]
-    assert hf.store.deliveries.confirm(queue, sending, [], PATIENCE) == 0
+    assert internals(hf).store.deliveries.confirm(queue, sending, [], PATIENCE) == 0
     assert come_with(hf, queue, [*enqueued, *sending]).grants == []
     assert hand_over(hf, queue) == []
 
@@ -249,13 +250,13 @@ def test_pointers_that_nobody_comes_with_are_missed_and_sent_again(hf: Holdfast,
     queue = through_sqs(hf)
     hf.enqueue_many("q", [1, 2])
     found = hand_over(hf, queue)
-    assert hf.store.deliveries.overdue(queue).count == 0
+    assert internals(hf).store.deliveries.overdue(queue).count == 0
     clock.advance(61)
-    assert hf.store.deliveries.overdue(queue).count == 2
-    assert hf.store.deliveries.overdue(queue).away == 61 * SECOND
-    assert hf.store.deliveries.wait_longer(queue, 1, PATIENCE) == 1
-    assert hf.store.deliveries.overdue(queue).count == 1
-    assert hf.store.deliveries.send_again(queue, 10, 0) == 1
+    assert internals(hf).store.deliveries.overdue(queue).count == 2
+    assert internals(hf).store.deliveries.overdue(queue).away == 61 * SECOND
+    assert internals(hf).store.deliveries.wait_longer(queue, 1, PATIENCE) == 1
+    assert internals(hf).store.deliveries.overdue(queue).count == 1
+    assert internals(hf).store.deliveries.send_again(queue, 10, 0) == 1
     assert [one.generation for one in hand_over(hf, queue)] == [2]
     assert sorted(come_with(hf, queue, found).fates) == [Fate.OVER, Fate.TAKEN]
 
@@ -267,13 +268,13 @@ def test_a_death_is_unsent_until_someone_was_told(hf: Holdfast, client: OpenClie
     (claim,) = come_with(hf, queue, hand_over(hf, queue)).grants
     claim.nack("never")  # type: ignore[attr-defined]
     hf.maintain()
-    assert [one.message_id for one in hf.store.deaths.unsent(queue, 10)] == [sent.id]
+    assert [one.message_id for one in internals(hf).store.deaths.unsent(queue, 10)] == [sent.id]
     other, told = client(), list[DeadTaskEvent]()
     other.on(DeadTaskEvent, told.append)
     other.maintain()
     other.maintain()
     assert [one.task_id for one in told] == [sent.id]
-    assert hf.store.deaths.unsent(queue, 10) == []
+    assert internals(hf).store.deaths.unsent(queue, 10) == []
 
 
 def test_no_more_pointers_are_sent_again_than_are_missing_whoever_looks_for_them(
@@ -284,20 +285,20 @@ def test_no_more_pointers_are_sent_again_than_are_missing_whoever_looks_for_them
     hf.enqueue_many("q", [1, 2, 3, 4])
     hand_over(hf, queue)
     clock.advance(61)
-    assert hf.store.deliveries.send_again(queue, 10, 0, waiting=2) == 2
-    assert client().store.deliveries.send_again(queue, 10, 0, waiting=2) == 0
+    assert internals(hf).store.deliveries.send_again(queue, 10, 0, waiting=2) == 2
+    assert internals(client()).store.deliveries.send_again(queue, 10, 0, waiting=2) == 0
 
 
 def test_who_has_not_heard_of_another_queue_of_sqs_sends_nothing_to_the_old_one(hf: Holdfast) -> None:
     old = through_sqs(hf, sqs_queue="old")
     hf.enqueue_many("q", [1, 2])
-    sending = hf.store.deliveries.hand_over(old, 1, HOLD).pointers
+    sending = internals(hf).store.deliveries.hand_over(old, 1, HOLD).pointers
     through_sqs(hf, sqs_queue="new")
-    assert hf.store.deliveries.confirm(old, sending, [], PATIENCE) == 0
-    refused = hf.store.deliveries.hand_over(old, 10, HOLD)
+    assert internals(hf).store.deliveries.confirm(old, sending, [], PATIENCE) == 0
+    refused = internals(hf).store.deliveries.hand_over(old, 10, HOLD)
     assert (refused.pointers, refused.is_current) == ([], False)
     assert hf.stats("q").enqueued == 0
-    assert len(hand_over(hf, hf._book.channel("q"))) == 2
+    assert len(hand_over(hf, internals(hf).catalog.channel("q"))) == 2
 
 
 def test_two_senders_never_hand_over_the_same(hf: Holdfast, client: OpenClient) -> None:
@@ -306,8 +307,8 @@ def test_two_senders_never_hand_over_the_same(hf: Holdfast, client: OpenClient) 
     found: list[Pointer] = []
 
     def send(one: Holdfast) -> None:
-        while some := one.store.deliveries.hand_over(queue, 7, HOLD).pointers:
-            one.store.deliveries.confirm(queue, some, [], PATIENCE)
+        while some := internals(one).store.deliveries.hand_over(queue, 7, HOLD).pointers:
+            internals(one).store.deliveries.confirm(queue, some, [], PATIENCE)
             found.extend(some)
 
     threads = [threading.Thread(target=send, args=(one,)) for one in (hf, client(), client())]

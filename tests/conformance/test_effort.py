@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncHoldfast, Claim, Holdfast, LeaseLost, effort
+from holdfast.client import internals
 from holdfast.endings import acked
 from holdfast.outcomes import BudgetSpent, DeadLetter, GaveUp, Snooze
 from holdfast.store import efforts
@@ -20,16 +21,17 @@ from tests.conformance.steps import OpenClient, bodies, claim_one, row, run_of
 
 
 def test_what_is_spent_adds_up_for_the_message_and_for_its_queue(hf: Holdfast, claim: Claim) -> None:
-    assert (effort.spend(hf, claim, 3).spent, effort.spend(hf, claim, 0.5).spent) == (3, 3.5)
+    parts = internals(hf)
+    assert (effort.spend(parts, claim, 3).spent, effort.spend(parts, claim, 0.5).spent) == (3, 3.5)
     hf.enqueue("q", "more")
-    assert effort.spend(hf, claim_one(hf), 1).spent == 1
-    assert hf.spent("q") == 4.5
-    assert hf.spent("elsewhere") == 0
+    assert effort.spend(internals(hf), claim_one(hf), 1).spent == 1
+    assert hf.queues.budget("q") == 4.5
+    assert hf.queues.budget("elsewhere") == 0
 
 
 @pytest.mark.parametrize("end", ["release", "nack", "snooze", "lapse"])
 def test_it_stays_spent_whatever_becomes_of_the_attempt(hf: Holdfast, clock: FakeClock, claim: Claim, end: str) -> None:
-    effort.spend(hf, claim, 3)
+    effort.spend(internals(hf), claim, 3)
     match end:
         case "snooze":
             claim.snooze(1)
@@ -39,17 +41,17 @@ def test_it_stays_spent_whatever_becomes_of_the_attempt(hf: Holdfast, clock: Fak
             getattr(claim, end)()
     clock.advance(100)
     again = claim_one(hf)
-    assert effort.spend(hf, again, 4).spent == 7
-    assert hf.spent("q") == 7
+    assert effort.spend(internals(hf), again, 4).spent == 7
+    assert hf.queues.budget("q") == 7
 
 
 def test_a_budget_may_be_spent_to_the_last_penny(hf: Holdfast, claim: Claim) -> None:
     hf.queue("q", message_budget=10)
-    effort.spend(hf, claim, 10)
+    effort.spend(internals(hf), claim, 10)
     with pytest.raises(GaveUp, match=r"gave up \(message_budget\): spent 10\.5 of 10$"):
-        effort.spend(hf, claim, 0.5)
+        effort.spend(internals(hf), claim, 0.5)
     claim.ack()
-    assert not hf.is_paused("q")
+    assert not hf.queues.is_paused("q")
 
 
 def test_a_message_may_have_a_smaller_budget_of_its_own(hf: Holdfast) -> None:
@@ -58,25 +60,25 @@ def test_a_message_may_have_a_smaller_budget_of_its_own(hf: Holdfast) -> None:
         hf.enqueue("q", "work", budget=budget, headers={"a": 1})
         claim = claim_one(hf)
         assert claim.message.headers["a"] == 1
-        effort.spend(hf, claim, allowed)
+        effort.spend(internals(hf), claim, allowed)
         with pytest.raises(GaveUp, match=f"spent {allowed + 1} of {allowed}"):
-            effort.spend(hf, claim, 1)
+            effort.spend(internals(hf), claim, 1)
         claim.ack()
 
 
 def test_many_messages_have_the_same_budget_each(hf: Holdfast) -> None:
     hf.enqueue_many("q", range(3), budget=2)
     for claim in hf.claim("q", n=3):
-        effort.spend(hf, claim, 2)
+        effort.spend(internals(hf), claim, 2)
         with pytest.raises(GaveUp):
-            effort.spend(hf, claim, 0.1)
+            effort.spend(internals(hf), claim, 0.1)
 
 
 def test_a_budget_that_was_raised_holds_for_those_who_work_already(hf: Holdfast, rival: Holdfast) -> None:
     hf.queue("q", message_budget=10)
     [claim] = run_of(hf, 1)
     rival.queue("q", message_budget=20)
-    assert effort.spend(hf, claim, 15).spent == 15
+    assert effort.spend(internals(hf), claim, 15).spent == 15
 
 
 def test_giving_up_is_an_end_for_the_message_and_the_other_is_not() -> None:
@@ -93,7 +95,7 @@ def test_giving_up_is_an_end_for_the_message_and_the_other_is_not() -> None:
 def test_who_has_lost_the_claim_changes_nothing(
     hf: Holdfast, rival: Holdfast, clock: FakeClock, claim: Claim, report: str, end: str
 ) -> None:
-    effort.spend(hf, claim, 3)
+    effort.spend(internals(hf), claim, 3)
     before = known(hf, claim)
     match end:
         case "lapse":
@@ -105,19 +107,19 @@ def test_who_has_lost_the_claim_changes_nothing(
             getattr(claim, end)()
     with pytest.raises(LeaseLost):
         REPORTS[report](hf, claim)
-    assert (known(hf, claim), hf.spent("q")) == (before, 3)
+    assert (known(hf, claim), hf.queues.budget("q")) == (before, 3)
 
 
 def test_the_members_of_a_run_are_counted_apart_and_lost_apart(hf: Holdfast) -> None:
     first, second, third = run_of(hf, 3)
-    effort.spend(hf, first, 1)
-    effort.spend(hf, second, 2)
+    effort.spend(internals(hf), first, 1)
+    effort.spend(internals(hf), second, 2)
     first.ack()
     with pytest.raises(LeaseLost):
-        effort.spend(hf, first, 10)
-    assert effort.spend(hf, second, 2).spent == 4
+        effort.spend(internals(hf), first, 10)
+    assert effort.spend(internals(hf), second, 2).spent == 4
     assert known(hf, third) is None
-    assert hf.spent("q") == 5
+    assert hf.queues.budget("q") == 5
 
 
 def test_a_lost_claim_gives_up_nothing(hf: Holdfast, claim: Claim) -> None:
@@ -125,8 +127,8 @@ def test_a_lost_claim_gives_up_nothing(hf: Holdfast, claim: Claim) -> None:
     hf.queue("q", budget=1)
     claim.release()
     with pytest.raises(LeaseLost):
-        effort.spend(hf, claim, 100)
-    assert not hf.is_paused("q")
+        effort.spend(internals(hf), claim, 100)
+    assert not hf.queues.is_paused("q")
 
 
 @pytest.mark.parametrize("report", REPORTS)
@@ -137,7 +139,7 @@ def test_a_report_whose_answer_was_lost_counts_once(hf: Holdfast, claim: Claim, 
         "spend": lambda tx, one: efforts.spend(tx, one, settlement, 5),
         "act": lambda tx, one: efforts.act(tx, one, settlement, "look"),
     }
-    write = hf.store.database.write  # type: ignore[attr-defined]
+    write = internals(hf).store.database.write  # type: ignore[attr-defined]
     first = write(lambda tx: verbs[report](tx, same))
     again = write(lambda tx: verbs[report](Again(tx), same))
     assert (again.effort, again.is_first, again.queue_spent) == (first.effort, first.is_first, first.queue_spent)
@@ -165,18 +167,18 @@ class Again:
 def test_what_goes_over_the_queues_budget_pauses_it_and_is_told_once(hf: Holdfast, rival: Holdfast) -> None:
     hf.queue("q", budget=10)
     first, second, third = run_of(hf, 3)
-    effort.spend(hf, first, 9.5)
-    assert not hf.is_paused("q")
+    effort.spend(internals(hf), first, 9.5)
+    assert not hf.queues.is_paused("q")
     with pytest.raises(BudgetSpent, match=r"the queue spent 10\.5 of 10: 'q' is paused\. Allow more") as over:
-        effort.spend(hf, second, 1)
-    assert (over.value.is_first, over.value.delay(0), rival.is_paused("q")) == (True, 0, True)
+        effort.spend(internals(hf), second, 1)
+    assert (over.value.is_first, over.value.delay(0), rival.queues.is_paused("q")) == (True, 0, True)
     for claim in (second, third):
         with pytest.raises(BudgetSpent) as later:
-            effort.spend(hf, claim, 1)
+            effort.spend(internals(hf), claim, 1)
         assert not later.value.is_first
     hf.release([first, second, third])
-    assert (rival.claim("q", n=3), hf.count_dead_letters(), hf.spent("q")) == ([], 0, 12.5)
-    [notice] = hf.notices()
+    assert (rival.claim("q", n=3), hf.dead_letters.count(), hf.queues.budget("q")) == ([], 0, 12.5)
+    [notice] = hf.notices.list()
     assert (notice.kind, notice.about, notice.queue, notice.repeats) == ("budget", "q", "q", 0)
     assert notice.error == str(over.value)
 
@@ -185,11 +187,11 @@ def test_a_budget_spent_to_the_last_penny_pauses_the_queue_and_ends_no_attempt(h
     """Nothing is left for another message, so none may begin."""
     hf.queue("q", budget=10)
     first, second = run_of(hf, 2)
-    assert effort.spend(hf, first, 10).spent == 10
-    assert rival.is_paused("q")
-    assert [notice.error.split(":")[0] for notice in hf.notices()] == ["the queue spent 10 of 10"]
+    assert effort.spend(internals(hf), first, 10).spent == 10
+    assert rival.queues.is_paused("q")
+    assert [notice.error.split(":")[0] for notice in hf.notices.list()] == ["the queue spent 10 of 10"]
     with pytest.raises(BudgetSpent) as over:
-        effort.spend(hf, second, 1)
+        effort.spend(internals(hf), second, 1)
     assert not over.value.is_first, "the queue was paused before"
 
 
@@ -198,11 +200,11 @@ def test_a_resume_alone_starts_nothing_that_no_budget_is_left_for(hf: Holdfast, 
     [claim] = run_of(hf, 1)
     hf.enqueue("q", "next")
     with pytest.raises(BudgetSpent):
-        effort.spend(hf, claim, 11)
-    hf.resume("q")
-    assert (rival.claim("q"), rival.is_paused("q")) == ([], True)
+        effort.spend(internals(hf), claim, 11)
+    hf.queues.resume("q")
+    assert (rival.claim("q"), rival.queues.is_paused("q")) == ([], True)
     hf.queue("q", budget=12)
-    assert not rival.is_paused("q"), "it was resumed, and now there is more"
+    assert not rival.queues.is_paused("q"), "it was resumed, and now there is more"
     assert len(rival.claim("q")) == 1
 
 
@@ -211,22 +213,22 @@ def test_a_budget_that_is_lowered_below_what_was_spent_pauses_the_queue(hf: Hold
     hf.queue("q", budget=100)
     [claim] = run_of(hf, 1)
     hf.enqueue("q", "next")
-    effort.spend(hf, claim, 50)
+    effort.spend(internals(hf), claim, 50)
     hf.queue("q", budget=50)
-    assert (hf.is_paused("q"), hf.claim("q")) == (True, [])
+    assert (hf.queues.is_paused("q"), hf.claim("q")) == (True, [])
     if more == "reset":
-        hf.reset_budget("q")
+        hf.queues.reset_budget("q")
     else:
         hf.queue("q", budget=None if more == "no limit" else 51)
-    assert (hf.is_paused("q"), len(hf.claim("q"))) == (False, 1)
+    assert (hf.queues.is_paused("q"), len(hf.claim("q"))) == (False, 1)
 
 
 def test_a_pause_by_hand_outlives_a_budget_that_is_raised(hf: Holdfast) -> None:
     hf.queue("q", budget=100)
-    hf.pause("q")
+    hf.queues.pause("q")
     hf.queue("q", budget=200)
-    hf.reset_budget("q")
-    assert hf.is_paused("q")
+    hf.queues.reset_budget("q")
+    assert hf.queues.is_paused("q")
 
 
 def test_a_spent_budget_begins_anew(hf: Holdfast) -> None:
@@ -234,18 +236,18 @@ def test_a_spent_budget_begins_anew(hf: Holdfast) -> None:
     hf.enqueue("q", "work")
     claim = claim_one(hf)
     with pytest.raises(BudgetSpent):
-        effort.spend(hf, claim, 12)
+        effort.spend(internals(hf), claim, 12)
     claim.release()
-    assert hf.reset_budget("q") == 12
-    assert (hf.spent("q"), hf.is_paused("q"), hf.claim("q")) == (0, True, [])
-    hf.resume("q")
+    assert hf.queues.reset_budget("q") == 12
+    assert (hf.queues.budget("q"), hf.queues.is_paused("q"), hf.claim("q")) == (0, True, [])
+    hf.queues.resume("q")
     again = claim_one(hf)
     assert again.attempt == 1
-    assert effort.spend(hf, again, 9).spent == 21
+    assert effort.spend(internals(hf), again, 9).spent == 21
     with pytest.raises(BudgetSpent) as over:
-        effort.spend(hf, again, 9)
+        effort.spend(internals(hf), again, 9)
     assert over.value.is_first
-    [record] = [line for line in hf.audit() if line.act == "reset_budget"]
+    [record] = [line for line in hf.audit.list() if line.act == "reset_budget"]
     assert (record.actor, record.queue, record.about, record.count) == (hf.actor, "q", {"spent": 12}, 1)
 
 
@@ -253,22 +255,22 @@ def test_who_resumes_without_more_money_is_paused_again_and_told_again(hf: Holdf
     hf.queue("q", budget=10)
     for _ in range(2):
         with pytest.raises(BudgetSpent) as over:
-            effort.spend(hf, claim, 11)
+            effort.spend(internals(hf), claim, 11)
         assert over.value.is_first
-        hf.resume("q")
+        hf.queues.resume("q")
     hf.queue("q", budget=100)
-    assert effort.spend(hf, claim, 11).spent == 33
-    assert not hf.is_paused("q")
+    assert effort.spend(internals(hf), claim, 11).spent == 33
+    assert not hf.queues.is_paused("q")
 
 
 def test_the_queues_budget_goes_before_the_messages_own(hf: Holdfast, claim: Claim) -> None:
     """Whoever answers for the queue hears of it; the message gives up when it is next worked on."""
     hf.queue("q", budget=10, message_budget=10)
     with pytest.raises(BudgetSpent):
-        effort.spend(hf, claim, 11)
-    hf.reset_budget("q")
+        effort.spend(internals(hf), claim, 11)
+    hf.queues.reset_budget("q")
     with pytest.raises(GaveUp):
-        effort.spend(hf, claim, 0)
+        effort.spend(internals(hf), claim, 0)
 
 
 def test_sums_are_exact_and_one_alone_pauses_however_many_spend(client: OpenClient) -> None:
@@ -282,14 +284,14 @@ def test_sums_are_exact_and_one_alone_pauses_however_many_spend(client: OpenClie
         told = []
         for _ in range(50):
             try:
-                effort.spend(hf, claim, 1)
+                effort.spend(internals(hf), claim, 1)
             except BudgetSpent as over:
                 told.append(over.is_first)
         return told
 
     with ThreadPoolExecutor(8) as threads:
         told = [is_first for each in threads.map(work, claims) for is_first in each]
-    assert hf.spent("q") == 400
+    assert hf.queues.budget("q") == 400
     assert [known(hf, claim).spent for claim in claims] == [50] * 8  # type: ignore[union-attr]
     assert (len(told), sum(told)) == (101, 1)
 
@@ -299,18 +301,22 @@ def test_one_message_may_be_spent_on_by_many_threads(client: OpenClient) -> None
     hf.queue("q", lease=600)
     for claim in (run_of(hf, 1)[0], row(hf)):
         with ThreadPoolExecutor(8) as threads:
-            list(threads.map(lambda _, claim=claim: effort.spend(hf, claim, 1), range(40)))
+            list(threads.map(lambda _, claim=claim: effort.spend(internals(hf), claim, 1), range(40)))
         assert known(hf, claim).spent == 40  # type: ignore[union-attr]
-    assert hf.spent("q") == 80
+    assert hf.queues.budget("q") == 80
 
 
 def test_asyncio_has_the_same(url: str, hf: Holdfast, clock: FakeClock, claim: Claim) -> None:
-    effort.spend(hf, claim, 5)
+    effort.spend(internals(hf), claim, 5)
 
     async def main() -> list[float]:
         async with AsyncHoldfast(url, clock=clock) as awaited:
             await awaited.enqueue("q", "work", budget=7)
-            return [await awaited.spent("q"), await awaited.reset_budget("q"), await awaited.spent("q")]
+            return [
+                await awaited.queues.budget("q"),
+                await awaited.queues.reset_budget("q"),
+                await awaited.queues.budget("q"),
+            ]
 
     assert asyncio.run(main()) == [5, 5, 0]
     assert claim_one(hf).message.headers == {"holdfast-budget": 7}

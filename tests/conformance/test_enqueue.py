@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, InvalidInput
+from holdfast.client import internals
 from holdfast.core.message import encode_json
 from holdfast.drafting import EnqueueOptions
 from tests.clock import FakeClock
@@ -260,6 +261,10 @@ def test_messages_of_several_priorities_are_stored_together_each_in_its_own(hf: 
     """As when several threads enqueue at the same moment."""
     hf.enqueue("q", "first")
     options = {"low": "late", 0: "urgent", "normal": "usual"}
-    new = [one for level, body in options.items() for one in hf._drafted("q", [body], EnqueueOptions(priority=level))]
-    assert hf.transport.messages.insert(new) == [None] * 3
+    new = [
+        one
+        for level, body in options.items()
+        for one in internals(hf).producer.drafted("q", [body], EnqueueOptions(priority=level))
+    ]
+    assert internals(hf).transport.messages.insert(new) == [None] * 3
     assert bodies(hf.claim("q", n=10)) == ["urgent", "first", "usual", "late"]

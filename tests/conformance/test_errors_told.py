@@ -40,7 +40,7 @@ def test_a_message_that_failed(hf: Holdfast, clock: FakeClock, problem: BaseExce
     assert status is not None
     assert_apart(status.history[0].error, status.history[0].traceback)
     claim_one(hf).nack("too late")
-    [letter] = hf.dead_letters()
+    [letter] = hf.dead_letters.list()
     assert (letter.error, letter.traceback) == ("too late", None), "the first attempt's is in the history"
     assert_apart(letter.history[0].error, letter.history[0].traceback)
 
@@ -50,11 +50,11 @@ def test_a_dead_letter_and_its_notice(hf: Holdfast, problem: BaseException) -> N
     hf.queue("q", owner="mia", dead_letter="graves")
     hf.enqueue("q", 1)
     claim_one(hf).nack(problem, permanent=True)
-    [letter] = hf.dead_letters()
+    [letter] = hf.dead_letters.list()
     assert_apart(letter.error, letter.traceback)
-    [found] = hf.dead_letters(error="guard rejected")
+    [found] = hf.dead_letters.list(error="guard rejected")
     assert found.id == letter.id
-    [notice] = hf.notices()
+    [notice] = hf.notices.list()
     assert_apart(notice.error, notice.traceback)
     body = claim_one(hf, "mia.inbox").message.body
     assert_apart(body["error"], body["traceback"])
@@ -74,7 +74,7 @@ def test_a_callback_is_told_the_same(hf: Holdfast, problem: BaseException) -> No
 def test_a_long_sentence_keeps_its_beginning(hf: Holdfast) -> None:
     hf.enqueue("q", 1)
     claim_one(hf).nack(RuntimeError("guard rejected " + "x" * 20_000 + " at last"), permanent=True)
-    [letter], [notice] = hf.dead_letters(), hf.notices()
+    [letter], [notice] = hf.dead_letters.list(), hf.notices.list()
     for error in (letter.error, letter.history[0].error, notice.error):
         assert error.startswith(SENTENCE)
         assert error.endswith("at last")
@@ -86,17 +86,17 @@ def test_a_saga_and_its_step(hf: Holdfast, problem: BaseException) -> None:
     hf.start_saga("order", {}, id="s1")
     claim_one(hf, "charge").nack(problem)
     claim_one(hf, "charge").nack(problem)
-    found = hf.saga_status("s1")
+    found = hf.sagas.get("s1")
     assert isinstance(found, SagaStatus)
     assert_apart(found.error, found.traceback, f"charge: {SENTENCE}")
-    [listed] = hf.sagas()
+    [listed] = hf.sagas.list()
     assert_apart(listed.error, listed.traceback, f"charge: {SENTENCE}")
     assert_apart(found.steps[0].error, found.steps[0].traceback)
     failed = [event for event in found.timeline if event.what == "attempt_failed"]
     assert [event.attempt for event in failed] == [1, 2]
     for event in failed:
         assert_apart(event.error, event.traceback)
-    [notice] = [one for one in hf.notices() if one.kind == "saga"]
+    [notice] = [one for one in hf.notices.list() if one.kind == "saga"]
     assert_apart(notice.error, notice.traceback, f"charge: {SENTENCE}")
 
 
@@ -106,7 +106,7 @@ def test_an_undo_that_failed(hf: Holdfast, problem: BaseException) -> None:
     claim_one(hf, "charge").ack()
     claim_one(hf, "ship").nack("no truck", permanent=True)
     claim_one(hf, "refund").nack(problem, permanent=True)
-    found = hf.saga_status("s1")
+    found = hf.sagas.get("s1")
     assert found is not None
     assert_apart(found.error, found.traceback, f"charge could not be undone: {SENTENCE}")
     assert_apart(found.steps[0].error, found.steps[0].traceback)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, QueueFull, State
+from holdfast.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies, claim_one, counts, kill, state
 from tests.stores import TOPICS
@@ -36,8 +37,8 @@ def test_it_is_expired_for_status_and_search(
     assert found is not None
     assert (found.state, found.due_at) == (State.EXPIRED, None)
     assert found.finished_at is not None
-    assert [one.state for one in hf.search("q", correlation_id="order-1")] == [State.EXPIRED]
-    assert hf.sweep("q") == 1, "a look writes nothing"
+    assert [one.state for one in hf.messages.search("q", correlation_id="order-1")] == [State.EXPIRED]
+    assert hf.queues.sweep("q") == 1, "a look writes nothing"
     assert state(hf, receipt.id) is State.EXPIRED
 
 
@@ -50,9 +51,9 @@ def test_peek_and_stats_leave_it_out(hf: Holdfast, clock: FakeClock, settings: O
     clock.advance(1)
     assert sum(counts(hf)) == 1
     assert hf.stats("q").age_of_oldest_item == 1
-    assert [message.body for message in hf.peek("q")] == ["new"], "also behind the head of a key"
-    assert hf.store.reads.load([hf._book.channel("q")]).depth == 1
-    assert hf.sweep("q") == 3, "a look writes nothing"
+    assert [message.body for message in hf.queues.peek("q")] == ["new"], "also behind the head of a key"
+    assert internals(hf).store.reads.load([internals(hf).catalog.channel("q")]).depth == 1
+    assert hf.queues.sweep("q") == 3, "a look writes nothing"
     assert sum(counts(hf)) == 1
 
 
@@ -65,8 +66,8 @@ def test_with_nothing_else_there_a_queue_is_empty(
     clock.advance(5)
     assert sum(counts(hf)) == 0
     assert hf.stats("q").age_of_oldest_item is None
-    assert hf.peek("q") == []
-    load = hf.store.reads.load([hf._book.channel("q")])
+    assert hf.queues.peek("q") == []
+    load = internals(hf).store.reads.load([internals(hf).catalog.channel("q")])
     assert (load.depth, load.held) == (0, 0)
 
 
@@ -100,7 +101,7 @@ def test_it_cannot_be_cancelled(hf: Holdfast, clock: FakeClock, settings: Option
     clock.advance(5)
     assert not hf.cancel(receipt.id)
     assert state(hf, receipt.id) is State.EXPIRED
-    hf.sweep("q")
+    hf.queues.sweep("q")
     assert state(hf, receipt.id) is State.EXPIRED
 
 
@@ -111,7 +112,7 @@ def test_messages_past_their_time_do_not_pile_up_where_nobody_sweeps(hf: Holdfas
     for _ in range(20):
         hf.enqueue_many("q", range(50))
         clock.advance(5)
-    while swept := hf.sweep("q"):
+    while swept := hf.queues.sweep("q"):
         left += swept
     assert left <= 150
 
@@ -166,7 +167,7 @@ def test_more_of_them_than_one_look_at_a_lane_covers(hf: Holdfast, clock: FakeCl
     hf.enqueue_many("q", range(700))
     clock.advance(1)
     assert hf.stats("q").pending == 700
-    assert [message.body for message in hf.peek("q", 3)] == [0, 1, 2]
+    assert [message.body for message in hf.queues.peek("q", 3)] == [0, 1, 2]
     assert hf.stats("q").age_of_oldest_item == 1
 
 
@@ -182,7 +183,7 @@ def test_other_queues_are_not_concerned(hf: Holdfast, clock: FakeClock) -> None:
 
 def test_a_replay_that_nobody_wanted_in_time_is_expired(hf: Holdfast, clock: FakeClock) -> None:
     hf.queue("q", max_age=5)
-    fresh = hf.replay(kill(hf, "work"))
+    fresh = hf.dead_letters.replay(kill(hf, "work"))
     clock.advance(5)
     assert state(hf, fresh.id) is State.EXPIRED
     assert sum(counts(hf)) == 1, "the dead letter"
@@ -201,8 +202,8 @@ def test_a_published_message_past_its_ttl_is_owed_to_nobody(hf: Holdfast, clock:
     clock.advance(1)
     for group in ("orders/all", "orders/some"):
         assert (hf.stats(group).pending, hf.stats(group).age_of_oldest_item) == (1, 1)
-        assert [message.body for message in hf.peek(group)] == ["new"]
-    assert {one.group: one.lag for one in hf.groups("orders")} == {"all": 1, "some": 1, "done": 1}
+        assert [message.body for message in hf.queues.peek(group)] == ["new"]
+    assert {one.group: one.lag for one in hf.groups.list("orders")} == {"all": 1, "some": 1, "done": 1}
     found = hf.status(receipt.id)
     assert found is not None
     assert found.groups == {"all": State.EXPIRED, "some": State.EXPIRED, "done": State.SUCCEEDED}

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from holdfast import Claim, Holdfast, LeaseLost
+from holdfast.client import internals
 from holdfast.limits import SWEEP_LIMIT
 from holdfast.store.expiry import MOST_MEMBERS
 from tests.clock import FakeClock
@@ -149,13 +150,13 @@ def test_an_abandoned_run_keeps_its_priority_headers_and_key(hf: Holdfast, clock
 
 
 def test_a_stale_claim_is_refused_once_it_was_taken_back(hf: Holdfast, rival: Holdfast, silent: Claim) -> None:
-    rival.sweep("q")
+    rival.queues.sweep("q")
     before = rival.status(silent.message.id)
     for act in STALE.values():
         with pytest.raises(LeaseLost, match=silent.message.id):
             act(silent)
         assert rival.status(silent.message.id) == before
-    assert rival.dead_letters() == []
+    assert rival.dead_letters.list() == []
 
 
 def test_a_stale_claim_is_refused_while_another_worker_holds_the_message(
@@ -192,7 +193,7 @@ def test_a_bulk_ack_of_a_run_that_was_taken_back_is_refused_whole(
     hf: Holdfast, rival: Holdfast, clock: FakeClock
 ) -> None:
     claims = silent_run(hf, clock, 3)
-    rival.sweep("q")
+    rival.queues.sweep("q")
     with pytest.raises(LeaseLost, match="3 claim"):
         hf.ack(claims)
     assert drain(rival) == [0, 1, 2]
@@ -200,7 +201,7 @@ def test_a_bulk_ack_of_a_run_that_was_taken_back_is_refused_whole(
 
 def test_whoever_acks_late_but_before_anyone_took_over_still_succeeds(hf: Holdfast, silent: Claim) -> None:
     silent.ack()
-    assert hf.sweep("q") == 0
+    assert hf.queues.sweep("q") == 0
     assert hf.claim("q") == []
     assert hf.status(silent.message.id).state == "succeeded"
 
@@ -216,9 +217,9 @@ def test_whoever_extends_late_but_before_anyone_took_over_keeps_the_lease(
 @pytest.mark.not_through_sqs(LANES)
 def test_sweeping_twice_is_sweeping_once(hf: Holdfast, rival: Holdfast, clock: FakeClock) -> None:
     silent_run(hf, clock, 3)
-    assert rival.sweep("q") == 1
-    assert rival.sweep("q") == 0
-    assert hf.sweep("q") == 0
+    assert rival.queues.sweep("q") == 1
+    assert rival.queues.sweep("q") == 0
+    assert hf.queues.sweep("q") == 0
     assert [(claim.message.body, claim.attempt) for claim in (claim_one(rival) for _ in range(3))] == [
         (0, 2),
         (1, 2),
@@ -232,7 +233,7 @@ def test_a_sweep_counts_the_leases_of_runs_and_of_rows(hf: Holdfast, rival: Hold
     clock.advance(1)
     claim_one(hf)
     silent_run(hf, clock, 2)
-    assert rival.sweep("q") == 2
+    assert rival.queues.sweep("q") == 2
 
 
 def test_a_sweep_leaves_leases_that_still_hold(hf: Holdfast, rival: Holdfast, clock: FakeClock) -> None:
@@ -241,7 +242,7 @@ def test_a_sweep_leaves_leases_that_still_hold(hf: Holdfast, rival: Holdfast, cl
     clock.advance(LEASE - 1)
     young = hf.claim("q")
     clock.advance(1)
-    assert rival.sweep("q") == 1
+    assert rival.queues.sweep("q") == 1
     hf.ack(young)
     with pytest.raises(LeaseLost):
         hf.ack(old)
@@ -252,7 +253,7 @@ def test_more_ended_leases_than_one_sweep_takes_are_found_by_the_next(hf: Holdfa
     for _ in range(120):
         hf.claim("q")
     clock.advance(LEASE)
-    swept = [hf.sweep("q"), hf.sweep("q"), hf.sweep("q")]
+    swept = [hf.queues.sweep("q"), hf.queues.sweep("q"), hf.queues.sweep("q")]
     assert sum(swept) == 120
     assert swept[-1] == 0
     assert hf.stats("q").pending == 120
@@ -278,7 +279,7 @@ def test_a_message_that_is_abandoned_every_time_ends_as_a_dead_letter(
         clock.advance(LEASE)
     assert hf.claim("q") == []
     assert hf.status(receipt.id).state == "dead"
-    [dead] = hf.dead_letters("q")
+    [dead] = hf.dead_letters.list("q")
     assert (dead.message.id, dead.attempts, dead.failed_at_us) == (receipt.id, 3, clock())
     assert [(line.attempt, line.worker) for line in dead.history] == [(1, "anna"), (2, "anna"), (3, "anna")]
     assert all("ended without an answer" in line.error for line in dead.history)
@@ -290,7 +291,7 @@ def test_a_single_attempt_that_is_abandoned_takes_nobody_with_it(hf: Holdfast, c
     assert bodies(hf.claim("q", n=10)) == [0]
     clock.advance(LEASE)
     assert bodies(hf.claim("q", n=10)) == [1]
-    assert [dead.message.body for dead in hf.dead_letters("q")] == [0]
+    assert [dead.message.body for dead in hf.dead_letters.list("q")] == [0]
 
 
 @pytest.mark.parametrize("delay", [0, 1])
@@ -301,7 +302,7 @@ def test_one_crash_never_kills_more_than_one_message(hf: Holdfast, clock: FakeCl
     hf.nack(hf.claim("q", n=10), "an outage of something else")
     hf.claim("q", n=10)
     clock.advance(LEASE)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     assert hf.stats("q").dead == 1
 
 
@@ -310,7 +311,7 @@ def test_an_abandoned_single_attempt_is_announced_to_the_dead_letter_queue(hf: H
     hf.enqueue("q", "poison")
     claim_one(hf)
     clock.advance(LEASE)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     assert claim_one(hf, "graves").message.body["original_message"]["body"] == "poison"
 
 
@@ -325,7 +326,7 @@ def test_a_poison_message_does_not_spend_the_attempts_of_its_neighbours(hf: Hold
             hf.ack(claims)
         clock.advance(LEASE)
     assert done == ["fine", "fine too"]
-    assert [dead.message.body for dead in hf.dead_letters("q")] == ["poison"]
+    assert [dead.message.body for dead in hf.dead_letters.list("q")] == ["poison"]
 
 
 def test_failures_and_silences_share_one_history(hf: Holdfast, rival: Holdfast, clock: FakeClock) -> None:
@@ -335,7 +336,7 @@ def test_failures_and_silences_share_one_history(hf: Holdfast, rival: Holdfast, 
     claim_one(rival)
     clock.advance(LEASE)
     claim_one(hf).nack("refused again")
-    [dead] = hf.dead_letters("q")
+    [dead] = hf.dead_letters.list("q")
     assert [(line.attempt, line.worker, line.error[:9]) for line in dead.history] == [
         (1, "anna", "refused"),
         (2, "ben", "the lease"),
@@ -350,13 +351,13 @@ def test_a_long_run_comes_back_in_turns(hf: Holdfast, clock: FakeClock) -> None:
     held = hf.claim("q", n=MOST_MEMBERS + 50, lease=1)
     hf.ack(held[:10])
     clock.advance(2)
-    channel = hf._book.channel("q")
-    assert hf.store.upkeep.take_back(channel, SWEEP_LIMIT) == SWEEP_LIMIT
+    channel = internals(hf).catalog.channel("q")
+    assert internals(hf).store.upkeep.take_back(channel, SWEEP_LIMIT) == SWEEP_LIMIT
     assert (hf.stats("q").pending, hf.stats("q").processing) == (MOST_MEMBERS, 40)
     hf.ack(held[-5:])
-    assert hf.store.upkeep.take_back(channel, SWEEP_LIMIT) == 1
+    assert internals(hf).store.upkeep.take_back(channel, SWEEP_LIMIT) == 1
     assert (hf.stats("q").pending, hf.stats("q").processing) == (MOST_MEMBERS + 35, 0)
-    assert hf.store.upkeep.take_back(channel, SWEEP_LIMIT) == 0
+    assert internals(hf).store.upkeep.take_back(channel, SWEEP_LIMIT) == 0
     with pytest.raises(LeaseLost):
         hf.ack(held[10])
     assert len({claim.message.body for _ in range(MOST_MEMBERS + 35) for claim in hf.claim("q")}) == MOST_MEMBERS + 35
@@ -371,7 +372,7 @@ def test_what_was_acked_of_a_silent_run_is_passed_by(
     hf.ack([*held[:5], *held[6:18:2]])
     held[7].dead_letter("boom")
     clock.advance(2)
-    while hf.sweep("q"):
+    while hf.queues.sweep("q"):
         pass
     assert [claim.message.body for _ in range(8) for claim in hf.claim("q")] == [5, 9, 11, 13, 15, 17, 18, 19]
     assert hf.claim("q", n=20) == []

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from holdfast import Claim, Holdfast, LeaseLost
+from holdfast.client import internals
 from holdfast.store import feeding
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, counts, drain
@@ -104,7 +105,7 @@ def test_a_dead_head_makes_way(keyed: Holdfast) -> None:
         [a1] = keyed.claim(EMAIL)
         keyed.nack(a1)
     assert drain(keyed, EMAIL) == ["a2"]
-    assert [letter.message.body for letter in keyed.dead_letters(EMAIL)] == ["a1"]
+    assert [letter.message.body for letter in keyed.dead_letters.list(EMAIL)] == ["a1"]
 
 
 def test_a_dead_head_blocks_its_key_if_the_group_says_so(hf: Holdfast) -> None:
@@ -115,8 +116,8 @@ def test_a_dead_head_blocks_its_key_if_the_group_says_so(hf: Holdfast) -> None:
     hf.nack(a1)
     publish(hf, "a2", "b2")  # a2 is fed when its key is blocked already.
     assert drain(hf, EMAIL) == ["b1", "b2"]
-    assert [blocked.key for blocked in hf.blocked_keys(EMAIL)] == ["a"]
-    hf.unblock(EMAIL, "a")
+    assert [blocked.key for blocked in hf.queues.blocked(EMAIL)] == ["a"]
+    hf.queues.unblock(EMAIL, "a")
     assert drain(hf, EMAIL) == ["a2"]
 
 
@@ -126,8 +127,8 @@ def test_a_replay_of_a_head_goes_before_those_that_wait(hf: Holdfast) -> None:
     publish(hf, "a1", "a2")
     [a1] = hf.claim(EMAIL)
     hf.nack(a1)
-    [letter] = hf.dead_letters(EMAIL)
-    hf.replay(letter.id)
+    [letter] = hf.dead_letters.list(EMAIL)
+    hf.dead_letters.replay(letter.id)
     assert drain(hf, EMAIL) == ["a1", "a2"]
 
 
@@ -237,11 +238,11 @@ def test_a_member_that_waits_comes_past_what_is_stuck(client: OpenClient) -> Non
     hf.subscribe("orders", "email", ordering="per_key")
     publish(hf, *["a"] * (3 * feeding.MOST_FED), "b")
     hf.claim(EMAIL)
-    group = hf.store.channels.find("default", EMAIL)
+    group = internals(hf).store.channels.find("default", EMAIL)
     assert group is not None
-    assert hf.store.reads.next_due([group]) == 0, "it does not wait for anyone to ring"
+    assert internals(hf).store.reads.next_due([group]) == 0, "it does not wait for anyone to ring"
     assert bodies(hf.claim(EMAIL, wait=20)) == ["b"]
-    assert hf.store.reads.next_due([group]) > 1
+    assert internals(hf).store.reads.next_due([group]) > 1
 
 
 def test_feeding_stops_when_too_much_waits(keyed: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,10 +297,10 @@ def test_a_key_is_claimed_no_more_often_than_its_rate(hf: Holdfast, clock: FakeC
 
 
 def test_a_paused_group_is_owed_everything(keyed: Holdfast) -> None:
-    keyed.pause(EMAIL)
+    keyed.queues.pause(EMAIL)
     publish(keyed, "a1", "a2")
     assert keyed.claim(EMAIL, n=10) == []
-    keyed.resume(EMAIL)
+    keyed.queues.resume(EMAIL)
     assert drain(keyed, EMAIL) == ["a1", "a2"]
 
 
@@ -323,5 +324,5 @@ def test_what_waits_is_counted_wherever_it_is(keyed: Holdfast) -> None:
     a1.ack()
     publish(keyed, "b2")
     assert counts(keyed, EMAIL) == (2, 0, 1, 0)
-    assert keyed.purge(EMAIL) == 2
+    assert keyed.queues.purge(EMAIL) == 2
     assert counts(keyed, EMAIL) == (0, 0, 1, 0)

@@ -33,7 +33,7 @@ def _number(event: GroupEvent) -> list[int]:
 
 
 def counts(hf: Holdfast, group: str) -> tuple[int, int, int]:
-    [found] = [one for one in hf.groups("t") if one.group == group]
+    [found] = [one for one in hf.groups.list("t") if one.group == group]
     return found.deaths, found.revivals, found.lost
 
 
@@ -51,7 +51,7 @@ def test_who_finds_out_is_told(watched: Holdfast, rival: Holdfast, clock: FakeCl
     watch(rival)
     assert (mine.take(), others.take()) == ([(GroupDied, "t", "a")], [])
     rival.claim("t/a")
-    watched.heartbeat("t", "a")
+    watched.groups.heartbeat("t", "a")
     assert (mine.take(), others.take()) == ([], [(GroupRevived, "t", "a", 0)])
     assert counts(watched, "a") == counts(rival, "a") == (1, 1, 0)
 
@@ -96,8 +96,8 @@ def test_what_is_lost_to_a_short_retention(hf: Holdfast, clock: FakeClock) -> No
 
 def test_one_that_begins_anew_has_died_of_nothing(watched: Holdfast, clock: FakeClock) -> None:
     die(watched, clock)
-    watched.heartbeat("t", "a")
-    watched.unsubscribe("t", "a")
+    watched.groups.heartbeat("t", "a")
+    watched.groups.remove("t", "a")
     watched.subscribe("t", "a", timeout=60)
     assert counts(watched, "a") == (0, 0, 0)
 
@@ -119,7 +119,7 @@ def test_they_are_measured(client: OpenClient, clock: FakeClock) -> None:
     done(hf, "b")
     retain(hf)
     with pytest.raises(CursorOutOfRange):
-        hf.heartbeat("t", "a")
+        hf.groups.heartbeat("t", "a")
     changes = {about: point.value for about, point in recorded.points("messaging.holdfast.group.changes").items()}
     assert changes == {("t", "died"): 1, ("t", "revived"): 1, ("t", "out_of_range"): 1}
     assert recorded.points("messaging.holdfast.group.lost")[("t", "out_of_range")].value == 3

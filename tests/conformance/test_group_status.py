@@ -36,8 +36,8 @@ def test_each_group_has_a_state_of_its_own(hf: Holdfast) -> None:
     status = hf.status(sent)
     assert status is not None
     assert (status.queue, status.state) == ("t", State.PENDING)
-    assert hf.cancel_group("t", "c")
-    hf.unsubscribe("t", "b")
+    assert hf.groups.cancel("t", "c")
+    hf.groups.remove("t", "b")
     assert list(groups(hf, sent)) == ["a", "d", "e"]
 
 
@@ -66,7 +66,7 @@ def test_of_parts_of_a_run(hf: Holdfast) -> None:
 def test_what_is_to_be_skipped(hf: Holdfast) -> None:
     subscribed(hf, "a", "b")
     sent = hf.publish("t", 1).id
-    hf.skip("t", "a", sent)
+    hf.groups.skip("t", "a", sent)
     assert groups(hf, sent) == {"a": "canceled", "b": "pending"}
 
 

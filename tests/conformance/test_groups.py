@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, InvalidInput, LeaseLost, NotFound, UnknownGroup
+from holdfast.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, counts
 from tests.conformance.topic_steps import lag, read_all, told
@@ -70,7 +71,7 @@ def test_a_claim_may_be_a_member_of_several_topics_groups(hf: Holdfast) -> None:
 def test_a_group_gets_what_fits_its_patterns(hf: Holdfast, patterns: Any, wanted: list[int], n: int) -> None:
     hf.subscribe("t", "a", patterns=patterns)
     told(hf, ("t", 0), ("t.x", 1), ("t.x.y", 2), ("t.z.y", 3), ("t.z_", 4))
-    assert (lag(hf, "a"), [one.body for one in hf.peek("t/a")]) == (len(wanted), wanted)
+    assert (lag(hf, "a"), [one.body for one in hf.queues.peek("t/a")]) == (len(wanted), wanted)
     assert read_all(hf, "a", n=n) == wanted
     assert counts(hf, "t/a") == (0, 0, 0, 0)
 
@@ -197,11 +198,11 @@ def test_a_failure_is_the_groups_own(two: Holdfast, clock: FakeClock) -> None:
     [again] = two.claim("t/a", n=5)
     assert (again.message.body, again.message.topic, again.attempt) == (1, "t", 2)
     again.nack("no")
-    [dead] = two.dead_letters("t/a")
+    [dead] = two.dead_letters.list("t/a")
     assert (dead.queue, dead.message.body, dead.message.topic, dead.attempts) == ("t/a", 1, "t", 2)
-    assert (two.dead_letters("t/b"), counts(two, "t/b")) == ([], (0, 0, 0, 0))
-    two.replay(dead.id)
-    assert (read_all(two, "a"), read_all(two, "b"), two.dead_letters()[0].replay_state) == ([1], [], "succeeded")
+    assert (two.dead_letters.list("t/b"), counts(two, "t/b")) == ([], (0, 0, 0, 0))
+    two.dead_letters.replay(dead.id)
+    assert (read_all(two, "a"), read_all(two, "b"), two.dead_letters.list()[0].replay_state) == ([1], [], "succeeded")
 
 
 def test_one_message_may_fail_and_die_in_every_group(two: Holdfast) -> None:
@@ -212,12 +213,12 @@ def test_one_message_may_fail_and_die_in_every_group(two: Holdfast) -> None:
         for group in ("a", "b"):
             [claim] = two.claim("t", group=group)
             claim.nack(group)
-    letters = two.dead_letters()
+    letters = two.dead_letters.list()
     assert [(one.queue, one.error) for one in letters] == [("t/a", "a"), ("t/b", "b")]
     assert {one.message.id for one in letters} == {receipt.id}
-    told_of = [one.body["original_message"] for one in two.peek("graves")]
+    told_of = [one.body["original_message"] for one in two.queues.peek("graves")]
     assert [(one["queue"], one["topic"]) for one in told_of] == [("t/a", "t.x"), ("t/b", "t.x")]
-    assert two.replay_many("t/a") == 1
+    assert two.dead_letters.replay_many("t/a") == 1
     assert (lag(two, "a"), lag(two, "b")) == (1, 0)
 
 
@@ -292,10 +293,15 @@ def test_what_expired_is_not_handed_out_and_holds_up_nothing(two: Holdfast, cloc
 
 
 def test_a_pause_is_the_groups_own_and_loses_nothing(two: Holdfast) -> None:
-    two.pause("t/a")
+    two.queues.pause("t/a")
     two.publish_many("t", range(3))
-    assert (two.claim("t/a"), lag(two, "a"), two.is_paused("t/b"), read_all(two, "b")) == ([], 3, False, [0, 1, 2])
-    two.resume("t/a")
+    assert (two.claim("t/a"), lag(two, "a"), two.queues.is_paused("t/b"), read_all(two, "b")) == (
+        [],
+        3,
+        False,
+        [0, 1, 2],
+    )
+    two.queues.resume("t/a")
     assert read_all(two, "a") == [0, 1, 2]
 
 
@@ -315,7 +321,7 @@ def test_a_purge_is_the_groups_own(two: Holdfast) -> None:
     two.publish_many("t", range(4), priority="low")
     [held] = two.claim("t/a")
     two.claim("t/a")[0].nack("no", delay=60)
-    assert (two.purge("t/a"), counts(two, "t/a")) == (3, (0, 0, 1, 0))
+    assert (two.queues.purge("t/a"), counts(two, "t/a")) == (3, (0, 0, 1, 0))
     two.publish("t", 4)
     held.ack()
     assert (read_all(two, "a"), read_all(two, "b")) == ([4], [4, 0, 1, 2, 3])
@@ -326,14 +332,14 @@ def test_numbers_of_a_group(two: Holdfast, clock: FakeClock) -> None:
     clock.advance(5)
     two.publish("t", 4, priority="urgent")
     assert counts(two, "t/a") == (5, 0, 0, 0)
-    assert (two.stats("t/a").age_of_oldest_item, [one.body for one in two.peek("t/a", 3)]) == (5, [4, 0, 1])
+    assert (two.stats("t/a").age_of_oldest_item, [one.body for one in two.queues.peek("t/a", 3)]) == (5, [4, 0, 1])
     claims = two.claim("t/a", n=3)
     assert counts(two, "t/a") == (2, 0, 3, 0)
     claims[0].nack("no", delay=60)
     claims[1].release()
     claims[2].dead_letter("no")
     assert counts(two, "t/a") == (3, 1, 0, 1)
-    load = two.store.reads.load([two._book.channel("t/a")])
+    load = internals(two).store.reads.load([internals(two).catalog.channel("t/a")])
     assert (load.depth, two.stats("t/a").consumer_count) == (3, 1)
     assert sorted(read_all(two, "a")) == [0, 2, 3]
     assert counts(two, "t/a") == (0, 1, 0, 1)
@@ -352,19 +358,19 @@ def test_a_group_that_has_ended_is_owed_nothing(
     held, failed, dead = two.claim("t/a", n=3)
     failed.nack("no")
     dead.dead_letter("no")
-    assert two.unsubscribe("t", "a") is True
-    assert two.unsubscribe("t", "a") is False
+    assert two.groups.remove("t", "a") is True
+    assert two.groups.remove("t", "a") is False
     assert rival.claim("t/a") == []  # It has not heard of it yet.
     for ending in (held.ack, held.extend, held.release):
         with pytest.raises(LeaseLost):
             ending()
     with pytest.raises(UnknownGroup):
         two.claim("t", group="a")
-    [letter] = two.dead_letters()
+    [letter] = two.dead_letters.list()
     assert letter.queue == "t/a"
     with pytest.raises(UnknownGroup):
-        two.replay(letter.id)
-    assert (two.replay_many(), read_all(two, "b")) == (0, [0, 1, 2, 3])
+        two.dead_letters.replay(letter.id)
+    assert (two.dead_letters.replay_many(), read_all(two, "b")) == (0, [0, 1, 2, 3])
     while two.maintain():
         pass
 
@@ -373,25 +379,25 @@ def test_to_subscribe_again_is_to_begin_anew(two: Holdfast) -> None:
     two.publish_many("t", range(4))
     [held] = two.claim("t/a")
     two.claim("t/a")[0].nack("no")
-    two.pause("t/a")
-    two.unsubscribe("t", "a")
+    two.queues.pause("t/a")
+    two.groups.remove("t", "a")
     two.subscribe("t", "a")
-    assert (counts(two, "t/a"), two.is_paused("t/a")) == ((0, 0, 0, 0), False)
+    assert (counts(two, "t/a"), two.queues.is_paused("t/a")) == ((0, 0, 0, 0), False)
     with pytest.raises(LeaseLost):
         held.ack()
     two.publish("t", "new")
     assert read_all(two, "a") == ["new"]
-    two.unsubscribe("t", "a")
+    two.groups.remove("t", "a")
     two.subscribe("t", "a", start="earliest")
     assert read_all(two, "a") == [0, 1, 2, 3, "new"]
 
 
 def test_nobody_ends_what_never_was(two: Holdfast) -> None:
-    assert (two.unsubscribe("t", "c"), two.unsubscribe("u", "a")) == (False, False)
+    assert (two.groups.remove("t", "c"), two.groups.remove("u", "a")) == (False, False)
     with pytest.raises(NotFound):
         two.subscribe("u", "a")
     with pytest.raises(InvalidInput):
-        two.unsubscribe("t.*", "a")
+        two.groups.remove("t.*", "a")
 
 
 def test_many_groups_of_one_topic(hf: Holdfast) -> None:

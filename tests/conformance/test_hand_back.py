@@ -80,7 +80,7 @@ def test_the_last_attempt_makes_it_dead(hf: Holdfast) -> None:
         claim_one(hf).nack(f"error {attempt}")
     assert hf.claim("q") == []
     assert hf.status(receipt.id).state == "dead"
-    [dead] = hf.dead_letters("q")
+    [dead] = hf.dead_letters.list("q")
     assert (dead.attempts, dead.error) == (3, "error 3")
 
 
@@ -96,7 +96,7 @@ def test_a_permanent_failure_is_dead_at_once(hf: Holdfast, claim: Claim) -> None
     claim.nack("never again", permanent=True)
     assert states(hf, [claim]) == ["dead"]
     assert hf.claim("q") == []
-    assert [dead.error for dead in hf.dead_letters("q")] == ["never again"]
+    assert [dead.error for dead in hf.dead_letters.list("q")] == ["never again"]
 
 
 @pytest.mark.not_through_sqs(
@@ -120,7 +120,7 @@ def test_an_exception_leaves_its_traceback_in_the_history(hf: Holdfast, claim: C
         handler()
     except ValueError as problem:
         claim.nack(problem, permanent=True)
-    [dead] = hf.dead_letters("q")
+    [dead] = hf.dead_letters.list("q")
     [line] = dead.history
     assert line.error == dead.error == "ValueError: the zip code is missing"
     assert line.traceback is not None
@@ -130,7 +130,7 @@ def test_an_exception_leaves_its_traceback_in_the_history(hf: Holdfast, claim: C
 
 def test_a_nack_without_a_reason_says_so(hf: Holdfast, claim: Claim) -> None:
     claim.nack(permanent=True)
-    [dead] = hf.dead_letters("q")
+    [dead] = hf.dead_letters.list("q")
     assert dead.error == "failed without a reason"
 
 
@@ -139,7 +139,7 @@ def test_no_error_text_can_keep_a_failure_from_being_recorded(hf: Holdfast, clai
     hf.queue("q", dead_letter="graves")
     claim.nack(text, delay=0)
     claim_one(hf).nack(text, permanent=True)
-    [dead] = hf.dead_letters("q")
+    [dead] = hf.dead_letters.list("q")
     assert len(dead.history) == 2
     assert dead.error.startswith(text[:3]) or dead.error.endswith(text[-3:])
     assert len(hf.claim("graves")) == 1
@@ -208,7 +208,7 @@ def test_release_and_snooze_leave_no_line_in_the_history(hf: Holdfast, claim: Cl
     claim.release()
     claim_one(hf).snooze(0)
     claim_one(hf).dead_letter("the end")
-    [dead] = hf.dead_letters("q")
+    [dead] = hf.dead_letters.list("q")
     assert [line.error for line in dead.history] == ["the end"]
 
 
@@ -234,5 +234,5 @@ def test_who_has_had_more_attempts_than_there_are_now_is_claimed_once_more_and_d
 def test_a_dead_letter_is_made_whatever_attempts_are_left(hf: Holdfast, claim: Claim) -> None:
     claim.dead_letter(RuntimeError("hopeless"))
     assert states(hf, [claim]) == ["dead"]
-    [dead] = hf.dead_letters("q")
+    [dead] = hf.dead_letters.list("q")
     assert (dead.error, dead.attempts) == ("RuntimeError: hopeless", 1)

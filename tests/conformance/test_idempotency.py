@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from holdfast import Holdfast, IdempotencyConflict, InvalidInput, State
+from holdfast.client import internals
 from holdfast.core.message import DeliveryKey
 from holdfast.drafting import EnqueueOptions
 from tests.clock import FakeClock
@@ -51,7 +52,7 @@ def test_the_key_is_remembered_after_the_end(hf: Holdfast, clock: FakeClock, end
     else:
         getattr(claim_one(hf), end)(*(["no"] if end == "dead_letter" else []))
     clock.advance(24 * 3600 - 1)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     assert hf.enqueue("q", "work", idempotency_key="k").duplicate
 
 
@@ -84,20 +85,20 @@ def cancel(hf: Holdfast, clock: FakeClock, message_id: str) -> None:
 
 def expire(hf: Holdfast, clock: FakeClock, message_id: str) -> None:
     clock.advance(WINDOW)
-    hf.sweep("q")
-    assert hf.peek("q") == []
+    hf.queues.sweep("q")
+    assert hf.queues.peek("q") == []
 
 
 def purge(hf: Holdfast, clock: FakeClock, message_id: str) -> None:
-    assert hf.purge("q") == 1
+    assert hf.queues.purge("q") == 1
 
 
 def replay(hf: Holdfast, clock: FakeClock, message_id: str) -> None:
     """The end of the last replay counts."""
     for _ in range(2):
         claim_one(hf).dead_letter("no")
-        [dead] = [one for one in hf.dead_letters("q") if one.replayed_as is None]
-        hf.replay(dead.id)
+        [dead] = [one for one in hf.dead_letters.list("q") if one.replayed_as is None]
+        hf.dead_letters.replay(dead.id)
         pass_windows(hf, clock, 2)
     claim_one(hf).ack()
 
@@ -109,7 +110,7 @@ def pass_windows(hf: Holdfast, clock: FakeClock, windows: float) -> None:
     """As time goes by where someone maintains the queue."""
     for _ in range(round(windows * 16)):
         clock.advance(WINDOW / 16)
-        hf.sweep("q")
+        hf.queues.sweep("q")
 
 
 @ENDS
@@ -126,7 +127,7 @@ def test_the_window_starts_at_the_end_of_the_message(
     assert hf.enqueue("q", "work", idempotency_key="k", **options).id == first.id, "it is still waiting"
     end(hf, clock, first.id)
     clock.advance(WINDOW / 2)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     clock.advance(WINDOW / 2 - 0.001)
     assert hf.enqueue("q", "work", idempotency_key="k", **options).duplicate
     pass_windows(hf, clock, 1.75 if end is replay else 1)
@@ -140,7 +141,7 @@ def test_the_key_of_a_message_that_waits_for_longer_than_the_window(hf: Holdfast
     for _ in range(48):
         assert hf.enqueue("q", "work", delay="48h", idempotency_key="k").id == first.id
         clock.advance(3600)
-        hf.sweep("q")
+        hf.queues.sweep("q")
     assert drain(hf) == ["work"]
 
 
@@ -190,8 +191,8 @@ def test_a_topic_remembers_a_key_while_a_group_replays_the_message(hf: Holdfast,
     first = hf.publish("t", "news", idempotency_key="k")
     for _ in range(2):
         hf.claim("t", group="g")[0].dead_letter("no")
-        [dead] = [one for one in hf.dead_letters("t/g") if one.replayed_as is None]
-        hf.replay(dead.id)
+        [dead] = [one for one in hf.dead_letters.list("t/g") if one.replayed_as is None]
+        hf.dead_letters.replay(dead.id)
         for _ in range(10):
             clock.advance(60)
             hf.maintain()
@@ -204,13 +205,13 @@ def test_outdated_keys_are_swept(hf: Holdfast, clock: FakeClock) -> None:
     hf.enqueue_many("q", range(150), idempotency_key=str)
     hf.ack(hf.claim("q", n=200))
     clock.advance(2.9)
-    assert hf.sweep("q") == 0
+    assert hf.queues.sweep("q") == 0
     clock.advance(0.1)
-    assert [hf.sweep("q") for _ in range(3)] == [100, 50, 0]
+    assert [hf.queues.sweep("q") for _ in range(3)] == [100, 50, 0]
     clock.advance(11.9)
-    assert hf.sweep("q") == 0
+    assert hf.queues.sweep("q") == 0
     clock.advance(0.1)
-    assert [hf.sweep("q") for _ in range(3)] == [100, 50, 0]
+    assert [hf.queues.sweep("q") for _ in range(3)] == [100, 50, 0]
 
 
 def test_a_result_lasts_as_long_as_the_key(hf: Holdfast, clock: FakeClock) -> None:
@@ -234,7 +235,7 @@ def test_a_duplicate_comes_with_the_result(hf: Holdfast, clock: FakeClock, optio
     clock.advance(1)
     claim_one(hf).ack(result={"sum": 42})
     clock.advance(4000)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     again = hf.enqueue("q", "work", idempotency_key="k", **options)
     assert (again.duplicate, again.result) == (True, {"sum": 42})
 
@@ -310,7 +311,7 @@ def test_what_is_no_text_is_refused(hf: Holdfast, key: object) -> None:
 def test_racing_callers_get_one_message(client: OpenClient) -> None:
     clients = [client() for _ in range(4)]
     for hf in clients:
-        hf.queues()
+        hf.queues.list()
     with ThreadPoolExecutor(16) as pool:
         calls = [
             pool.submit(hf.enqueue, "q", number % 25, idempotency_key=str(number % 25))
@@ -340,10 +341,12 @@ def test_rivals_with_many_keys_in_any_order_do_not_block_each_other(client: Open
 def test_a_try_whose_answer_got_lost_is_not_stored_again(hf: Holdfast) -> None:
     """Even if the message was worked on and forgotten in the meantime."""
     hf.queue("q", history=0)
-    new = hf._draft(hf._book.channel("q"), ["work"], EnqueueOptions(idempotency_key="k"))
-    assert hf.store.messages.insert(new) == [None]
+    new = internals(hf).producer.draft(
+        internals(hf).catalog.channel("q"), ["work"], EnqueueOptions(idempotency_key="k")
+    )
+    assert internals(hf).store.messages.insert(new) == [None]
     assert drain(hf) == ["work"]
-    assert hf.store.messages.insert(new) == [None]
+    assert internals(hf).store.messages.insert(new) == [None]
     assert drain(hf) == []
 
 
@@ -357,28 +360,28 @@ def test_the_key_of_a_delivery_does_not_look_at_the_body(hf: Holdfast) -> None:
 
 def test_a_key_can_be_looked_up_as_long_as_it_is_remembered(hf: Holdfast, clock: FakeClock) -> None:
     hf.queue("q", idempotency_window=60)
-    channel = hf._book.channel("q")
-    assert hf.store.reads.known(channel, "a") is None
+    channel = internals(hf).catalog.channel("q")
+    assert internals(hf).store.reads.known(channel, "a") is None
     receipt = hf.enqueue("q", 1, idempotency_key="a")
-    known = hf.store.reads.known(channel, "a")
+    known = internals(hf).store.reads.known(channel, "a")
     assert known is not None
     assert (known.id, known.result) == (receipt.raw_id, None)
     claim_one(hf, "q").ack({"done": 1})
-    known = hf.store.reads.known(channel, "a")
+    known = internals(hf).store.reads.known(channel, "a")
     assert known is not None
     assert known.result == b'{"done":1}'
     clock.advance(15)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     clock.advance(44.999)
-    assert hf.store.reads.known(channel, "a") is not None
+    assert internals(hf).store.reads.known(channel, "a") is not None
     clock.advance(15.001)
-    assert hf.store.reads.known(channel, "a") is None
+    assert internals(hf).store.reads.known(channel, "a") is None
 
 
 def test_a_lookup_sees_the_end_of_a_message_before_a_sweep_does(hf: Holdfast, clock: FakeClock) -> None:
     hf.queue("q", idempotency_window=60)
     hf.cancel(hf.enqueue("q", 1, idempotency_key="a").id)
     clock.advance(59.999)
-    assert hf.store.reads.known(hf._book.channel("q"), "a") is not None
+    assert internals(hf).store.reads.known(internals(hf).catalog.channel("q"), "a") is not None
     clock.advance(0.001)
-    assert hf.store.reads.known(hf._book.channel("q"), "a") is None
+    assert internals(hf).store.reads.known(internals(hf).catalog.channel("q"), "a") is None

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from holdfast.store.roles import Leaders
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient
@@ -17,8 +18,8 @@ TERM = 30_000_000
 
 
 def leaders_of(hf: Holdfast) -> Leaders:
-    hf.queues()
-    return hf.store.leaders
+    hf.queues.list()
+    return internals(hf).store.leaders
 
 
 @pytest.fixture
@@ -114,7 +115,7 @@ def test_asking_without_need_only_reads(hf: Holdfast, leaders: Leaders, monkeypa
     def refuse(work: object) -> None:
         raise AssertionError("a transaction that writes")
 
-    monkeypatch.setattr(hf.store.database, "write", refuse)  # type: ignore[attr-defined]
+    monkeypatch.setattr(internals(hf).store.database, "write", refuse)  # type: ignore[attr-defined]
     assert leads(leaders, "anna")
     assert not leads(leaders, "ben")
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast
+from holdfast.client import internals
 
 pytestmark = pytest.mark.both_engines
 
@@ -19,9 +20,9 @@ SQLITE = "sqlite"
 @pytest.fixture
 def lend(hf: Holdfast) -> Callable[[], Any]:
     hf.queue("q")
-    with hf.store.lend() as conn:
+    with internals(hf).store.lend() as conn:
         conn.execute("CREATE TABLE effect (what TEXT)")
-    return hf.store.lend
+    return internals(hf).store.lend
 
 
 def is_sqlite(hf: Holdfast) -> bool:
@@ -104,7 +105,7 @@ def test_a_query_that_was_not_read_to_its_end_holds_nothing_up(hf: Holdfast, len
         assert next(iter(unread)) is not None
     if is_sqlite(hf):
         hf.enqueue("q", 1)
-        assert hf.store.database.write(lambda tx: True)  # type: ignore[attr-defined]
+        assert internals(hf).store.database.write(lambda tx: True)  # type: ignore[attr-defined]
         with lend() as conn:
             assert conn.execute("SELECT count(*) FROM effect").fetchall() == [(100,)]
     del unread
@@ -118,7 +119,7 @@ def test_one_that_broke_while_it_waited_is_replaced(hf: Holdfast, lend: Callable
         driver.close()
     else:
         pid = driver.info.backend_pid
-        hf.store.database.read(lambda tx: tx.execute(f"SELECT pg_terminate_backend({pid}, 10000)"))  # type: ignore[attr-defined]
+        internals(hf).store.database.read(lambda tx: tx.execute(f"SELECT pg_terminate_backend({pid}, 10000)"))  # type: ignore[attr-defined]
     with lend() as conn:
         conn.execute("INSERT INTO effect VALUES ('a')")
         assert conn is not driver
@@ -152,7 +153,7 @@ def test_many_threads_share_them(lend: Callable[[], Any]) -> None:
 
 def test_on_a_loop_they_are_used_again_as_well(hf: Holdfast, lend: Callable[[], Any]) -> None:
     async def write(what: str, failure: type[BaseException] | None = None) -> Any:
-        async with hf.store.lend.awaited() as conn:
+        async with internals(hf).store.lend.awaited() as conn:
             found = conn.execute(f"INSERT INTO effect VALUES ('{what}')")
             if asyncio.iscoroutine(found):
                 await found

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Claim, Holdfast
+from holdfast.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, counts, together
 from tests.stores import LANES
@@ -136,9 +137,9 @@ def test_the_urgent_still_go_first(hf: Holdfast) -> None:
 def test_a_paused_queue_stays_paused_and_keeps_its_limit(hf: Holdfast) -> None:
     hf.queue("q", concurrency=1, key_concurrency=1)
     hf.enqueue_many("q", range(2))
-    hf.pause("q")
+    hf.queues.pause("q")
     assert hf.claim("q") == []
-    hf.resume("q")
+    hf.queues.resume("q")
     assert len(hf.claim("q", n=2)) == 1
 
 
@@ -160,7 +161,7 @@ def test_what_comes_back_alone_keeps_the_limits(hf: Holdfast, clock: FakeClock, 
     hf.queue("q", **dict.fromkeys(limits))
     assert len(hf.claim("q", n=3)) == 3
     clock.advance(5)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     hf.queue("q", lease=5, max_attempts=9, **limits)
     assert len([claim for _ in range(9) for claim in hf.claim("q")]) == 1
 
@@ -246,7 +247,7 @@ def test_no_span_has_more_than_the_rate(hf: Holdfast, clock: FakeClock, by_key: 
         starts += [clock.now] * len(claims)
         hf.ack(claims)
         clock.advance(chance.choice([0, 0.0001, 0.013, 0.1, 0.3]))
-        hf.sweep("q")
+        hf.queues.sweep("q")
     assert most_in_a_span(starts, 1_000_000) == 10
     assert starts[-1] - starts[0] < 1.2 * 20_000_000
 
@@ -306,10 +307,10 @@ def test_what_is_noted_of_claims_is_forgotten_in_time(hf: Holdfast, clock: FakeC
         hf.enqueue("q", number, key=str(number))
     assert len(hf.claim("q", n=300)) == 250
     clock.advance(1)
-    hf.sweep("q")
-    while hf.sweep("q"):
+    hf.queues.sweep("q")
+    while hf.queues.sweep("q"):
         pass
-    assert hf.store.database.read(lambda tx: tx.one("limits.next_of_a_key", group=1, per=10**15)) == (None,)  # type: ignore[attr-defined]
+    assert internals(hf).store.database.read(lambda tx: tx.one("limits.next_of_a_key", group=1, per=10**15)) == (None,)  # type: ignore[attr-defined]
 
 
 def test_a_rate_holds_in_real_time_for_eight_threads(client: OpenClient) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, sleepers
 
@@ -76,7 +77,7 @@ def test_when_to_look_again(hf: Holdfast, clock: FakeClock, limits: dict[str, An
     hf.enqueue("q", "later", delay=100)
     clock.advance(1)
     assert len(hf.claim("q")) == 1
-    found = hf.store.reads.next_due([hf._book.channel("q")])
+    found = internals(hf).store.reads.next_due([internals(hf).catalog.channel("q")])
     assert found == due
-    hf.pause("q")
-    assert hf.store.reads.next_due([hf._book.channel("q")]) == 30.0
+    hf.queues.pause("q")
+    assert internals(hf).store.reads.next_due([internals(hf).catalog.channel("q")]) == 30.0

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast import AsyncHoldfast, CursorOutOfRange, Holdfast, InvalidInput, UnknownGroup
+from holdfast.client import internals
 from holdfast.store import history
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, inbox
@@ -47,7 +48,7 @@ def test_a_group_dies_after_its_timeout_and_three_misses(watched: Holdfast, cloc
     assert watch(watched) == 0
     for wait in (1, 12):
         clock.advance(wait)
-        watched.heartbeat("t", "a")
+        watched.groups.heartbeat("t", "a")
         assert watch(watched) == 0
     clock.advance(12)
     assert watch(watched) == 1
@@ -90,7 +91,7 @@ def test_any_sign_of_life_revives_and_it_goes_on_where_it_was(watched: Holdfast,
     watched.ack(watched.claim("t", group="b"))
     die(watched, clock, beating="a")
     if sign == "heartbeat":
-        watched.heartbeat("t", "b")
+        watched.groups.heartbeat("t", "b")
     elif sign == "subscribe":
         watched.subscribe("t", "b", timeout=60)
     assert bodies(watched.claim("t", group="b", n=9)) == [1, 2]
@@ -113,12 +114,12 @@ def test_who_was_dead_for_too_long_is_told_exactly_what_it_lost(watched: Holdfas
         with pytest.raises(CursorOutOfRange, match="removed 3 messages that 't/b'"):
             watched.claim("t", group="b", n=9)
     with pytest.raises(CursorOutOfRange, match=r"accept_loss\('t', 'b'\)"):
-        watched.heartbeat("t", "b")
+        watched.groups.heartbeat("t", "b")
     assert "3 messages" in troubles(watched, "out_of_range")[0]
     assert "lost 3 messages" in troubles(watched, "revived_group")[0]
     assert bodies(watched.claim("t", group="a", n=9)) == [5], "others do not notice"
-    assert watched.accept_loss("t", "b") == 3
-    assert watched.accept_loss("t", "b") == 0
+    assert watched.groups.accept_loss("t", "b") == 3
+    assert watched.groups.accept_loss("t", "b") == 0
     assert bodies(watched.claim("t", group="b", n=9)) == [5]
 
 
@@ -132,7 +133,7 @@ def test_from_the_first_sign_of_life_nothing_more_is_lost(watched: Holdfast, clo
     watched.publish("t", 2)
     done(watched, "a")
     assert retain(watched) == 0
-    watched.accept_loss("t", "b")
+    watched.groups.accept_loss("t", "b")
     assert bodies(watched.claim("t", group="b")) == [2]
 
 
@@ -151,7 +152,7 @@ def test_what_goes_before_someone_has_decided_is_lost_as_well(watched: Holdfast,
     [error] = [error for error in troubles(watched, "out_of_range") if "'t/b'" in error]
     assert error.startswith("8 messages")
     assert error.endswith("claims nothing until you decide")
-    assert watched.accept_loss("t", "b") == 8
+    assert watched.groups.accept_loss("t", "b") == 8
     watched.publish("t", "next")
     assert bodies(watched.claim("t", group="b", n=9)) == ["next"]
 
@@ -161,8 +162,8 @@ def test_who_has_decided_goes_on_whatever_retention_takes_later(watched: Holdfas
     done(watched, "a")
     die(watched, clock, beating="a")
     retain(watched)
-    assert watched.accept_loss("t", "b") == 1
-    watched.heartbeat("t", "b")
+    assert watched.groups.accept_loss("t", "b") == 1
+    watched.groups.heartbeat("t", "b")
     watched.publish("t", 2)
     clock.advance(DAY)
     retain(watched)
@@ -193,7 +194,7 @@ def test_what_came_along_with_such_a_claim_is_settled(client: OpenClient, watche
     retain(watched)
     with pytest.raises(CursorOutOfRange, match="removed 1 messages"):
         member.claim("t", group="b", ack=held)
-    watched.accept_loss("t", "b")
+    watched.groups.accept_loss("t", "b")
     assert watched.claim("t", group="b", n=9) == []
 
 
@@ -220,12 +221,12 @@ def test_retries_of_a_dead_group_wait_for_it(watched: Holdfast, clock: FakeClock
 
 
 def test_a_paused_group_does_not_die_of_its_silence(watched: Holdfast, clock: FakeClock) -> None:
-    watched.pause("t/b")
+    watched.queues.pause("t/b")
     die(watched, clock, beating="a")
     clock.advance(DAY)
     assert watch(watched) == 0
     assert troubles(watched, "dead_group") == []
-    watched.resume("t/b")
+    watched.queues.resume("t/b")
     assert watch(watched) == 0
     die(watched, clock)
     assert len(troubles(watched, "dead_group")) == 2
@@ -236,24 +237,24 @@ def test_a_dead_group_that_is_paused_is_owed_everything_again(watched: Holdfast,
     done(watched, "a")
     die(watched, clock, beating="a")
     retain(watched)
-    watched.pause("t/b")
+    watched.queues.pause("t/b")
     assert "lost 2 messages" in troubles(watched, "revived_group")[0]
     watched.publish_many("t", range(2, 5))
     done(watched, "a")
     die(watched, clock, beating="a")
     assert retain(watched) == 0
     assert watched.claim("t", group="b", n=9) == []
-    watched.resume("t/b")
+    watched.queues.resume("t/b")
     with pytest.raises(CursorOutOfRange, match="removed 2 messages"):
         watched.claim("t", group="b", n=9)
-    watched.accept_loss("t", "b")
+    watched.groups.accept_loss("t", "b")
     assert bodies(watched.claim("t", group="b", n=9)) == [2, 3, 4]
 
 
 def test_whoever_asks_for_work_is_heard(client: OpenClient, watched: Holdfast, clock: FakeClock) -> None:
     for number, wait in enumerate((60, 12, 12)):
         clock.advance(wait)
-        watched.heartbeat("t", "a")
+        watched.groups.heartbeat("t", "a")
         client(worker=f"w{number}").claim("t", group="b")
         assert watch(watched) == 0
 
@@ -284,7 +285,7 @@ def test_who_waits_for_work_wakes_up_to_be_heard(client: OpenClient, monkeypatch
         waiting = thread.submit(member.claim, "t", group="a", wait=3_600)
         moments: set[float | None] = set()
         try:
-            eventually(lambda: moments.add(hf.groups("t")[0].last_seen_us) or len(moments) > 3)
+            eventually(lambda: moments.add(hf.groups.list("t")[0].last_seen_us) or len(moments) > 3)
         finally:
             hf.publish("t", 1)
         assert bodies(waiting.result(60)) == [1]
@@ -299,8 +300,8 @@ def test_a_consumer_that_was_forgotten_has_been_heard_all_the_same(
     client(worker="w").claim("t", group="a")
     watch(hf)
     clock.advance(3_600)
-    channel = hf._book.channel("t/a")
-    hf.store.database.write(lambda tx: history.prune(tx, channel, 100))  # type: ignore[attr-defined]
+    channel = internals(hf).catalog.channel("t/a")
+    internals(hf).store.database.write(lambda tx: history.prune(tx, channel, 100))  # type: ignore[attr-defined]
     assert hf.stats("t/a").consumer_count == 0
     assert watch(hf) == 0, "its row is gone, and two hours are not over"
     clock.advance(3_600)
@@ -312,7 +313,7 @@ def test_one_who_begins_anew_has_lost_nothing(watched: Holdfast, clock: FakeCloc
     done(watched, "a")
     die(watched, clock, beating="a")
     retain(watched)
-    watched.unsubscribe("t", "b")
+    watched.groups.remove("t", "b")
     watched.subscribe("t", "b")
     watched.publish("t", 2)
     assert bodies(watched.claim("t", group="b", n=9)) == [2]
@@ -321,9 +322,9 @@ def test_one_who_begins_anew_has_lost_nothing(watched: Holdfast, clock: FakeCloc
 def test_there_has_to_be_such_a_group(hf: Holdfast) -> None:
     hf.topic("t", min_retention=0)
     with pytest.raises(UnknownGroup):
-        hf.heartbeat("t", "nobody")
+        hf.groups.heartbeat("t", "nobody")
     with pytest.raises(UnknownGroup):
-        hf.accept_loss("t", "nobody")
+        hf.groups.accept_loss("t", "nobody")
 
 
 @pytest.mark.parametrize(
@@ -341,18 +342,18 @@ def test_a_seek_decides_as_well(watched: Holdfast, clock: FakeClock) -> None:
     die(watched, clock, beating="a")
     retain(watched)
     watched.publish("t", 2)
-    with pytest.raises(CursorOutOfRange, match=r"hf.seek\('b'"):
+    with pytest.raises(CursorOutOfRange, match=r"hf.groups.seek\('b'"):
         watched.claim("t", group="b")
-    watched.seek("b", "earliest")
+    watched.groups.seek("b", "earliest")
     assert bodies(watched.claim("t", group="b", n=9)) == [2]
 
 
 async def beats_awaited(url: str, clock: FakeClock) -> int:
     async with AsyncHoldfast(url, clock=clock) as hf:
-        await hf.heartbeat("t", "a")
+        await hf.groups.heartbeat("t", "a")
         with pytest.raises(CursorOutOfRange):
-            await hf.heartbeat("t", "b")
-        return await hf.accept_loss("t", "b")
+            await hf.groups.heartbeat("t", "b")
+        return await hf.groups.accept_loss("t", "b")
 
 
 def test_the_same_awaited(watched: Holdfast, clock: FakeClock, url: str) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from holdfast.core.scaling import Load
 from tests.clock import FakeClock
 from tests.conformance.steps import claim_one
@@ -12,13 +13,13 @@ pytestmark = pytest.mark.not_through_sqs(INSIDE)
 
 
 def load(hf: Holdfast, *queues: str) -> Load:
-    return hf.store.reads.load(hf._book.channels(queues or ("q",)))
+    return internals(hf).store.reads.load(internals(hf).catalog.channels(queues or ("q",)))
 
 
 def test_an_empty_queue_is_no_load(hf: Holdfast, clock: FakeClock) -> None:
     clock.advance(100)
     assert load(hf) == Load(0, 0.0)
-    assert hf.store.reads.load([]) == Load(0, 0.0)
+    assert internals(hf).store.reads.load([]) == Load(0, 0.0)
 
 
 def test_what_waits_counts_from_its_arrival(hf: Holdfast, clock: FakeClock) -> None:
@@ -66,7 +67,7 @@ def test_what_is_in_hand_does_not_wait(hf: Holdfast, clock: FakeClock) -> None:
     hf.claim("q", lease=100)
     first.ack()
     assert load(hf) == Load(0, 0.0, held=2)
-    hf.pause("q")
+    hf.queues.pause("q")
     assert load(hf) == Load(0, 0.0, held=2), "also when nothing more is given out"
 
 
@@ -77,10 +78,10 @@ def test_what_is_paused_or_blocked_is_no_load(hf: Holdfast, clock: FakeClock) ->
     hf.enqueue("ordered", 3, key="other", delay=60)
     assert (hf.stats("ordered").pending, hf.stats("ordered").waiting) == (1, 1)
     hf.enqueue("q", 1)
-    hf.pause("q")
+    hf.queues.pause("q")
     clock.advance(5)
     assert load(hf, "ordered", "q") == Load(0, 0.0)
-    hf.resume("q")
+    hf.queues.resume("q")
     assert load(hf, "ordered", "q") == Load(1, 5.0)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import Claim, Holdfast, InvalidInput, State, endings
+from holdfast.client import internals
 from holdfast.core.settlement import Settlement
 from holdfast.runtime.maintenance.duties import DUTIES, Duty
 from holdfast.store.api import ClaimRequest
@@ -35,7 +36,7 @@ def test_one_call_does_every_duty_of_every_queue(hf: Holdfast, clock: FakeClock)
     assert hf.maintain() > 0
     assert counts(hf, "leases").pending == 3
     assert (state(hf, old), state(hf, short), state(hf, done)) == (State.EXPIRED, State.EXPIRED, None)
-    assert hf.dead_letters("graves") == []
+    assert hf.dead_letters.list("graves") == []
     assert hf.enqueue("keys", 1, idempotency_key="k").id != first.id
     assert hf.maintain() == 0
 
@@ -65,14 +66,14 @@ def test_idle_groups_cost_no_statements(many: Holdfast, clock: FakeClock, monkey
     clock.advance(300)
     many.maintain()
     seen: list[str] = []
-    note_statements(many.store.database, seen, monkeypatch)  # type: ignore[attr-defined]
+    note_statements(internals(many).store.database, seen, monkeypatch)  # type: ignore[attr-defined]
     for duty in (*DUTIES, None):
         few = len(statements(many, duty, seen))
         subscribe(many, range(30, 60))
         more = statements(many, duty, seen)
         assert len(more) < few + 30, f"{duty}: not one for each of 30 more groups, but {more}"
         for number in range(30, 60):
-            many.unsubscribe("t", f"g{number:02}")
+            many.groups.remove("t", f"g{number:02}")
 
 
 def statements(hf: Holdfast, duty: Duty | None, seen: list[str]) -> list[str]:
@@ -121,7 +122,7 @@ def test_every_duty_is_done_for_the_last_of_many_groups(many: Holdfast, clock: F
         clock.advance(wait)
         for duty in DUTIES:
             duty.turn(many)
-    assert [one.group for one in many.groups("t") if one.state == "dead"] == ["g29"]
+    assert [one.group for one in many.groups.list("t") if one.state == "dead"] == ["g29"]
 
 
 def test_nobody_has_to_claim(client: OpenClient, hf: Holdfast, clock: FakeClock) -> None:
@@ -139,7 +140,7 @@ def test_a_turn_is_bounded(hf: Holdfast, clock: FakeClock) -> None:
         hf.ack(hf.claim("q"))
     clock.advance(1)
     turns = []
-    while done := hf.sweep("q"):
+    while done := hf.queues.sweep("q"):
         turns.append(done)
     assert turns == [100, 50]
 
@@ -152,16 +153,16 @@ def test_a_busy_consumer_keeps_pace(hf: Holdfast, clock: FakeClock, monkeypatch:
         for number in range(130):
             hf.enqueue("q", number)
         for _ in range(130):
-            hf.store.messages.settle(acks(hf))
+            internals(hf).store.messages.settle(acks(hf))
         clock.advance(2)
     hf.claim("q")
-    assert hf.sweep("q") == 0
+    assert hf.queues.sweep("q") == 0
 
 
 def acks(hf: Holdfast) -> list[Settlement]:
     """Claims one without the sweep that a client does first."""
-    channel = hf._book.channel("q")
-    grants = hf.store.messages.claim(ClaimRequest([channel], 1, "anna"), partial(Claim, hf)).grants
+    channel = internals(hf).catalog.channel("q")
+    grants = internals(hf).store.messages.claim(ClaimRequest([channel], 1, "anna"), partial(Claim, hf)).grants
     return endings.acked(grants)
 
 
@@ -173,10 +174,10 @@ def test_history_is_capped_by_count(hf: Holdfast, clock: FakeClock, delay: int) 
     while claims := hf.claim("q", n=5):
         clock.advance(1)
         hf.ack(claims)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     known = [one for one in ids if hf.status(one)]
     assert known == ids[-10:]
-    assert hf.sweep("q") == 0
+    assert hf.queues.sweep("q") == 0
 
 
 @pytest.mark.not_through_sqs(LANES)
@@ -190,10 +191,10 @@ def test_a_long_run_of_history_goes_in_turns(
     hf.ack(hf.claim("q", n=8))
     clock.advance(60)
     for left in (5, 2):
-        assert hf.sweep("q") == 3
+        assert hf.queues.sweep("q") == 3
         assert [one for one in ids if hf.status(one)] == ids[-left:]
     rest = 2 if "history" in keep else 0
-    assert [hf.sweep("q") for _ in range(2)] == [rest, 0]
+    assert [hf.queues.sweep("q") for _ in range(2)] == [rest, 0]
     assert [one for one in ids if hf.status(one)] == ids[6 + rest :]
 
 
@@ -206,8 +207,8 @@ def test_what_ended_otherwise_counts_too(hf: Holdfast, clock: FakeClock) -> None
     clock.advance(1)
     hf.ack(hf.claim("q"))
     clock.advance(48)
-    hf.sweep("q")
-    hf.sweep("q")
+    hf.queues.sweep("q")
+    hf.queues.sweep("q")
     assert [state(hf, one) for one in ids] == [None, None, State.SUCCEEDED, State.EXPIRED]
 
 
@@ -215,7 +216,7 @@ def test_without_history_nothing_is_kept(hf: Holdfast) -> None:
     hf.queue("q", history_limit=0)
     done = hf.enqueue("q", 1).id
     hf.ack(hf.claim("q"))
-    hf.sweep("q")
+    hf.queues.sweep("q")
     assert hf.status(done) is None
 
 

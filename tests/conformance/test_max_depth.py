@@ -66,7 +66,7 @@ def test_a_lapsed_run_comes_back_and_counts(hf: Holdfast, clock: FakeClock) -> N
     assert len(hf.claim("q", n=2)) == 2
     hf.enqueue("q", 3)
     clock.advance(31)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     with pytest.raises(QueueFull, match="3 messages waiting"):
         hf.enqueue("q", 4)
 
@@ -79,7 +79,7 @@ def test_a_replay_and_a_notice_always_fit_and_count(hf: Holdfast) -> None:
     with pytest.raises(QueueFull, match="2 messages waiting"):
         hf.enqueue("graves", "flowers")
     for one in dead:
-        hf.replay(one)
+        hf.dead_letters.replay(one)
     assert hf.stats("q").pending == 2
     with pytest.raises(QueueFull):
         hf.enqueue("q", 3)
@@ -92,10 +92,10 @@ def test_whatever_leaves_makes_room(hf: Holdfast, clock: FakeClock, way: str) ->
     if way == "cancel":
         assert all(map(hf.cancel, ids))
     elif way == "purge":
-        assert hf.purge("q") == 2
+        assert hf.queues.purge("q") == 2
     else:
         clock.advance(10)
-        assert hf.sweep("q") == 2
+        assert hf.queues.sweep("q") == 2
     hf.enqueue_many("q", [3, 4])
     assert drain(hf) == [3, 4]
 
@@ -163,7 +163,7 @@ def test_an_open_transaction_holds_up_no_consumer(hf: Holdfast, url: str, clock:
         first.nack("again")
         second.release()
         clock.advance(200)
-        assert hf.sweep("q") > 0
+        assert hf.queues.sweep("q") > 0
         commit(conn)
     assert hf.stats("q").queue_depth == 5
     assert len(others) == 2

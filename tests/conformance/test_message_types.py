@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast, InvalidBody, InvalidInput, Step, TooLarge
+from holdfast.client import internals
 from holdfast.core.message_form import form_of
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, claim_one, kill
@@ -55,7 +56,7 @@ class Even(msgspec.Struct):
 def test_a_typed_queue_gives_bodies_of_its_type(hf: Holdfast, kind: type, body: object) -> None:
     hf.queue("q", message_type=kind)
     hf.enqueue("q", body)
-    assert hf.peek("q")[0].body == body
+    assert hf.queues.peek("q")[0].body == body
     assert claim_one(hf).message.body == body
 
 
@@ -75,7 +76,7 @@ def test_a_body_that_does_not_fit_is_refused_with_the_reason(hf: Holdfast) -> No
 def test_other_clients_read_plain_json_and_none_forgets_the_type(hf: Holdfast, rival: Holdfast) -> None:
     hf.queue("q", message_type=Order)
     hf.enqueue("q", Order(7))
-    assert rival.peek("q")[0].body == {"id": 7, "note": ""}
+    assert rival.queues.peek("q")[0].body == {"id": 7, "note": ""}
     hf.queue("q", message_type=None)
     assert claim_one(hf).message.body == {"id": 7, "note": ""}
     hf.enqueue("q", "anything")
@@ -114,7 +115,7 @@ def test_producers_of_every_kind_enforce_it(hf: Holdfast, rival: Holdfast, url: 
         with pytest.raises(InvalidInput, match=MISFIT):
             rival.enqueue("q", WRONG, conn=conn)
         roll_back(conn)
-    assert (hf.stats("q").pending, hf.schedules()) == (0, [])
+    assert (hf.stats("q").pending, hf.schedules.list()) == (0, [])
 
 
 def test_asyncio_enforces_it(hf: Holdfast, url: str) -> None:
@@ -134,8 +135,8 @@ def test_a_replay_with_another_body_enforces_it(hf: Holdfast, rival: Holdfast) -
     dead = kill(hf, body={"id": 7})
     for client in (rival, hf):
         with pytest.raises(InvalidInput, match=MISFIT):
-            client.replay(dead, body=WRONG)
-    rival.replay(dead, body={"id": 8})
+            client.dead_letters.replay(dead, body=WRONG)
+    rival.dead_letters.replay(dead, body={"id": 8})
     assert claim_one(hf).message.body == Order(8)
 
 
@@ -161,17 +162,17 @@ def test_validators_run_where_the_python_type_is_declared(hf: Holdfast, rival: H
         hf.enqueue("q", {"n": 7})
     rival.enqueue("q", {"n": 7})
     assert hf.claim("q") == []
-    [letter] = hf.dead_letters("q")
+    [letter] = hf.dead_letters.list("q")
     assert "7 is odd" in letter.error
     with pytest.raises(InvalidInput, match="9 is odd"):
-        hf.replay(letter.id, body={"n": 9})
+        hf.dead_letters.replay(letter.id, body={"n": 9})
     rival.enqueue("q", {"n": 7})
     assert claim_one(rival).message.body == {"n": 7}
 
 
 def test_the_type_is_a_setting_that_is_stored_with_the_queue(hf: Holdfast, rival: Holdfast) -> None:
     hf.queue("q", message_type=Order)
-    found = rival.store.channels.find("default", "q")
+    found = internals(rival).store.channels.find("default", "q")
     assert found is not None
     assert found.spec.message_type == form_of(Order)
 
@@ -189,11 +190,11 @@ def test_waiting_messages_that_do_not_fit_die_when_they_are_claimed(
     hf.queue("q", message_type=Order, owner="mia")
     assert hf.stats("q").pending == 5
     assert sorted(claim.message.body["id"] for claim in rival.claim("q", n=10)) == [1, 2, 3]
-    letters = {str(letter.message.body): letter for letter in rival.dead_letters("q")}
+    letters = {str(letter.message.body): letter for letter in rival.dead_letters.list("q")}
     assert "Expected `int`, got `str` - at `$.id`" in letters.pop(str(WRONG)).error
     assert "Expected `object`, got `str`" in letters.pop("text").error
     assert letters == {}
-    assert len(rival.notices(owner="mia")) == 2
+    assert len(rival.notices.list(owner="mia")) == 2
 
 
 def test_only_misfits_in_front_do_not_end_the_look(hf: Holdfast) -> None:
@@ -201,7 +202,7 @@ def test_only_misfits_in_front_do_not_end_the_look(hf: Holdfast) -> None:
     hf.enqueue("q", {"id": 7})
     hf.queue("q", message_type=Order)
     assert [claim.message.body for claim in hf.claim("q")] == [Order(7)]
-    assert hf.count_dead_letters("q") == 5
+    assert hf.dead_letters.count("q") == 5
 
 
 def test_a_client_with_an_older_python_type_says_so_when_it_reads(
@@ -227,13 +228,13 @@ def test_a_dead_letter_queue_that_no_copy_fits_is_refused_when_it_is_declared(hf
         declare = partial(hf.queue, "q") if first == "queue" else partial(hf.subscribe, "t", "a")
         with pytest.raises(InvalidInput, match=r"cannot be copied to 'dead', .*required field `id`"):
             declare(dead_letter="dead")
-        assert hf.queues() == ["dead"]
-        assert hf.groups("t") == []
+        assert hf.queues.list() == ["dead"]
+        assert hf.groups.list("t") == []
         return
     hf.queue("q", dead_letter="dead")
     with pytest.raises(InvalidInput, match=r"dead letters of 'q' cannot be copied to 'dead'"):
         hf.queue("dead", message_type=Order)
-    assert hf.queues() == ["q"]
+    assert hf.queues.list() == ["q"]
 
 
 def test_a_copy_that_fits_its_queue_is_told_as_ever(hf: Holdfast) -> None:
@@ -241,7 +242,7 @@ def test_a_copy_that_fits_its_queue_is_told_as_ever(hf: Holdfast) -> None:
     hf.queue("q", dead_letter="dead")
     kill(hf)
     assert claim_one(hf, "dead").message.body["attempts"] == 1
-    assert [notice.kind for notice in hf.notices()] == ["dead_letter"]
+    assert [notice.kind for notice in hf.notices.list()] == ["dead_letter"]
 
 
 def test_a_copy_that_does_not_fit_is_written_with_a_notice(hf: Holdfast, rival: Holdfast) -> None:
@@ -251,13 +252,13 @@ def test_a_copy_that_does_not_fit_is_written_with_a_notice(hf: Holdfast, rival: 
     kill(hf, body={"id": 7})
     assert claim_one(rival, "dead").message.body["original_message"]["body"] == {"id": 7}
     kill(hf, body="text")
-    assert hf.count_dead_letters("q") == 2
+    assert hf.dead_letters.count("q") == 2
     assert hf.stats("dead").pending == 1
-    [notice] = [one for one in hf.notices() if one.kind == "unfit_copy"]
+    [notice] = [one for one in hf.notices.list() if one.kind == "unfit_copy"]
     assert notice.queue == "q"
     assert "$.original_message.body" in notice.error
     assert rival.claim("dead") == []
-    [letter] = hf.dead_letters("dead")
+    [letter] = hf.dead_letters.list("dead")
     assert "$.original_message.body" in letter.error
 
 
@@ -267,7 +268,7 @@ def test_a_step_of_a_saga_that_does_not_fit_fails_and_the_saga_is_undone(hf: Hol
     hf.start_saga("buy", {"what": "shoes"})
     claim_one(hf, "reserve").ack({"ok": True})
     assert hf.claim("pay") == []
-    assert len(hf.dead_letters("pay")) == 1
+    assert len(hf.dead_letters.list("pay")) == 1
     assert len(hf.claim("free")) == 1
 
 
@@ -301,10 +302,10 @@ def test_a_size_that_makes_no_sense_is_refused(hf: Holdfast, size: object) -> No
 def test_reply_to_is_carried_along(hf: Holdfast, delay: int, client: OpenClient) -> None:
     hf.queue("q", dead_letter="dead")
     kill(hf, reply_to="answers", correlation_id="c-1")
-    [letter] = hf.dead_letters("q")
+    [letter] = hf.dead_letters.list("q")
     assert (letter.message.reply_to, letter.message.correlation_id) == ("answers", "c-1")
     assert claim_one(hf, "dead").message.body["original_message"]["reply_to"] == "answers"
-    hf.replay(letter.id)
+    hf.dead_letters.replay(letter.id)
     assert claim_one(hf).message.reply_to == "answers"
 
 

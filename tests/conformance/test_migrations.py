@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from holdfast import Holdfast, SchemaMismatch, SchemaTooNew, StoreError
+from holdfast.client import internals
 from holdfast.store.opening import migration_script
 from holdfast.store.sql import statements
 from tests.conformance.steps import OpenClient, drain
@@ -51,36 +52,36 @@ def start() -> Iterator[Callable[[str, str], "subprocess.Popen[str]"]]:
 
 def migrate_by_a_newer_holdfast(hf: Holdfast) -> None:
     hf.queue("q")
-    schema = hf.store.schema
+    schema = internals(hf).store.schema
     assert schema._database.apply(schema.newest + 1, "999_from_the_future", "")
 
 
 def test_an_empty_database_is_made_ready_on_first_use(hf: Holdfast) -> None:
-    assert hf.store.schema.version() == 0
+    assert internals(hf).store.schema.version() == 0
     hf.enqueue("q", 1)
-    assert hf.store.schema.version() == hf.store.schema.newest > 0
+    assert internals(hf).store.schema.version() == internals(hf).store.schema.newest > 0
 
 
 def test_opening_alone_touches_nothing(client: OpenClient) -> None:
     client()
-    assert client().store.schema.version() == 0
+    assert internals(client()).store.schema.version() == 0
 
 
 @pytest.mark.parametrize("use", ["queues", "dead_letters"])
 def test_reading_makes_an_empty_database_ready_too(hf: Holdfast, use: str) -> None:
-    assert getattr(hf, use)() == []
-    assert hf.store.schema.version() == hf.store.schema.newest
+    assert getattr(hf, use).list() == []
+    assert internals(hf).store.schema.version() == internals(hf).store.schema.newest
 
 
 def test_migrating_twice_changes_nothing(hf: Holdfast, rival: Holdfast) -> None:
     hf.enqueue("q", "kept")
-    assert rival.store.schema.migrate() == []
+    assert internals(rival).store.schema.migrate() == []
     assert drain(rival) == ["kept"]
 
 
 def test_a_fresh_database_runs_every_migration_in_order(hf: Holdfast) -> None:
-    ran = hf.store.schema.migrate()
-    assert len(ran) == hf.store.schema.newest
+    ran = internals(hf).store.schema.migrate()
+    assert len(ran) == internals(hf).store.schema.newest
     assert ran == sorted(ran)
 
 
@@ -108,7 +109,7 @@ def test_clients_of_one_process_that_start_at_once_all_succeed(client: OpenClien
 def test_a_database_of_a_newer_holdfast_is_refused(hf: Holdfast, client: OpenClient, migrate: bool) -> None:
     migrate_by_a_newer_holdfast(hf)
     older = client(migrate=migrate)
-    for use in (lambda: older.enqueue("q", 1), older.queues, lambda: older.claim("q")):
+    for use in (lambda: older.enqueue("q", 1), older.queues.list, lambda: older.claim("q")):
         with pytest.raises(SchemaTooNew, match="upgrade"):
             use()
 
@@ -131,31 +132,31 @@ def test_a_database_of_other_migrations_is_refused_and_left_alone(
 ) -> None:
     statement, reason = OTHERWISE[how]
     hf.enqueue("q", "kept")
-    hf.store.schema._database._database.write(lambda tx: tx.execute(statement))
+    internals(hf).store.schema._database._database.write(lambda tx: tx.execute(statement))
     stranger = client(migrate=migrate)
     for use in (
         lambda: stranger.enqueue("q", 1),
-        stranger.queues,
+        stranger.queues.list,
         lambda: stranger.claim("q"),
-        stranger.store.schema.migrate,
+        internals(stranger).store.schema.migrate,
     ):
         with pytest.raises(SchemaMismatch, match=f"{reason}.*restore a backup"):
             use()
-    assert [message.body for message in hf.peek("q", 10)] == ["kept"]
+    assert [message.body for message in hf.queues.peek("q", 10)] == ["kept"]
 
 
 def test_what_was_run_by_hand_is_known_by_its_text(url: str, hf: Holdfast) -> None:
     script = migration_script(url)
-    hf.store.schema._database._database.write(lambda tx: [tx.execute(one) for one in statements(script)])
-    assert hf.store.schema.verify() == hf.store.schema.newest
-    assert hf.store.schema.migrate() == []
+    internals(hf).store.schema._database._database.write(lambda tx: [tx.execute(one) for one in statements(script)])
+    assert internals(hf).store.schema.verify() == internals(hf).store.schema.newest
+    assert internals(hf).store.schema.migrate() == []
 
 
 def test_without_leave_to_migrate_an_empty_database_is_refused_with_advice(client: OpenClient) -> None:
     cautious = client(migrate=False)
     with pytest.raises(StoreError, match="migrate"):
         cautious.enqueue("q", 1)
-    assert cautious.store.schema.version() == 0
+    assert internals(cautious).store.schema.version() == 0
 
 
 def test_without_leave_to_migrate_a_ready_database_works(hf: Holdfast, client: OpenClient) -> None:
@@ -168,9 +169,9 @@ def test_without_leave_to_migrate_a_ready_database_works(hf: Holdfast, client: O
 def test_a_client_that_was_refused_works_once_the_database_is_ready(hf: Holdfast, client: OpenClient) -> None:
     cautious = client(migrate=False)
     with pytest.raises(StoreError):
-        cautious.queues()
+        cautious.queues.list()
     hf.queue("q")
-    assert cautious.queues() == ["q"]
+    assert cautious.queues.list() == ["q"]
 
 
 # --- in pieces, and several at once -----------------------------------------------------------------------------------
@@ -179,12 +180,13 @@ def test_a_client_that_was_refused_works_once_the_database_is_ready(hf: Holdfast
 KILLED = """
 import os, signal, sys
 from holdfast import Holdfast
+from holdfast.client import internals
 hf, where = Holdfast(sys.argv[1]), sys.argv[2]
 
 def kill():
     os.kill(os.getpid(), signal.SIGKILL)
 
-schema = hf.store.schema._database
+schema = internals(hf).store.schema._database
 apply = schema.apply
 
 def apply_and_die(number, name, script):
@@ -203,7 +205,7 @@ def apply_and_die(number, name, script):
         kill()
 
 schema.apply = apply_and_die
-hf.queues()
+hf.queues.list()
 """
 
 
@@ -211,7 +213,7 @@ hf.queues()
 def test_migrations_go_on_where_a_killed_process_has_left_them(url: str, hf: Holdfast, where: str) -> None:
     killed = subprocess.run([sys.executable, "-c", KILLED, url, where], check=False)
     assert killed.returncode == -signal.SIGKILL
-    schema = hf.store.schema
+    schema = internals(hf).store.schema
     assert schema.version() == 1
     ran = schema.migrate()
     assert (len(ran), schema.version()) == (schema.newest - 1, schema.newest)
@@ -221,13 +223,13 @@ def test_migrations_go_on_where_a_killed_process_has_left_them(url: str, hf: Hol
 
 def test_a_process_with_other_migrations_that_was_faster_is_noticed(hf: Holdfast, rival: Holdfast) -> None:
     """It has run its own between our look at the database and our first migration."""
-    number, name, text = rival.store.schema.known.all[0]
-    rival.store.schema.known.all[0] = (number, name, f"{text}-- theirs\n")
-    ours = hf.store.schema
+    number, name, text = internals(rival).store.schema.known.all[0]
+    internals(rival).store.schema.known.all[0] = (number, name, f"{text}-- theirs\n")
+    ours = internals(hf).store.schema
     apply = ours._database.apply
 
     def apply_late(*migration: object) -> bool:
-        rival.store.schema.migrate()
+        internals(rival).store.schema.migrate()
         return apply(*migration)
 
     ours._database.apply = apply_late

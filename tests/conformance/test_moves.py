@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, State
+from holdfast.client import internals
 from holdfast.core.lifecycle import TABLE
 from tests.clock import FakeClock
 from tests.stores import INSIDE
@@ -30,15 +31,15 @@ POSTGRES = (
 @pytest.fixture
 def watched(hf: Holdfast) -> Holdfast:
     """A client whose database records moves."""
-    hf.queues()
-    with hf.store.lend() as conn:
-        for statement in SQLITE if "sqlite" in type(hf.store).__name__.lower() else POSTGRES:
+    hf.queues.list()
+    with internals(hf).store.lend() as conn:
+        for statement in SQLITE if "sqlite" in type(internals(hf).store).__name__.lower() else POSTGRES:
             conn.execute(statement)
     return hf
 
 
 def moves(hf: Holdfast) -> set[tuple[str, str]]:
-    with hf.store.lend() as conn:
+    with internals(hf).store.lend() as conn:
         return {tuple(row) for row in conn.execute("SELECT before, after FROM moves").fetchall()}
 
 
@@ -61,7 +62,7 @@ def live(hf: Holdfast, clock: FakeClock, ordering: str) -> None:
     hf.cancel(canceled.id)
     assert lapsed
     clock.advance(11)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     hf.maintain()
     assert hf.status(short.id).state is State.EXPIRED  # type: ignore[union-attr]
     while claims := hf.claim("q", n=20):
@@ -86,7 +87,7 @@ def test_the_database_makes_no_other_moves(watched: Holdfast, clock: FakeClock, 
 
 def test_a_move_that_is_not_in_the_table_is_seen(watched: Holdfast) -> None:
     sent = watched.enqueue("q", 1, delay=60)
-    with watched.store.lend() as conn:
+    with internals(watched).store.lend() as conn:
         conn.execute("UPDATE holdfast_row SET state = 'succeeded', finished_at = 1")
     assert moves(watched) - KNOWN == {("pending", "succeeded")}
     assert watched.status(sent.id)

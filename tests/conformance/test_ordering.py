@@ -101,7 +101,7 @@ def test_a_fifo_queue_goes_on_after_it_ran_empty(fifo: Holdfast) -> None:
 def test_a_fifo_queue_that_is_purged_behind_a_claim_goes_on(fifo: Holdfast) -> None:
     fifo.enqueue_many("q", ["head", "purged", "purged"])
     head = claim_one(fifo)
-    assert fifo.purge("q") == 2
+    assert fifo.queues.purge("q") == 2
     fifo.enqueue("q", "after")
     assert fifo.claim("q") == []
     head.ack()
@@ -110,7 +110,7 @@ def test_a_fifo_queue_that_is_purged_behind_a_claim_goes_on(fifo: Holdfast) -> N
 
 def test_a_fifo_queue_that_is_purged_goes_on(fifo: Holdfast) -> None:
     fifo.enqueue_many("q", range(3))
-    assert fifo.purge("q") == 3
+    assert fifo.queues.purge("q") == 3
     fifo.enqueue_many("q", ["a", "b"])
     assert drain(fifo) == ["a", "b"]
 
@@ -230,7 +230,7 @@ def test_many_heads_settled_at_once_free_their_keys_at_once(keyed: Holdfast) -> 
 def test_peek_shows_only_what_may_be_claimed(keyed: Holdfast) -> None:
     keyed.enqueue_many("q", ["a0", "a1"], key="a")
     keyed.enqueue("q", "b0", key="b")
-    assert sorted(message.body for message in keyed.peek("q")) == ["a0", "b0"]
+    assert sorted(message.body for message in keyed.queues.peek("q")) == ["a0", "b0"]
     assert keyed.stats("q").pending == 3
 
 
@@ -252,23 +252,23 @@ def test_a_death_blocks_its_key_and_no_other(strict_order: Holdfast, clock: Fake
     assert drain(hf) == ["b1"]
     hf.enqueue("q", "a4", key="a")
     assert drain(hf) == []
-    [letter] = hf.dead_letters("q")
-    assert hf.blocked_keys("q") == [BlockedKey("a", letter.id, clock(), 3)]
+    [letter] = hf.dead_letters.list("q")
+    assert hf.queues.blocked("q") == [BlockedKey("a", letter.id, clock(), 3)]
 
 
 def test_unblocking_goes_on_without_the_dead_one(strict_order: Holdfast) -> None:
     hf = strict_order
-    assert hf.unblock("q", "a")
-    assert not hf.unblock("q", "a")
+    assert hf.queues.unblock("q", "a")
+    assert not hf.queues.unblock("q", "a")
     assert drain(hf) == ["a2", "b1", "a3"]
-    assert hf.blocked_keys("q") == []
+    assert hf.queues.blocked("q") == []
 
 
 def test_a_replay_goes_first_and_the_others_follow(strict_order: Holdfast) -> None:
     hf = strict_order
-    hf.replay(hf.dead_letters("q")[0].id)
+    hf.dead_letters.replay(hf.dead_letters.list("q")[0].id)
     hf.enqueue("q", "a4", key="a")
-    assert hf.blocked_keys("q") == []
+    assert hf.queues.blocked("q") == []
     first = hf.claim("q", n=10)
     assert sorted(bodies(first)) == ["a1", "b1"]
     hf.ack(first)
@@ -278,11 +278,11 @@ def test_a_replay_goes_first_and_the_others_follow(strict_order: Holdfast) -> No
 def test_a_replay_that_dies_blocks_again(strict_order: Holdfast) -> None:
     hf = strict_order
     drain(hf)
-    hf.replay(hf.dead_letters("q")[0].id)
+    hf.dead_letters.replay(hf.dead_letters.list("q")[0].id)
     [claim] = hf.claim("q")
     claim.dead_letter("again")
     assert drain(hf) == []
-    assert hf.blocked_keys("q")[0].dead_id == hf.dead_letters("q")[1].id
+    assert hf.queues.blocked("q")[0].dead_id == hf.dead_letters.list("q")[1].id
 
 
 def test_a_silent_death_blocks_too(hf: Holdfast, clock: FakeClock) -> None:
@@ -291,8 +291,8 @@ def test_a_silent_death_blocks_too(hf: Holdfast, clock: FakeClock) -> None:
     hf.claim("q")
     clock.advance(1)
     assert drain(hf) == []
-    assert [blocked.key for blocked in hf.blocked_keys("q")] == [None]
-    assert hf.unblock("q")
+    assert [blocked.key for blocked in hf.queues.blocked("q")] == [None]
+    assert hf.queues.unblock("q")
     assert drain(hf) == ["second"]
 
 
@@ -302,7 +302,7 @@ def test_a_key_without_followers_is_blocked_for_those_to_come(hf: Holdfast) -> N
     hf.claim("q")[0].dead_letter("boom")
     hf.enqueue("q", 2, key="a")
     assert drain(hf) == []
-    hf.unblock("q", "a")
+    hf.queues.unblock("q", "a")
     assert drain(hf) == [2]
 
 
@@ -311,7 +311,7 @@ def test_without_block_the_next_one_goes_on(hf: Holdfast) -> None:
     hf.enqueue_many("q", [1, 2], key="a")
     hf.claim("q")[0].dead_letter("boom")
     assert drain(hf) == [2]
-    assert (hf.blocked_keys("q"), hf.unblock("q", "a")) == ([], False)
+    assert (hf.queues.blocked("q"), hf.queues.unblock("q", "a")) == ([], False)
 
 
 def test_another_policy_is_refused(hf: Holdfast) -> None:
@@ -323,5 +323,5 @@ def test_a_key_that_was_blocked_before_the_ordering_changed_can_be_unblocked(str
     hf = strict_order
     hf.queue("q")
     assert drain(hf) == ["b1"]
-    assert hf.unblock("q", "a")
+    assert hf.queues.unblock("q", "a")
     assert drain(hf) == ["a2", "a3"]

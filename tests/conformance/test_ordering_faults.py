@@ -143,7 +143,7 @@ def test_o4_the_key_goes_on_and_a_replay_goes_to_its_end(keyed: Holdfast) -> Non
         claim_one(keyed).nack("no")
     second = claim_one(keyed)
     assert second.message.body == "second"
-    keyed.replay(keyed.dead_letters("q")[0].id)
+    keyed.dead_letters.replay(keyed.dead_letters.list("q")[0].id)
     assert keyed.claim("q") == []
     second.ack()
     assert drain(keyed) == ["third", "first"]
@@ -155,7 +155,7 @@ def test_o4_a_blocked_key_waits_and_a_replay_takes_its_old_place(hf: Holdfast) -
     hf.enqueue_many("q", ["first", "second", "third"], key="k")
     claim_one(hf).nack("no")
     assert hf.claim("q") == []
-    hf.replay(hf.dead_letters("q")[0].id)
+    hf.dead_letters.replay(hf.dead_letters.list("q")[0].id)
     assert drain(hf) == ["first", "second", "third"]
 
 

@@ -90,8 +90,8 @@ def test_calls_end_within_patience_and_work_again(client: OpenClient, url: str) 
         lambda: hf.ack(held[0]),
         lambda: hf.nack(held[1]),
         lambda: hf.extend(held[2], 60),
-        lambda: hf.pause("q"),
-        lambda: hf.purge("q"),
+        lambda: hf.queues.pause("q"),
+        lambda: hf.queues.purge("q"),
         lambda: hf.queue("q", lease=60),
     ]
     with locked(url):
@@ -110,7 +110,7 @@ def test_calls_that_wait_for_each_other_end_within_patience(client: OpenClient, 
     hf.enqueue("q", 1)
     with locked(url):
         assert are_unavailable(outcomes([lambda: hf.enqueue("q", 2)] * MANY))
-        assert are_unavailable(outcomes([lambda: hf.pause("q")] * MANY))
+        assert are_unavailable(outcomes([lambda: hf.queues.pause("q")] * MANY))
     again = lambda: outcomes([lambda: hf.enqueue("q", 2)] * MANY) == [None] * MANY  # noqa: E731
     eventually(again, "a second is enough for all of them, once the machine has time")
 
@@ -121,7 +121,7 @@ def test_awaited_calls_end_within_patience(url: str) -> None:
             await hf.enqueue_many("q", range(2))
             (held,) = await hf.claim("q")
             with locked(url):
-                for call in (lambda: hf.enqueue("q", 2), lambda: hf.pause("q"), lambda: hf.ack(held)):
+                for call in (lambda: hf.enqueue("q", 2), lambda: hf.queues.pause("q"), lambda: hf.ack(held)):
                     together = asyncio.gather(*(call() for _ in range(MANY)), return_exceptions=True)
                     assert are_unavailable(await asyncio.wait_for(together, LONGEST))
             await hf.ack(held)
@@ -137,7 +137,7 @@ def test_reads_end_within_patience_too(client: OpenClient, url: str) -> None:
     receipt = hf.enqueue("q", 1)
     with locked(url):
         assert are_unavailable(outcomes([lambda: hf.stats("q")] * MANY))
-        assert are_unavailable(outcomes([lambda: hf.status(receipt.id), lambda: hf.peek("q"), hf.queues]))
+        assert are_unavailable(outcomes([lambda: hf.status(receipt.id), lambda: hf.queues.peek("q"), hf.queues.list]))
     assert hf.stats("q").pending == 1
 
 
@@ -185,4 +185,4 @@ def test_a_server_that_never_answers_is_not_waited_for(monkeypatch: pytest.Monke
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         hf = Holdfast(f"postgresql://nobody@127.0.0.1:{port}/x?sslmode=disable", patience=0.5)
-        assert are_unavailable(outcomes([lambda: hf.enqueue("q", 1), hf.queues]))
+        assert are_unavailable(outcomes([lambda: hf.enqueue("q", 1), hf.queues.list]))

@@ -74,10 +74,10 @@ def test_everything_is_created_in_an_order_that_works(hf: Holdfast) -> None:
         ("create", "schedule", "nightly"),
         ("create", "saga", "order"),
     ]
-    assert [name for name in hf.queues() if command_of(name) is None] == ["graves", "jobs", "mails"]
-    assert [group.group for group in hf.groups("orders")] == ["audit", "email"]
-    assert [schedule.name for schedule in hf.schedules()] == ["nightly"]
-    assert hf.owners()["mia"].owner == "boss"
+    assert [name for name in hf.queues.list() if command_of(name) is None] == ["graves", "jobs", "mails"]
+    assert [group.group for group in hf.groups.list("orders")] == ["audit", "email"]
+    assert [schedule.name for schedule in hf.schedules.list()] == ["nightly"]
+    assert hf.notices.owners()["mia"].owner == "boss"
     hf.publish("jobs.small", "below a queue that owns its names")
     assert bodies(hf.claim("jobs")) == ["below a queue that owns its names"]
 
@@ -150,13 +150,13 @@ LESS = [
 
 def fill(hf: Holdfast) -> None:
     """Messages that wait, are finished, dead and published, all of them a minute and more ago."""
-    names = hf.queues()
+    names = hf.queues.list()
     if "q" in names:
         hf.enqueue_many("q", range(5))
         done, finished, dead = hf.claim("q", n=3)
         hf.ack([done, finished])
         dead.dead_letter("broken")
-    if "t" in hf.topics():
+    if "t" in hf.topics.list():
         hf.publish("t.b", 1)
 
 
@@ -202,7 +202,7 @@ def test_what_removes_no_message_is_no_loss(
     apply(hf, shop(before))
     fill(hf)
     clock.advance(61)
-    depth = hf.stats("q").queue_depth if "q" in hf.queues() else None
+    depth = hf.stats("q").queue_depth if "q" in hf.queues.list() else None
     plan = apply(hf, shop(after))
     [step] = plan.steps
     assert plan.losses == []
@@ -213,7 +213,7 @@ def test_what_removes_no_message_is_no_loss(
 
 def test_a_topic_has_the_depth_that_its_spec_says(hf: Holdfast) -> None:
     apply(hf, shop("topic t { max_depth: 7 }"))
-    assert hf.queue_settings("t")["max_depth"] == 7
+    assert hf.queues.settings("t")["max_depth"] == 7
     hf.topic("t", max_depth=9)
     assert [
         change.setting for step in make_plan(hf, shop("topic t { max_depth: 7 }")).steps for change in step.changes
@@ -240,9 +240,9 @@ def test_pruning_removes_groups_and_schedules_only_and_only_if_agreed(hf: Holdfa
         apply(hf, wanted, prune=True)
     plan = apply(hf, wanted, prune=True, accept_loss=True)
     assert acts(plan) == [("remove", "group", "orders/email"), ("remove", "schedule", "nightly")]
-    assert [group.group for group in hf.groups("orders")] == ["audit"]
-    assert hf.schedules() == []
-    assert "mails" in hf.queues(), "queues hold messages, and stay"
+    assert [group.group for group in hf.groups.list("orders")] == ["audit"]
+    assert hf.schedules.list() == []
+    assert "mails" in hf.queues.list(), "queues hold messages, and stay"
 
 
 def test_what_others_declare_must_be_there(hf: Holdfast) -> None:
@@ -284,11 +284,11 @@ def test_sagas_under_way_keep_what_they_were_started_with(hf: Holdfast) -> None:
     apply(hf, shop(SAGA.format("step b { wait: 1m }")))
     hf.start_saga("s", id="new")
     hf.ack(hf.claim("q", n=2))
-    found = {saga.id: (saga.version, saga.status) for saga in hf.sagas()}
+    found = {saga.id: (saga.version, saga.status) for saga in hf.sagas.list()}
     assert found == {"old": (1, "completed"), "new": (2, "in_progress")}
     apply(hf, shop(SAGA.format("")))
     hf.start_saga("s", id="old again")
-    assert hf.sagas()[-1].version == 1
+    assert hf.sagas.list()[-1].version == 1
 
 
 def test_what_a_spec_says_of_a_saga_is_what_happens(hf: Holdfast) -> None:
@@ -304,18 +304,18 @@ def test_what_a_spec_says_of_a_saga_is_what_happens(hf: Holdfast) -> None:
     assert claim.message.body == {"to": "mia"}
     claim.ack()
     hf.signal("o", "agreed", "yes")
-    saga = hf.saga_status("o")
+    saga = hf.sagas.get("o")
     assert saga is not None
     assert saga.steps[-1].due_at_us == 1_893_456_000_000_000
-    hf.cancel_saga("o")
+    hf.sagas.cancel("o")
     [claim] = hf.claim(refund)
     assert claim.message.body == {"charge": "c1"}
     claim.ack()
-    assert hf.sagas()[0].status == "canceled"
+    assert hf.sagas.list()[0].status == "canceled"
 
     hf.start_saga("order", {"price": 0, "to": "", "at": "some day"}, id="free")
     hf.ack(hf.claim(pay))
-    [free] = hf.sagas("compensating")
+    [free] = hf.sagas.list("compensating")
     assert [step.status for step in free.steps] == ["compensating", "skipped", "skipped", "failed"]
     assert str(free.error).startswith("calm: until: it did not come to a number of seconds")
 
@@ -332,7 +332,7 @@ def test_an_expression_that_is_too_costly_is_a_failure_of_its_step(hf: Holdfast)
         apply(hf, shop(f"queue first {{}} queue q {{}} saga {name} {{ step a {{ queue: first }} {last} }}"))
         hf.start_saga(name, {"long": "x" * 400_000}, id=name)
         hf.ack(hf.claim("first"))
-        saga = hf.saga_status(name)
+        saga = hf.sagas.get(name)
         assert saga is not None
         assert (saga.status, [step.status for step in saga.steps]) == ("failed", ["completed", "failed"])
         assert "makes more than 1,000,000 letters" in str(saga.error)

@@ -148,24 +148,24 @@ def test_what_nobody_subscribed_to_is_kept_for_its_retention(hf: Holdfast, clock
     clock.advance(1)
     assert retain(hf) == 2
     assert kept(hf) == []
-    assert hf.notices() == []
+    assert hf.notices.list() == []
 
 
 def test_a_group_that_was_ended_holds_nothing(hf: Holdfast) -> None:
     subscribed(hf, "a", "gone")
     hf.publish("t", 1)
     done(hf, "a")
-    hf.unsubscribe("t", "gone")
+    hf.groups.remove("t", "gone")
     assert retain(hf) == 1
 
 
 def test_a_paused_group_is_still_owed(hf: Holdfast) -> None:
     subscribed(hf, "a", "paused")
-    hf.pause("t/paused")
+    hf.queues.pause("t/paused")
     hf.publish_many("t", range(2))
     done(hf, "a")
     assert retain(hf) == 0
-    hf.resume("t/paused")
+    hf.queues.resume("t/paused")
     assert bodies(hf.claim("t", group="paused", n=9)) == [0, 1]
 
 
@@ -195,8 +195,8 @@ def test_what_is_left_around_a_held_message_is_counted_one_by_one(hf: Holdfast, 
     clock.advance(DAY)
     assert retain(hf) == 4
     hf.publish("t", 5)
-    assert [one.lag for one in hf.groups("t")] == [1, 2, 2]
-    assert [(one.behind, one.past) for one in hf.groups("t")] == [(0, 0), (1, 5), (0, 0)]
+    assert [one.lag for one in hf.groups.list("t")] == [1, 2, 2]
+    assert [(one.behind, one.past) for one in hf.groups.list("t")] == [(0, 0), (1, 5), (0, 0)]
     assert hf.stats("t/late").pending == 2
     assert bodies(hf.claim("t", group="late", n=9)) == [2, 5]
 
@@ -322,7 +322,7 @@ def test_keys_and_tallies_of_a_topic_go_too(hf: Holdfast, clock: FakeClock) -> N
 def test_what_was_to_be_skipped_is_no_loss(hf: Holdfast, clock: FakeClock) -> None:
     subscribed(hf, "a")
     receipts = hf.publish_many("t", range(3))
-    assert hf.skip("t", "a", receipts[1].id)
+    assert hf.groups.skip("t", "a", receipts[1].id)
     clock.advance(DAY)
     assert retain(hf) == 3
     assert "2 messages" in troubles(hf, "out_of_range")[0]
@@ -347,7 +347,7 @@ def test_one_who_goes_back_finds_what_is_kept(hf: Holdfast, clock: FakeClock) ->
     done(hf, "a")
     clock.advance(30)
     retain(hf)
-    hf.seek("a", "earliest")
+    hf.groups.seek("a", "earliest")
     assert bodies(hf.claim("t", group="a", n=9)) == [1]
     clock.advance(30)
     assert retain(hf) == 0

@@ -44,7 +44,7 @@ class Story:
         try:
             self.held[group] += self.hf.claim("t", group=group, n=self.chance.randint(1, 9))
         except CursorOutOfRange:
-            assert self.hf.accept_loss("t", group) > 0
+            assert self.hf.groups.accept_loss("t", group) > 0
 
     def settle(self) -> None:
         group = self.chance.choice(GROUPS)
@@ -77,17 +77,17 @@ class Story:
 
     def waiting(self) -> dict[str, set[str]]:
         """What each group has not claimed yet."""
-        return {group: {one.id for one in self.hf.peek(f"t/{group}", 1_000)} for group in GROUPS}
+        return {group: {one.id for one in self.hf.queues.peek(f"t/{group}", 1_000)} for group in GROUPS}
 
     def dead(self) -> set[str]:
         """Groups that no message is kept for."""
-        return {one.group for one in self.hf.groups("t") if one.state == "dead"}
+        return {one.group for one in self.hf.groups.list("t") if one.state == "dead"}
 
     def finish(self) -> None:
         """Everyone gets all that is left for it."""
         for group in GROUPS:
             self.clock.advance(60)
-            self.hf.accept_loss("t", group)
+            self.hf.groups.accept_loss("t", group)
             while claims := self.hf.claim("t", group=group, n=50):
                 self.done[group] |= {claim.message.id for claim in claims}
                 self.hf.ack(claims)
@@ -111,7 +111,7 @@ def test_a_live_group_loses_only_what_is_too_old(hf: Holdfast, clock: FakeClock,
     story.finish()
     reported = {
         notice.about: int(re.findall(r"\d+", notice.error)[0])
-        for notice in hf.notices()
+        for notice in hf.notices.list()
         if notice.kind == "out_of_range"
     }
     for group in GROUPS:

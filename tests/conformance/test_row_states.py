@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from holdfast import Claim, Holdfast, State
+from holdfast.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import state
 from tests.stores import INSIDE
@@ -88,7 +89,7 @@ def led(rows: list[Put]) -> list[Put]:
 def put(hf: Holdfast, clock: FakeClock, rows: list[Put], key: Callable[[Any], str] | None) -> dict[str, Put]:
     """Rows of the queue as they were never made; by the ids of their messages."""
     sent = hf.enqueue_many("q", range(len(rows)), delay="1h", key=key)
-    with hf.store.lend() as conn:
+    with internals(hf).store.lend() as conn:
         places = [place for (place,) in conn.execute("SELECT seq FROM holdfast_row ORDER BY seq").fetchall()]
         for place, row in zip(places, rows, strict=True):
             conn.execute(f"{row.sql(clock())} WHERE seq = {place}")
@@ -109,7 +110,7 @@ def work_off(hf: Holdfast, clock: FakeClock, end: Callable[[list[Claim]], object
 
 
 def left(hf: Holdfast) -> list[Any]:
-    with hf.store.lend() as conn:
+    with internals(hf).store.lend() as conn:
         return list(conn.execute("SELECT state, attempts FROM holdfast_row WHERE finished_at IS NULL").fetchall())
 
 
@@ -165,7 +166,7 @@ class Undone(Exception):
 def can_be(hf: Holdfast, **columns: object) -> bool:
     """Whether the database would keep a row like this; it does not."""
     try:
-        with hf.store.lend() as conn:
+        with internals(hf).store.lend() as conn:
             conn.execute(assigned(**columns))
             raise Undone
     except Undone:

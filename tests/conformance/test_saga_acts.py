@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, LeaseLost, NotFound, Step, Wait
+from holdfast.client import internals
 from tests.clock import FakeClock
 from tests.conformance.saga_steps import die, do, lines, shown, states, take, trip, undo, waiting
 from tests.conformance.steps import OpenClient
@@ -15,13 +16,13 @@ def test_a_step_that_nobody_begins_in_time_has_failed(hf: Holdfast, clock: Any) 
     hf.start_saga("trip", id="t1")
     do(hf, "flight")
     clock.advance(59)
-    assert hf.advance_sagas() == 0
+    assert hf.sagas.advance() == 0
     clock.advance(1)
-    assert hf.advance_sagas() == 1
+    assert hf.sagas.advance() == 1
     assert waiting(hf) == ["flight.cancel"]  # The card's message is gone.
     undo(hf, "flight")
     assert (shown(hf, "t1").status, shown(hf, "t1").error) == ("compensated", "card: timed out after 60 s")
-    assert hf.advance_sagas() == 0
+    assert hf.sagas.advance() == 0
 
 
 def test_whoever_claims_looks_after_the_time_of_sagas(hf: Holdfast, clock: Any) -> None:
@@ -36,7 +37,7 @@ def test_whoever_claims_looks_after_the_time_of_sagas(hf: Holdfast, clock: Any) 
     assert (waiting(hf), shown(hf, "t2").status) == (["flight.book"], "completed")
     clock.advance("1h")
     assert hf.claim("other") == []
-    assert hf.saga_status("t2") is None
+    assert hf.sagas.get("t2") is None
 
 
 def test_whoever_waits_for_a_claim_looks_after_them_too(
@@ -59,7 +60,7 @@ def test_a_late_success_is_undone_first(hf: Holdfast, clock: Any) -> None:
     do(hf, "flight")
     slow = take(hf, "card.book")
     clock.advance(21)
-    hf.advance_sagas()
+    hf.sagas.advance()
     assert (shown(hf, "t1").status, waiting(hf)) == ("compensating", [])  # Someone still works on the card.
     slow.ack("paid")
     assert states(hf, "t1") == ["completed", "compensating"]
@@ -79,7 +80,7 @@ def test_what_is_done_again_after_its_undo_is_undone_again(hf: Holdfast, clock: 
     keys = [undone.message.headers["holdfast-step-key"]]
     undone.ack()
     assert shown(hf, "t1").status == "compensated"
-    hf.replay(hf.dead_letters("card.book")[0].id)
+    hf.dead_letters.replay(hf.dead_letters.list("card.book")[0].id)
     do(hf, "card")
     undone = take(hf, "card.cancel")
     keys.append(undone.message.headers["holdfast-step-key"])
@@ -101,17 +102,17 @@ def test_a_step_that_was_claimed_is_not_done_again_once_the_saga_turns_round(
         slow.nack("not yet", delay=0)
     elif how == "silence before":
         clock.advance(11)
-        assert hf.store.messages.sweep(slow.channel, 10)
+        assert internals(hf).store.messages.sweep(slow.channel, 10)
     else:
         slow.extend(30)
     clock.advance(21 if how != "silence before" else 10)
-    hf.advance_sagas()
+    hf.sagas.advance()
     if how in ("nack", "release"):
         getattr(slow, how)(*["too late"] * (how == "nack"))
     elif how == "snooze":
         hf.snooze(slow, 5)
     clock.advance(30)
-    hf.advance_sagas()
+    hf.sagas.advance()
     assert hf.claim("card.book") == []
     if how.startswith("silence"):
         undo(hf, "card")
@@ -134,7 +135,7 @@ def test_a_late_death_ends_the_saga(hf: Holdfast, clock: Any) -> None:
     hf.start_saga("trip", id="t1")
     slow = take(hf, "card.book")
     clock.advance(21)
-    hf.advance_sagas()
+    hf.sagas.advance()
     slow.dead_letter("too late")
     assert (shown(hf, "t1").status, waiting(hf)) == ("failed", [])
 
@@ -145,7 +146,7 @@ def test_the_timeout_and_the_success_have_one_winner(hf: Holdfast, rival: Holdfa
     claim = take(hf, "card.book")
     clock.advance(21)
     claim.ack()
-    assert rival.advance_sagas() == 0
+    assert rival.sagas.advance() == 0
     assert shown(hf, "t1").status == "completed"
 
 
@@ -174,7 +175,7 @@ def test_a_retry_after_a_timeout_takes_the_first_success(hf: Holdfast, clock: An
     hf.start_saga("trip", id="t1")
     first = take(hf, "hotel.book")
     clock.advance(21)
-    hf.advance_sagas()
+    hf.sagas.advance()
     assert hf.stats("hotel.book").pending == 1
     first.ack("slow")
     assert (states(hf, "t1"), waiting(hf)) == (["completed", "running"], ["car.book"])
@@ -185,16 +186,16 @@ def test_cancel_undoes_and_says_who_and_why(hf: Holdfast) -> None:
     hf.saga("trip", steps=trip())
     hf.start_saga("trip", id="t1")
     do(hf, "flight", "hotel")
-    assert hf.cancel_saga("t1", "ill")
-    assert not hf.cancel_saga("t1")
+    assert hf.sagas.cancel("t1", "ill")
+    assert not hf.sagas.cancel("t1")
     undo(hf, "hotel", "flight")
     saga = shown(hf, "t1")
     assert (saga.status, saga.error) == ("canceled", "ill")
     line = next(line for line in saga.timeline if line.what == "canceled")
     assert (line.who, line.error) == (hf.actor, "ill")
-    assert [record.act for record in hf.audit()] == ["cancel_saga", "cancel_saga"]
+    assert [record.act for record in hf.audit.list()] == ["cancel_saga", "cancel_saga"]
     with pytest.raises(NotFound):
-        hf.cancel_saga("t2")
+        hf.sagas.cancel("t2")
 
 
 def test_a_completed_saga_is_not_cancelled(hf: Holdfast, clock: Any) -> None:
@@ -203,7 +204,7 @@ def test_a_completed_saga_is_not_cancelled(hf: Holdfast, clock: Any) -> None:
     do(hf, "flight")
     before = shown(hf, "t1")
     clock.advance(60)
-    assert not hf.cancel_saga("t1")
+    assert not hf.sagas.cancel("t1")
     assert not hf.signal("t1", "go")
     assert shown(hf, "t1") == before
 
@@ -225,12 +226,12 @@ def test_what_has_ended_is_kept_for_a_while(hf: Holdfast, clock: Any) -> None:
         do(hf, "flight")
     hf.start_saga("trip", id="open")
     clock.advance("23h")
-    assert hf.advance_sagas() == 0
+    assert hf.sagas.advance() == 0
     clock.advance("1h")
-    assert hf.advance_sagas() == 1
-    assert [saga.id for saga in hf.sagas()] == ["kept", "open"]
-    assert hf.advance_sagas() == 0
-    with hf.store.lend() as conn:
+    assert hf.sagas.advance() == 1
+    assert [saga.id for saga in hf.sagas.list()] == ["kept", "open"]
+    assert hf.sagas.advance() == 0
+    with internals(hf).store.lend() as conn:
         assert conn.execute("SELECT DISTINCT saga FROM holdfast_saga_event ORDER BY saga").fetchall() == [(2,), (3,)]
     hf.start_saga("trip", id="trip")
     assert shown(hf, "trip").status == "in_progress"
@@ -246,13 +247,13 @@ def test_what_has_not_ended_is_kept(hf: Holdfast, clock: Any) -> None:
     hf.start_saga("trip", id="later", delay="1d")
     hf.start_saga("trip", id="stuck")
     do(hf, "flight")
-    hf.cancel_saga("stuck")
+    hf.sagas.cancel("stuck")
     die(hf, "flight.cancel")
     hf.start_saga("stops", id="stopped")
     die(hf, "hotel.book")
     clock.advance("1h")
-    assert hf.advance_sagas() == 0
-    there = [saga.status for saga in hf.sagas()]
+    assert hf.sagas.advance() == 0
+    there = [saga.status for saga in hf.sagas.list()]
     assert there == ["in_progress", "in_progress", "pending", "compensation_failed", "failed"]
 
 
@@ -264,16 +265,16 @@ def test_what_waits_for_someone_is_kept(hf: Holdfast, clock: Any) -> None:
     die(hf, "flight.book")
     for _ in range(2):
         clock.advance("1h")
-        assert hf.advance_sagas() == 0
+        assert hf.sagas.advance() == 0
         assert (shown(hf, "t1").status, shown(hf, "t1").ended_at_us) == ("failed", None)
         hf.extend(slow, "2d")
     slow.ack()
-    assert hf.retry_saga("t1", "flight")
+    assert hf.sagas.retry("t1", "flight")
     do(hf, "flight")
     assert shown(hf, "t1").status == "completed"
     clock.advance("1m")
-    assert hf.advance_sagas() == 1
-    assert hf.sagas() == []
+    assert hf.sagas.advance() == 1
+    assert hf.sagas.list() == []
 
 
 def test_what_someone_still_works_for_is_kept(hf: Holdfast, clock: Any) -> None:
@@ -282,14 +283,14 @@ def test_what_someone_still_works_for_is_kept(hf: Holdfast, clock: Any) -> None:
     hf.start_saga("trip", id="t1")
     slow = take(hf, "hotel.book")
     clock.advance(21)
-    hf.advance_sagas()
+    hf.sagas.advance()
     do(hf, "hotel")
     assert shown(hf, "t1").ended_at_us is not None
     clock.advance("1h")
-    assert hf.advance_sagas() == 0
+    assert hf.sagas.advance() == 0
     slow.ack()
     clock.advance("1m")
-    assert hf.advance_sagas() == 1
+    assert hf.sagas.advance() == 1
 
 
 def test_steps_side_by_side(hf: Holdfast) -> None:
@@ -378,7 +379,7 @@ def test_a_signal_that_does_not_come_undoes_the_saga(hf: Holdfast, clock: Any) -
     hf.start_saga("trip", id="t1")
     do(hf, "flight")
     clock.advance(60)
-    hf.advance_sagas()
+    hf.sagas.advance()
     undo(hf, "flight")
     assert shown(hf, "t1").error == "paid: timed out after 60 s"
     assert not hf.signal("t1", "payment")
@@ -396,10 +397,10 @@ def test_waiting_for_a_time(hf: Holdfast, clock: Any) -> None:
     hf.saga("trip", steps=[Wait("a while", delay="1h"), *trip("flight")])
     hf.start_saga("trip", id="t1")
     clock.advance("59m")
-    assert hf.advance_sagas() == 0
-    assert not hf.store.sagas._tick(1)  # Someone else was faster.
+    assert hf.sagas.advance() == 0
+    assert not internals(hf).store.sagas._tick(1)  # Someone else was faster.
     clock.advance("1m")
-    assert hf.advance_sagas() == 1
+    assert hf.sagas.advance() == 1
     assert waiting(hf) == ["flight.book"]
 
 
@@ -410,6 +411,6 @@ def test_in_an_ordered_queue_what_is_withdrawn_lets_the_next_go(hf: Holdfast, cl
     clock.advance(10)
     hf.start_saga("trip", id="t2")
     clock.advance(11)
-    hf.advance_sagas()
+    hf.sagas.advance()
     assert shown(hf, "t1").status == "failed"
     assert take(hf, "card.book").message.correlation_id == "t2"

@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from holdfast import Holdfast, IdempotencyConflict, NotFound, Step
-from holdfast.sagas import ADVANCE_LIMIT
+from holdfast.client import internals
+from holdfast.sagas.client import ADVANCE_LIMIT
 from holdfast.store.saga_api import NewSaga
 from tests.clock import FakeClock
 from tests.conformance.saga_steps import NAMES, shown, trip
@@ -23,7 +24,7 @@ def new(saga_id: str, data: bytes = b"{}", name: str = "trip") -> NewSaga:
 def test_of_those_that_are_started_together_each_has_its_own_answer(hf: Holdfast) -> None:
     hf.saga("trip", steps=trip())
     hf.start_saga("trip", {"n": 1}, id="before")
-    refused = hf.store.sagas.start(
+    refused = internals(hf).store.sagas.start(
         [
             new("b"),
             new("a"),
@@ -37,7 +38,7 @@ def test_of_those_that_are_started_together_each_has_its_own_answer(hf: Holdfast
     conflict, unknown = IdempotencyConflict, NotFound
     nothing = type(None)
     assert [type(one) for one in refused] == [nothing, nothing, nothing, conflict, unknown, nothing, conflict]
-    assert {saga.id for saga in hf.sagas()} == {"before", "a", "b"}
+    assert {saga.id for saga in hf.sagas.list()} == {"before", "a", "b"}
     assert hf.stats("flight.book").pending == 3
 
 
@@ -55,7 +56,7 @@ def test_those_who_start_at_once_get_what_is_theirs(hf: Holdfast) -> None:
     with ThreadPoolExecutor(MANY) as threads:
         found = list(threads.map(start, range(MANY)))
     assert found == ["no cruises" if number % 5 == 0 else f"s{number}" for number in range(MANY)]
-    assert {saga.data["n"] for saga in hf.sagas()} == {number for number in range(MANY) if number % 5}
+    assert {saga.data["n"] for saga in hf.sagas.list()} == {number for number in range(MANY) if number % 5}
 
 
 def test_one_settle_moves_on_every_saga_it_is_about(hf: Holdfast) -> None:
@@ -67,7 +68,7 @@ def test_one_settle_moves_on_every_saga_it_is_about(hf: Holdfast) -> None:
         assert sorted(claim.message.body["n"] for claim in claims) == list(range(MANY))
         hf.ack(claims, {"by": step})
     for number in range(MANY):
-        saga = hf.saga_status(f"s{number}")
+        saga = hf.sagas.get(f"s{number}")
         assert saga is not None
         assert (saga.status, saga.data) == ("completed", {"n": number, **{step: {"by": step} for step in NAMES}})
         whats = [line.what for line in saga.timeline]
@@ -84,7 +85,7 @@ def test_those_that_fail_turn_round_beside_those_that_go_on(hf: Holdfast) -> Non
     hf.ack([claim for claim in claims if claim.message.body["n"] % 3])
     hf.ack(hf.claim("flight.cancel", n=MANY))
     hf.ack(hf.claim("car.book", n=MANY))
-    for saga in hf.sagas():
+    for saga in hf.sagas.list():
         assert saga.status == ("completed" if saga.data["n"] % 3 else "compensated")
 
 
@@ -92,7 +93,7 @@ def test_steps_side_by_side_that_end_together_are_two_events_of_one_saga(hf: Hol
     hf.saga("trip", steps=[[Step("a", "a"), Step("b", "b")], Step("last", "last")])
     hf.start_saga("trip", id="x")
     hf.ack(hf.claim("a", "b", n=2), 1)
-    saga = hf.saga_status("x")
+    saga = hf.sagas.get("x")
     assert saga is not None
     assert [step.status for step in saga.steps] == ["completed", "completed", "running"]
     assert saga.data == {"a": 1, "b": 1}
@@ -131,8 +132,8 @@ def test_sagas_with_much_to_tell_are_forgotten_in_turns(
     monkeypatch.setattr("holdfast.store.sagas.MOST_LINES", 2 * len(shown(hf, "0").timeline))
     clock.advance(60)
     for left in (3, 1):
-        assert hf.advance_sagas() == ADVANCE_LIMIT, "there are more"
-        assert len(hf.sagas()) == left
+        assert hf.sagas.advance() == ADVANCE_LIMIT, "there are more"
+        assert len(hf.sagas.list()) == left
     monkeypatch.setattr("holdfast.store.sagas.MOST_LINES", 1)
-    assert hf.advance_sagas() == 1
-    assert hf.sagas() == []
+    assert hf.sagas.advance() == 1
+    assert hf.sagas.list() == []

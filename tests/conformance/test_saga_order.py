@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from holdfast import Claim, Holdfast, LeaseLost, Step
+from holdfast.client import internals
 from holdfast.core.saga import saga_spec
 from tests.clock import FakeClock
 from tests.long import only_long
@@ -88,7 +89,7 @@ class Play:
             if by_hand:
                 assert self.hf.claim(f"{step}.do") == []
             else:
-                self.hf.advance_sagas()
+                self.hf.sagas.advance()
             with pytest.raises(LeaseLost):
                 claim.ack("too late")
         if how != "nack":
@@ -109,10 +110,10 @@ class Play:
         hf, steps = self.hf, {step.name for step in self.status.steps}
         self.before()
         if turn == "cancel":
-            assert hf.cancel_saga(self.saga)
+            assert hf.sagas.cancel(self.saga)
         else:
             self.clock.advance(TIMEOUT + 1)
-            assert hf.advance_sagas() == 1
+            assert hf.sagas.advance() == 1
         assert not [step for step in steps if hf.stats(f"{step}.do").pending], f"{self.case}: withdrawn"
         for step, how in self.case.ends:
             assert self.undos(steps) == [], f"{self.case}: nothing is undone while someone works on {step}"
@@ -125,7 +126,7 @@ class Play:
 
     @property
     def status(self) -> Any:
-        found = self.hf.saga_status(self.saga)
+        found = self.hf.sagas.get(self.saga)
         assert found is not None
         return found
 
@@ -167,12 +168,12 @@ def test_beside_a_step_that_dies_the_others_end_first(hf: Holdfast) -> None:
 def test_a_step_is_withdrawn_if_the_one_beside_it_cannot_be_sent(hf: Holdfast) -> None:
     hf.topic("news")
     steps = [Step("a", "a.do", undo="a.undo"), [Step("b", "b.do", undo="b.undo"), Step("c", "news.c")]]
-    hf.store.sagas.declare("default", "s", saga_spec(steps, "compensate", None))
+    internals(hf).store.sagas.declare("default", "s", saga_spec(steps, "compensate", None))
     hf.start_saga("s", id="s")
     [claim] = hf.claim("a.do")
     claim.ack()
     assert (hf.claim("b.do"), len(hf.claim("a.undo"))) == ([], 1)
-    saga = hf.saga_status("s")
+    saga = hf.sagas.get("s")
     assert saga is not None
     assert [step.status for step in saga.steps] == ["compensating", "skipped", "failed"]
 
@@ -183,12 +184,12 @@ def test_steps_that_are_given_back_together_are_withdrawn_once_each(hf: Holdfast
     hf.start_saga("s", id="s")
     claims = hf.claim("a.do")
     clock.advance(TIMEOUT + 1)
-    hf.advance_sagas()
+    hf.sagas.advance()
     claims += hf.claim("a.do")
     assert len(claims) == 2
-    assert hf.cancel_saga("s")
+    assert hf.sagas.cancel("s")
     hf.nack(claims, "told to stop", delay=0)
-    saga, stats = hf.saga_status("s"), hf.stats("a.do")
+    saga, stats = hf.sagas.get("s"), hf.stats("a.do")
     assert saga is not None
     assert (saga.status, saga.steps[0].status) == ("canceled", "failed")
     assert (stats.pending, stats.processing, hf.claim("a.do")) == (0, 0, [])

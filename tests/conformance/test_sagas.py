@@ -18,6 +18,7 @@ from holdfast import (
     UnknownQueue,
     endings,
 )
+from holdfast.client import internals
 from holdfast.core.saga import saga_spec
 from holdfast.store.saga_work import Held, Work
 from tests.conformance.saga_steps import NAMES, die, do, lines, shown, states, take, trip, undo, waiting
@@ -158,9 +159,9 @@ def test_a_message_that_is_taken_away_is_a_failure(started: Holdfast, how: str) 
     if how == "cancel":
         assert hf.cancel(message_id)
     elif how == "purge":
-        assert hf.purge("flight.book") == 1
+        assert hf.queues.purge("flight.book") == 1
     else:
-        hf._settlements.call(endings.canceled([take(hf, "flight.book")], "nobody flies"))
+        internals(hf).settlements.call(endings.canceled([take(hf, "flight.book")], "nobody flies"))
     assert shown(hf, "t1").status == "failed"
 
 
@@ -236,14 +237,14 @@ def test_the_same_id_is_started_once(started: Holdfast, rival: Holdfast) -> None
     rival.saga("cruise", steps=trip())
     with pytest.raises(IdempotencyConflict, match="another name"):
         rival.start_saga("cruise", {"city": "Rome"}, id="t1")
-    assert [saga.id for saga in rival.sagas()] == ["t1", "t2"]
+    assert [saga.id for saga in rival.sagas.list()] == ["t1", "t2"]
 
 
 def test_data_that_a_step_would_replace_is_refused(started: Holdfast) -> None:
     hf = started
     with pytest.raises(InvalidInput, match="data has 'hotel', which is the name of a step"):
         hf.start_saga("trip", {"city": "Rome", "hotel": "Ritz"}, id="t2")
-    assert hf.saga_status("t2") is None
+    assert hf.sagas.get("t2") is None
     hf.saga("trip", steps=trip("city"))
     assert hf.start_saga("trip", {"city": "Rome"}, id="t1") == "t1"  # It was started before.
 
@@ -264,7 +265,7 @@ def test_running_sagas_keep_their_definition(started: Holdfast, rival: Holdfast)
     hf.start_saga("trip", id="t2")
     hf.ack([*hf.claim("flight.book"), *hf.claim("flight.book")])
     assert waiting(hf) == ["boat.book", "hotel.book"]
-    assert [saga.version for saga in hf.sagas()] == [1, 2]
+    assert [saga.version for saga in hf.sagas.list()] == [1, 2]
 
 
 def test_declaring_the_same_again_is_the_same_version(started: Holdfast, rival: Holdfast) -> None:
@@ -289,7 +290,7 @@ def test_steps_go_to_queues_only(hf: Holdfast) -> None:
 def test_a_step_that_cannot_be_sent_fails_and_the_ack_before_it_does_not(hf: Holdfast) -> None:
     hf.topic("hotels")
     spec = saga_spec([*trip("flight"), Step("hotel", "hotels.book", undo="hotels.cancel")], "compensate", None)
-    hf.store.sagas.declare("default", "trip", spec)
+    internals(hf).store.sagas.declare("default", "trip", spec)
     hf.start_saga("trip", id="t1")
     do(hf, "flight")
     assert shown(hf, "t1").status == "compensating"
@@ -305,7 +306,7 @@ def test_it_is_part_of_a_callers_transaction(started: Holdfast, url: str) -> Non
         hf.ack(claim, "rolled back", conn=conn)
         roll_back(conn)
     assert states(hf, "t1")[0] == "running"
-    assert hf.saga_status("t2") is None
+    assert hf.sagas.get("t2") is None
     with of_the_driver(url) as conn:
         hf.start_saga("trip", id="t2", conn=conn)
         hf.ack(claim, conn=conn)
@@ -331,7 +332,7 @@ def test_a_start_that_fails_leaves_the_callers_transaction_as_it_was(
                 hf.start_saga("trip", id="t2", conn=conn)
         hf.start_saga("trip", id="t3", conn=conn)
         commit(conn)
-    assert [saga.id for saga in hf.sagas()] == ["t1", "t3"]
+    assert [saga.id for saga in hf.sagas.list()] == ["t1", "t3"]
 
 
 def test_sagas_are_listed_by_status_and_page_by_page(started: Holdfast) -> None:
@@ -340,13 +341,13 @@ def test_sagas_are_listed_by_status_and_page_by_page(started: Holdfast) -> None:
         hf.start_saga("trip", id=f"t{number}")
     [claim, *_] = hf.claim("flight.book", n=2)
     claim.dead_letter("no")
-    assert [saga.id for saga in hf.sagas("failed")] == ["t1"]
-    assert [saga.id for saga in hf.sagas("in_progress", n=2)] == ["t2", "t3"]
-    assert [saga.id for saga in hf.sagas("in_progress", after="t3")] == ["t4", "t5"]
-    assert [saga.id for saga in hf.sagas(name="trip", n=3, after="t2")] == ["t3", "t4", "t5"]
-    assert hf.sagas(name="other") == hf.sagas("in_progress", name="other") == []
+    assert [saga.id for saga in hf.sagas.list("failed")] == ["t1"]
+    assert [saga.id for saga in hf.sagas.list("in_progress", n=2)] == ["t2", "t3"]
+    assert [saga.id for saga in hf.sagas.list("in_progress", after="t3")] == ["t4", "t5"]
+    assert [saga.id for saga in hf.sagas.list(name="trip", n=3, after="t2")] == ["t3", "t4", "t5"]
+    assert hf.sagas.list(name="other") == hf.sagas.list("in_progress", name="other") == []
     with pytest.raises(NotFound, match="no saga 't9'"):
-        hf.sagas(after="t9")
+        hf.sagas.list(after="t9")
 
 
 @pytest.mark.parametrize("others", [0, 2])
@@ -362,11 +363,11 @@ def test_a_saga_that_someone_else_has_moved_is_not_moved(
     with pytest.raises(StoreError, match="moved by someone else"):
         hf.ack(claims)
     monkeypatch.undo()
-    assert [states(hf, saga.id) for saga in hf.sagas()] == [["running", "pending", "pending"]] * (others + 1)
+    assert [states(hf, saga.id) for saga in hf.sagas.list()] == [["running", "pending", "pending"]] * (others + 1)
     hf.ack(claims)
     for queue in ("hotel.book", "car.book"):
         hf.ack(hf.claim(queue, n=10))
-    assert {saga.status for saga in hf.sagas()} == {"completed"}
+    assert {saga.status for saga in hf.sagas.list()} == {"completed"}
 
 
 def test_a_lost_claim_moves_nothing(started: Holdfast, clock: Any) -> None:
@@ -386,8 +387,8 @@ def test_a_replayed_dead_letter_still_belongs_to_its_step(started: Holdfast) -> 
     die(hf, "hotel.book")
     undo(hf, "flight")
     assert shown(hf, "t1").status == "compensated"
-    [dead] = hf.dead_letters("hotel.book")
-    hf.replay(dead.id)
+    [dead] = hf.dead_letters.list("hotel.book")
+    hf.dead_letters.replay(dead.id)
     do(hf, "hotel")
     undo(hf, "hotel")
     assert states(hf, "t1") == ["compensated", "compensated", "pending"]

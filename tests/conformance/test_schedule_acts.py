@@ -30,10 +30,10 @@ def test_declared_again_as_it_was_it_goes_on_as_if_nothing_had_happened(
     assert the_schedule(hf) == before
     clock.advance("2m")
     declare(rival)
-    assert rival.fire_schedules() == 1, "a slot that is due is not passed over"
+    assert rival.schedules.fire() == 1, "a slot that is due is not passed over"
     declare(hf)
-    assert hf.fire_schedules() == 0, "and not sent again"
-    hf.pause_schedule("s")
+    assert hf.schedules.fire() == 0, "and not sent again"
+    hf.schedules.pause("s")
     declare(rival)
     assert the_schedule(hf).paused
 
@@ -42,9 +42,9 @@ def test_another_body_leaves_the_slot_as_it_is(hf: Holdfast, clock: FakeClock) -
     hf.schedule("s", queue="q", body="old", cron="*/10 * * * *")
     clock.advance("11m")
     hf.schedule("s", queue="p", body="new", cron="*/10 * * * *", priority="low")
-    assert hf.fire_schedules() == 1
-    assert [(message.body, message.priority) for message in hf.peek("p")] == [("new", 3)]
-    assert [message.headers["holdfast-slot"] for message in hf.peek("p")] == ["2026-01-01T00:10:00+00:00"]
+    assert hf.schedules.fire() == 1
+    assert [(message.body, message.priority) for message in hf.queues.peek("p")] == [("new", 3)]
+    assert [message.headers["holdfast-slot"] for message in hf.queues.peek("p")] == ["2026-01-01T00:10:00+00:00"]
 
 
 def test_another_timing_counts_from_now(hf: Holdfast, clock: FakeClock) -> None:
@@ -52,7 +52,7 @@ def test_another_timing_counts_from_now(hf: Holdfast, clock: FakeClock) -> None:
     clock.advance("30m")
     hf.schedule("s", queue="q", cron="@hourly")
     assert (the_schedule(hf).cron, the_schedule(hf).next_at_us) == ("@hourly", clock() + HOUR // 2)
-    hf.pause_schedule("s")
+    hf.schedules.pause("s")
     hf.schedule("s", queue="q", every="1d", tz="Asia/Tokyo")
     assert (the_schedule(hf).paused, the_schedule(hf).cron, the_schedule(hf).every, the_schedule(hf).tz) == (
         True,
@@ -61,8 +61,8 @@ def test_another_timing_counts_from_now(hf: Holdfast, clock: FakeClock) -> None:
         "Asia/Tokyo",
     )
     clock.advance("2d")
-    assert hf.fire_schedules() == 0
-    hf.resume_schedule("s")
+    assert hf.schedules.fire() == 0
+    hf.schedules.resume("s")
     assert the_schedule(hf).next_at_us == the_schedule(hf).created_at_us + 3 * DAY
 
 
@@ -126,7 +126,7 @@ def test_a_strict_client_schedules_for_declared_queues_only(client: OpenClient) 
         strict.schedule("s", queue="q", every=60)
     strict.queue("q")
     strict.schedule("s", queue="q", every=60)
-    assert len(strict.schedules()) == 1
+    assert len(strict.schedules.list()) == 1
 
 
 def test_what_the_queue_would_refuse_is_refused_when_it_is_declared(hf: Holdfast) -> None:
@@ -136,7 +136,7 @@ def test_what_the_queue_would_refuse_is_refused_when_it_is_declared(hf: Holdfast
         hf.schedule("s", queue="numbers", body="one", every=60)
     with pytest.raises(TooLarge):
         hf.schedule("s", queue="small", body="x" * 30, every=60)
-    assert hf.schedules() == []
+    assert hf.schedules.list() == []
 
 
 # --- stopping, running ------------------------------------------------------------------------------------------------
@@ -144,42 +144,42 @@ def test_what_the_queue_would_refuse_is_refused_when_it_is_declared(hf: Holdfast
 
 def test_a_paused_schedule_fires_nothing_and_misses_nothing(hf: Holdfast, clock: FakeClock) -> None:
     hf.schedule("s", queue="q", cron="@hourly", missed="all")
-    hf.pause_schedule("s")
-    hf.pause_schedule("s")
+    hf.schedules.pause("s")
+    hf.schedules.pause("s")
     assert (the_schedule(hf).paused, the_schedule(hf).next_at_us) == (True, None)
     clock.advance("5h30m")
-    assert hf.fire_schedules() == 0
-    hf.resume_schedule("s")
-    assert (hf.fire_schedules(), the_schedule(hf).paused, the_schedule(hf).next_at_us) == (
+    assert hf.schedules.fire() == 0
+    hf.schedules.resume("s")
+    assert (hf.schedules.fire(), the_schedule(hf).paused, the_schedule(hf).next_at_us) == (
         0,
         False,
         clock() + HOUR // 2,
     )
     clock.advance("30m")
-    hf.resume_schedule("s")
-    assert hf.fire_schedules() == 1, "resuming what is not paused passes over nothing"
+    hf.schedules.resume("s")
+    assert hf.schedules.fire() == 1, "resuming what is not paused passes over nothing"
 
 
 def test_run_now_is_beside_the_plan(hf: Holdfast, clock: FakeClock) -> None:
     hf.schedule("s", queue="q", body="hi", every=60, tz="Asia/Tokyo")
-    hf.pause_schedule("s")
+    hf.schedules.pause("s")
     clock.advance(30)
-    receipt = hf.run_schedule("s")
-    [message] = hf.peek("q")
+    receipt = hf.schedules.run("s")
+    [message] = hf.queues.peek("q")
     assert (message.id, message.body) == (receipt.id, "hi")
     assert message.headers == {"holdfast-schedule": "s", "holdfast-slot": "2026-01-01T09:00:30+09:00"}
-    hf.resume_schedule("s")
+    hf.schedules.resume("s")
     clock.advance(30)
-    assert hf.fire_schedules() == 1
+    assert hf.schedules.fire() == 1
     assert the_schedule(hf).last_slot_us == clock()
 
 
 def test_a_schedule_that_is_removed_is_gone(hf: Holdfast, clock: FakeClock) -> None:
     hf.schedule("s", queue="q", every=60)
     clock.advance(60)
-    assert [hf.unschedule("s"), hf.unschedule("s")] == [True, False]
-    assert (hf.schedules(), hf.fire_schedules()) == ([], 0)
-    for act in (hf.pause_schedule, hf.resume_schedule, hf.run_schedule):
+    assert [hf.schedules.remove("s"), hf.schedules.remove("s")] == [True, False]
+    assert (hf.schedules.list(), hf.schedules.fire()) == ([], 0)
+    for act in (hf.schedules.pause, hf.schedules.resume, hf.schedules.run):
         with pytest.raises(NotFound, match="no schedule 's'"):
             act("s")
 
@@ -189,11 +189,11 @@ def test_it_works_from_asyncio(url: str, clock: FakeClock) -> None:
         async with AsyncHoldfast(url, clock=clock) as hf:
             await hf.schedule("s", queue="q", body="hi", every=60, missed="all")
             clock.advance(120)
-            fired = await hf.fire_schedules()
-            await hf.pause_schedule("s")
-            await hf.resume_schedule("s")
-            receipt = await hf.run_schedule("s")
-            [found] = await hf.schedules()
-            return [fired, len(receipt.id), found.name, await hf.unschedule("s"), (await hf.stats("q")).pending]
+            fired = await hf.schedules.fire()
+            await hf.schedules.pause("s")
+            await hf.schedules.resume("s")
+            receipt = await hf.schedules.run("s")
+            [found] = await hf.schedules.list()
+            return [fired, len(receipt.id), found.name, await hf.schedules.remove("s"), (await hf.stats("q")).pending]
 
     assert asyncio.run(main()) == [2, 36, "s", True, 3]

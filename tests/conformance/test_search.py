@@ -28,7 +28,7 @@ def scattered(hf: Holdfast, clock: FakeClock) -> dict[State, str]:
     hf.cancel(found[State.CANCELED])
     found[State.EXPIRED] = hf.enqueue("q", "expired", ttl=1, **carried).id
     clock.advance(1)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     found[State.PENDING] = hf.enqueue("q", "pending", **carried).id
     hf.enqueue_many("q", range(3), key="bob", headers={"trace": "t2"})
     hf.enqueue("q", "nothing at all")
@@ -47,11 +47,11 @@ def scattered(hf: Holdfast, clock: FakeClock) -> dict[State, str]:
     ids=str,
 )
 def test_all_states_are_found(hf: Holdfast, scattered: dict[State, str], wanted: dict[str, Any]) -> None:
-    found = hf.search(**wanted)
+    found = hf.messages.search(**wanted)
     assert {one.state: one.id for one in found} == scattered
     assert [one.id for one in found] == sorted(scattered.values())
-    assert [one.id for one in hf.search("q", **wanted)] == [one.id for one in found]
-    assert hf.search("other", **wanted) == []
+    assert [one.id for one in hf.messages.search("q", **wanted)] == [one.id for one in found]
+    assert hf.messages.search("other", **wanted) == []
 
 
 @pytest.mark.parametrize(
@@ -67,21 +67,21 @@ def test_all_states_are_found(hf: Holdfast, scattered: dict[State, str], wanted:
     ids=str,
 )
 def test_nothing_else_is_found(hf: Holdfast, scattered: dict[State, str], wanted: dict[str, Any]) -> None:
-    assert hf.search(**wanted) == []
+    assert hf.messages.search(**wanted) == []
 
 
 def test_a_header_inside_a_header_is_not_meant(hf: Holdfast) -> None:
     inside = {"outer": {"trace": "t1"}, "text": '"trace":"t1"'}
     hf.enqueue_many("q", range(5), headers=inside)
     meant = hf.enqueue("q", "meant", headers={"trace": "t1"}).id
-    assert [one.id for one in hf.search(headers={"trace": "t1"}, n=1)] == [meant]
+    assert [one.id for one in hf.messages.search(headers={"trace": "t1"}, n=1)] == [meant]
 
 
 def test_page_after_page(hf: Holdfast) -> None:
     ids = [receipt.id for receipt in hf.enqueue_many("q", range(7), key="k")]
     ids += [receipt.id for receipt in hf.enqueue_many("q", range(3), key="k", delay=5)]
     found: list[str] = []
-    while page := hf.search(key="k", n=3, after=found[-1] if found else None):
+    while page := hf.messages.search(key="k", n=3, after=found[-1] if found else None):
         found += [one.id for one in page]
     assert found == ids
 
@@ -90,8 +90,11 @@ def test_what_was_replayed_is_found_twice(hf: Holdfast) -> None:
     first = hf.enqueue("q", "work", key="k").id
     (claim,) = hf.claim("q")
     claim.dead_letter("boom")
-    second = hf.replay(hf.dead_letters()[0].id).id
-    assert [(one.id, one.state) for one in hf.search(key="k")] == [(first, State.DEAD), (second, State.PENDING)]
+    second = hf.dead_letters.replay(hf.dead_letters.list()[0].id).id
+    assert [(one.id, one.state) for one in hf.messages.search(key="k")] == [
+        (first, State.DEAD),
+        (second, State.PENDING),
+    ]
 
 
 def test_a_status_tells_what_happened(hf: Holdfast, scattered: dict[State, str], clock: FakeClock) -> None:
@@ -128,7 +131,7 @@ def test_a_status_tells_of_every_failed_attempt(hf: Holdfast, clock: FakeClock) 
 
 def test_tenants_are_apart(client: OpenClient, scattered: dict[State, str]) -> None:
     other = client(tenant="acme")
-    assert other.search(key="ada") == []
+    assert other.messages.search(key="ada") == []
     assert [other.status(message_id) for message_id in scattered.values()] == [None] * 6
 
 
@@ -139,4 +142,4 @@ def test_tenants_are_apart(client: OpenClient, scattered: dict[State, str]) -> N
 )
 def test_a_search_that_makes_no_sense_is_refused(hf: Holdfast, wanted: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        hf.search(**wanted)
+        hf.messages.search(**wanted)

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from holdfast.store.api import Seat
 from holdfast.store.ids import new_id
 from holdfast.store.roles import Seats
@@ -19,8 +20,8 @@ TERM = 30_000_000
 
 
 def seats_of(hf: Holdfast) -> Seats:
-    hf.queues()
-    return hf.store.seats
+    hf.queues.list()
+    return internals(hf).store.seats
 
 
 @pytest.fixture
@@ -168,7 +169,7 @@ def test_twenty_threads_never_hold_more_than_three(clients: list[Holdfast]) -> N
         held = sum(threads.map(work, range(20)))
     assert held > 20
     assert most_inside[0] == 3
-    assert clients[0].store.seats.taken("acme", "mail") == []
+    assert internals(clients[0]).store.seats.taken("acme", "mail") == []
 
 
 def test_as_many_as_there_is_room_for_get_a_seat(clients: list[Holdfast]) -> None:

@@ -42,13 +42,13 @@ def everything(hf: Holdfast, group: str = EMAIL) -> list[str]:
 
 def test_back_to_the_earliest(hf: Holdfast, log: list[str]) -> None:
     assert everything(hf) == ["a1", "a2", "b1", "b2"]
-    hf.seek("email", "earliest")
+    hf.groups.seek("email", "earliest")
     assert everything(hf) == ["a1", "a2", "b1", "b2"]
     assert everything(hf) == []
 
 
 def test_forward_to_the_latest(hf: Holdfast, clock: FakeClock, log: list[str]) -> None:
-    hf.seek("email", "latest")
+    hf.groups.seek("email", "latest")
     publish(hf, clock, "c1")
     assert everything(hf) == ["c1"]
     assert everything(hf, AUDIT) == ["a1", "a2", "b1", "b2", "c1"]
@@ -60,7 +60,7 @@ def test_to_a_time(hf: Holdfast, clock: FakeClock, log: list[str], read_first: b
         drain(hf, EMAIL)
     at = hf.status(log[2]).enqueued_at_us / 1_000_000
     for to in (at, datetime.fromtimestamp(at, UTC)):
-        hf.seek("email", to)
+        hf.groups.seek("email", to)
         assert everything(hf) == ["b1", "b2"]
 
 
@@ -68,7 +68,7 @@ def test_to_a_time(hf: Holdfast, clock: FakeClock, log: list[str], read_first: b
 def test_to_a_message(hf: Holdfast, log: list[str], read_first: bool) -> None:
     if read_first:
         drain(hf, EMAIL)
-    hf.seek("email", log[1])
+    hf.groups.seek("email", log[1])
     assert everything(hf) == ["a2", "b1", "b2"]
 
 
@@ -76,13 +76,13 @@ def test_to_a_message_with_other_priorities(hf: Holdfast, clock: FakeClock, log:
     publish(hf, clock, "x1", priority="high")
     place = publish(hf, clock, "y1")
     publish(hf, clock, "z1", priority="high")
-    hf.seek("email", place)
+    hf.groups.seek("email", place)
     assert everything(hf) == ["y1", "z1"]
 
 
 def test_claims_that_are_held_are_lost(hf: Holdfast, rival: Holdfast, log: list[str]) -> None:
     held = hf.claim(EMAIL, n=10)
-    rival.seek("email", "earliest")
+    rival.groups.seek("email", "earliest")
     again = rival.claim(EMAIL, n=10)
     assert bodies(again) == bodies(held)
     for claim in held:
@@ -94,14 +94,14 @@ def test_claims_that_are_held_are_lost(hf: Holdfast, rival: Holdfast, log: list[
 def test_a_retry_does_not_come_twice(hf: Holdfast, log: list[str]) -> None:
     [first] = hf.claim(EMAIL)
     first.nack()
-    hf.seek("email", "earliest")
+    hf.groups.seek("email", "earliest")
     assert everything(hf) == ["a1", "a2", "b1", "b2"]
 
 
 def test_before_the_place_everything_counts_as_done(hf: Holdfast, log: list[str]) -> None:
     [first] = hf.claim(EMAIL)
     first.nack()
-    hf.seek("email", log[3])
+    hf.groups.seek("email", log[3])
     assert everything(hf) == ["b2"]
 
 
@@ -109,7 +109,7 @@ def test_a_message_that_comes_again_has_all_its_attempts(hf: Holdfast, log: list
     for _ in range(2):
         [claim] = hf.claim(EMAIL)
         claim.nack()
-    hf.seek("email", "earliest")
+    hf.groups.seek("email", "earliest")
     assert [claim.attempt for claim in hf.claim(EMAIL)] == [1]
 
 
@@ -120,11 +120,11 @@ def test_dead_letters_and_their_replays_stay(hf: Holdfast, log: list[str]) -> No
                 claim.nack()
             else:
                 claim.release()
-    [letter] = hf.dead_letters(EMAIL)
-    hf.replay(letter.id)
-    hf.seek("email", "latest")
+    [letter] = hf.dead_letters.list(EMAIL)
+    hf.dead_letters.replay(letter.id)
+    hf.groups.seek("email", "latest")
     assert everything(hf) == ["a1"]
-    assert [one.replay_state for one in hf.dead_letters(EMAIL)] == ["succeeded"]
+    assert [one.replay_state for one in hf.dead_letters.list(EMAIL)] == ["succeeded"]
 
 
 def test_blocked_keys_are_free(hf: Holdfast, clock: FakeClock) -> None:
@@ -133,8 +133,8 @@ def test_blocked_keys_are_free(hf: Holdfast, clock: FakeClock) -> None:
     publish(hf, clock, "a1")
     publish(hf, clock, "a2")
     hf.nack(hf.claim(EMAIL))
-    hf.seek("email", "earliest")
-    assert (drain(hf, EMAIL), hf.blocked_keys(EMAIL)) == (["a1", "a2"], [])
+    hf.groups.seek("email", "earliest")
+    assert (drain(hf, EMAIL), hf.queues.blocked(EMAIL)) == (["a1", "a2"], [])
 
 
 def test_a_replay_that_waited_behind_its_key_is_not_forgotten(hf: Holdfast, clock: FakeClock) -> None:
@@ -143,10 +143,10 @@ def test_a_replay_that_waited_behind_its_key_is_not_forgotten(hf: Holdfast, cloc
     for body in ("a1", "a2", "a3"):
         publish(hf, clock, body)
     hf.nack(hf.claim(EMAIL))
-    [letter] = hf.dead_letters(EMAIL)
+    [letter] = hf.dead_letters.list(EMAIL)
     hf.claim(EMAIL)
-    hf.replay(letter.id)
-    hf.seek("email", "latest")
+    hf.dead_letters.replay(letter.id)
+    hf.groups.seek("email", "latest")
     assert drain(hf, EMAIL) == ["a1"]
 
 
@@ -154,7 +154,7 @@ def test_no_other_group_notices(hf: Holdfast, rival: Holdfast, log: list[str]) -
     first, second = hf.claim(AUDIT, n=2)
     first.nack(delay=0)
     for place in ("earliest", "latest", log[2]):
-        rival.seek("email", place)
+        rival.groups.seek("email", place)
     second.ack()
     assert everything(hf, AUDIT) == ["a1", "b1", "b2"]
 
@@ -168,7 +168,7 @@ def test_a_seek_wakes_a_sleeping_member(client: OpenClient) -> None:
 
     async def main() -> list[str]:
         waiting = asyncio.create_task(asyncio.to_thread(client(clock=None).claim, EMAIL, wait=20))
-        await asyncio.to_thread(hf.seek, "email", "earliest")
+        await asyncio.to_thread(hf.groups.seek, "email", "earliest")
         return bodies(await waiting)
 
     assert asyncio.run(main()) == ["a1"]
@@ -179,7 +179,7 @@ def test_a_message_of_another_topic_is_no_place(hf: Holdfast, log: list[str]) ->
     strange = hf.publish("others", 1).id
     [held] = hf.claim(EMAIL)
     with pytest.raises(NotFound, match="not in this topic"):
-        hf.seek("email", strange)
+        hf.groups.seek("email", strange)
     held.ack()
     assert everything(hf) == ["a2", "b1", "b2"], "nothing was forgotten"
 
@@ -188,25 +188,25 @@ def test_a_group_that_several_topics_have_is_named_with_its_topic(hf: Holdfast, 
     hf.topic("bills")
     hf.subscribe("bills", "email")
     with pytest.raises(InvalidInput, match="bills/email, orders/email"):
-        hf.seek("email", "latest")
-    hf.seek("email", "latest", topic="orders")
+        hf.groups.seek("email", "latest")
+    hf.groups.seek("email", "latest", topic="orders")
     assert everything(hf) == []
 
 
 def test_a_group_that_nobody_has(hf: Holdfast, log: list[str]) -> None:
-    for seek in (lambda: hf.seek("sms", "latest"), lambda: hf.seek("sms", "latest", topic="orders")):
+    for seek in (lambda: hf.groups.seek("sms", "latest"), lambda: hf.groups.seek("sms", "latest", topic="orders")):
         with pytest.raises(UnknownGroup, match="sms"):
             seek()
     with pytest.raises(UnknownGroup, match="sms"):
-        hf.skip("orders", "sms", log[0])
+        hf.groups.skip("orders", "sms", log[0])
 
 
 def test_the_audit_knows_who_moved_a_group(client: OpenClient, log: list[str]) -> None:
     hf = client(actor="mia")
-    hf.seek("email", "latest")
-    hf.seek("email", log[1])
-    hf.skip("orders", "email", log[2])
-    lines = [(line.act, line.actor, line.queue, line.about) for line in hf.audit()]
+    hf.groups.seek("email", "latest")
+    hf.groups.seek("email", log[1])
+    hf.groups.skip("orders", "email", log[2])
+    lines = [(line.act, line.actor, line.queue, line.about) for line in hf.audit.list()]
     assert lines == [
         ("skip", "mia", EMAIL, {"id": log[2]}),
         ("seek", "mia", EMAIL, {"to": log[1]}),
@@ -218,33 +218,33 @@ def test_the_audit_knows_who_moved_a_group(client: OpenClient, log: list[str]) -
 
 
 def test_a_message_that_was_not_delivered_yet(hf: Holdfast, log: list[str]) -> None:
-    assert hf.skip("orders", "email", log[1])
+    assert hf.groups.skip("orders", "email", log[1])
     assert everything(hf) == ["a1", "b1", "b2"]
     assert everything(hf, AUDIT) == ["a1", "a2", "b1", "b2"]
 
 
 def test_what_is_skipped_is_not_counted_nor_shown(hf: Holdfast, log: list[str]) -> None:
-    hf.skip("orders", "email", log[1])
+    hf.groups.skip("orders", "email", log[1])
     assert hf.stats(EMAIL).pending == 3
-    assert [message.body for message in hf.peek(EMAIL)] == ["a1", "b1", "b2"]
-    assert hf.purge(EMAIL) == 3
-    hf.seek("email", log[0])
+    assert [message.body for message in hf.queues.peek(EMAIL)] == ["a1", "b1", "b2"]
+    assert hf.queues.purge(EMAIL) == 3
+    hf.groups.seek("email", log[0])
     assert hf.stats(EMAIL).pending == 4
 
 
 def test_the_first_the_last_and_all(hf: Holdfast, log: list[str]) -> None:
     for message_id in (log[0], log[3]):
-        assert hf.skip("orders", "email", message_id)
+        assert hf.groups.skip("orders", "email", message_id)
     assert bodies(hf.claim(EMAIL, n=1)) == ["a2"]
-    hf.skip("orders", "email", log[2])
-    hf.seek("email", "earliest")
+    hf.groups.skip("orders", "email", log[2])
+    hf.groups.seek("email", "earliest")
     for message_id in log:
-        assert hf.skip("orders", "email", message_id)
+        assert hf.groups.skip("orders", "email", message_id)
     assert everything(hf) == []
 
 
 def test_a_run_with_a_skipped_member_can_be_acked_whole(hf: Holdfast, log: list[str]) -> None:
-    hf.skip("orders", "email", log[1])
+    hf.groups.skip("orders", "email", log[1])
     hf.ack(hf.claim(EMAIL, n=10))
     hf.ack(hf.claim(EMAIL, n=10))
     assert everything(hf) == []
@@ -253,7 +253,7 @@ def test_a_run_with_a_skipped_member_can_be_acked_whole(hf: Holdfast, log: list[
 def test_a_message_that_waits_for_another_attempt(hf: Holdfast, clock: FakeClock, log: list[str]) -> None:
     [first] = hf.claim(EMAIL)
     first.nack(delay=60)
-    assert hf.skip("orders", "email", log[0])
+    assert hf.groups.skip("orders", "email", log[0])
     assert everything(hf) == ["a2", "b1", "b2"]
     clock.advance(61)
     assert everything(hf) == []
@@ -261,7 +261,7 @@ def test_a_message_that_waits_for_another_attempt(hf: Holdfast, clock: FakeClock
 
 def test_a_claim_of_a_skipped_message_is_lost(hf: Holdfast, rival: Holdfast, log: list[str]) -> None:
     held = {claim.message.body: claim for claim in hf.claim(EMAIL, n=10)}
-    assert rival.skip("orders", "email", log[0])
+    assert rival.groups.skip("orders", "email", log[0])
     with pytest.raises(LeaseLost):
         held.pop("a1").ack()
     for claim in held.values():
@@ -274,8 +274,8 @@ def test_the_next_of_its_key_may_go(hf: Holdfast, clock: FakeClock) -> None:
     hf.subscribe("orders", "email", ordering="per_key")
     ids = [publish(hf, clock, body) for body in ("a1", "a2", "a3")]
     hf.claim(EMAIL)
-    assert hf.skip("orders", "email", ids[1])
-    assert hf.skip("orders", "email", ids[0])
+    assert hf.groups.skip("orders", "email", ids[1])
+    assert hf.groups.skip("orders", "email", ids[0])
     assert drain(hf, EMAIL) == ["a3"]
 
 
@@ -284,11 +284,11 @@ def test_what_is_not_owed_cannot_be_skipped(hf: Holdfast, clock: FakeClock, log:
     hf.subscribe("others", "email")
     [first] = hf.claim(EMAIL)
     first.ack()
-    hf.skip("orders", "email", log[1])
+    hf.groups.skip("orders", "email", log[1])
     strange = hf.publish("others", 1).id
     missing = "00000000-0000-7000-8000-000000000000"
     for message_id in (log[0], log[1], strange, missing):
-        assert not hf.skip("orders", "email", message_id)
+        assert not hf.groups.skip("orders", "email", message_id)
     assert drain(hf, "others/email") == [1]
 
 
@@ -296,9 +296,9 @@ def test_what_the_group_does_not_want_is_not_owed(hf: Holdfast) -> None:
     hf.topic("orders")
     hf.subscribe("orders", "email", patterns="orders.paid")
     unwanted = hf.publish("orders.created", 1).id
-    assert not hf.skip("orders", "email", unwanted)
+    assert not hf.groups.skip("orders", "email", unwanted)
     wanted = [hf.publish("orders.paid", n).id for n in (2, 3)]
-    assert hf.skip("orders", "email", wanted[0])
+    assert hf.groups.skip("orders", "email", wanted[0])
     assert drain(hf, EMAIL) == [3]
 
 
@@ -308,16 +308,16 @@ def test_what_it_holds_can_be_skipped_though_it_wants_it_no_more(hf: Holdfast) -
     ids = [hf.publish("orders.created", n).id for n in (1, 2)]
     [first, second] = hf.claim(EMAIL, n=2)
     hf.subscribe("orders", "email", patterns="orders.paid")
-    assert hf.skip("orders", "email", ids[0])
-    assert not hf.skip("orders", "email", ids[0])
+    assert hf.groups.skip("orders", "email", ids[0])
+    assert not hf.groups.skip("orders", "email", ids[0])
     with pytest.raises(LeaseLost):
         first.ack()
     second.ack()
 
 
 def test_a_seek_makes_skips_void(hf: Holdfast, log: list[str]) -> None:
-    hf.skip("orders", "email", log[1])
-    hf.seek("email", "earliest")
+    hf.groups.skip("orders", "email", log[1])
+    hf.groups.seek("email", "earliest")
     assert everything(hf) == ["a1", "a2", "b1", "b2"]
 
 
@@ -327,8 +327,8 @@ def test_a_group_that_comes_back_has_forgotten_its_skips_and_blocks(hf: Holdfast
     hf.subscribe("orders", "email", **settings)
     ids = [publish(hf, clock, body) for body in ("a1", "a2", "b1")]
     hf.nack(hf.claim(EMAIL))
-    hf.skip("orders", "email", ids[2])
-    hf.unsubscribe("orders", "email")
+    hf.groups.skip("orders", "email", ids[2])
+    hf.groups.remove("orders", "email")
     hf.subscribe("orders", "email", start="earliest", **settings)
     assert everything(hf) == ["a1", "a2", "b1"]
 
@@ -336,9 +336,9 @@ def test_a_group_that_comes_back_has_forgotten_its_skips_and_blocks(hf: Holdfast
 def test_the_asyncio_client_can_do_it_too(hf: Holdfast, url: str, log: list[str]) -> None:
     async def main() -> bool:
         async with AsyncHoldfast(url) as client:
-            await client.seek("email", "latest", topic="orders")
-            await client.seek("email", "earliest")
-            return await client.skip("orders", "email", log[0])
+            await client.groups.seek("email", "latest", topic="orders")
+            await client.groups.seek("email", "earliest")
+            return await client.groups.skip("orders", "email", log[0])
 
     assert asyncio.run(main())
     assert everything(hf) == ["a2", "b1", "b2"]

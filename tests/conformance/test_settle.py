@@ -8,6 +8,7 @@ from threading import Barrier, Event
 import pytest
 
 from holdfast import Claim, Holdfast, InvalidInput, LeaseLost, endings
+from holdfast.client import internals
 from holdfast.core.settlement import Settlement
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies, claim_one, drain, row, run_of, states
@@ -66,7 +67,7 @@ def test_a_run_longer_than_a_byte_of_bits_may_be_acked_in_parts(hf: Holdfast, cl
     hf.ack(claims[::2])
     hf.ack(claims[1:17:2])
     clock.advance(30)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     assert drain(hf) == [17, 19]
 
 
@@ -119,7 +120,7 @@ def test_an_ack_that_comes_second_waits_until_the_first_has_returned(
 ) -> None:
     """L13: the first is stored, and has not said so yet. The other claim of the second call is none of its business."""
     claim, another = run_of(hf, 2)
-    first, second = hf.transport.messages.settle, rival.transport.messages.settle
+    first, second = internals(hf).transport.messages.settle, internals(rival).transport.messages.settle
     is_stored, is_refused = Event(), Event()
 
     def stored_first(settlements: list[Settlement]) -> list[bool]:
@@ -134,8 +135,8 @@ def test_an_ack_that_comes_second_waits_until_the_first_has_returned(
         is_refused.set()
         return answers
 
-    monkeypatch.setattr(hf._settlements, "_apply", stored_first)
-    monkeypatch.setattr(rival._settlements, "_apply", refused)
+    monkeypatch.setattr(internals(hf).settlements, "_apply", stored_first)
+    monkeypatch.setattr(internals(rival).settlements, "_apply", refused)
     with ThreadPoolExecutor(2) as threads:
         for ended in [threads.submit(hf.ack, claim), threads.submit(rival.ack, [claim, another])]:
             ended.result(60)
@@ -181,19 +182,19 @@ def test_a_bulk_ack_with_a_lost_row_settles_the_others(hf: Holdfast) -> None:
 def test_of_two_endings_of_one_claim_in_one_transaction_the_first_wins(hf: Holdfast) -> None:
     first, second = run_of(hf, 2)
     settlements = [*endings.nacked([first], "no", 60, False), *endings.acked([first, second])]
-    assert hf.store.messages.settle(settlements) == [True, False, True]
+    assert internals(hf).store.messages.settle(settlements) == [True, False, True]
     assert states(hf, [first, second]) == ["pending", "succeeded"]
 
 
 def test_of_two_endings_of_one_row_in_one_transaction_the_first_wins(hf: Holdfast) -> None:
     claim = row(hf)
     settlements = [*endings.nacked([claim], "no", 60, False), *endings.acked([claim])]
-    assert hf.store.messages.settle(settlements) == [True, False]
+    assert internals(hf).store.messages.settle(settlements) == [True, False]
     assert states(hf, [claim]) == ["pending"]
 
 
 def test_ending_nothing_is_nothing(hf: Holdfast, claim: Claim) -> None:
-    before = (hf.status(claim.message.id), hf.stats("q"), claim.lease.until_us, hf.dead_letters())
+    before = (hf.status(claim.message.id), hf.stats("q"), claim.lease.until_us, hf.dead_letters.list())
     hf.ack([])
     hf.ack([], "result")
     hf.nack([], "no")
@@ -202,7 +203,7 @@ def test_ending_nothing_is_nothing(hf: Holdfast, claim: Claim) -> None:
     hf.dead_letter([], "no")
     hf.extend([], 600)
     hf.extend([])
-    assert (hf.status(claim.message.id), hf.stats("q"), claim.lease.until_us, hf.dead_letters()) == before
+    assert (hf.status(claim.message.id), hf.stats("q"), claim.lease.until_us, hf.dead_letters.list()) == before
     claim.ack()
 
 

@@ -28,15 +28,15 @@ def test_dead_letters_are_counted_until_they_are_gone(hf: Holdfast, clock: FakeC
     hf.queue("q", dead_retention=100)
     ids = [kill(hf, n) for n in range(4)]
     assert hf.stats("q").dlq_depth == 4
-    hf.replay(ids[0])
+    hf.dead_letters.replay(ids[0])
     assert hf.stats("q").dlq_depth == 4
-    assert hf.delete_dead_letters("q", before=clock.utc) == 0
+    assert hf.dead_letters.delete_many("q", before=clock.utc) == 0
     clock.advance(50)
     kill(hf)
-    assert hf.delete_dead_letters("q", before=clock.utc) == 4
+    assert hf.dead_letters.delete_many("q", before=clock.utc) == 4
     assert hf.stats("q").dlq_depth == 1
     clock.advance(100)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     assert hf.stats("q").dlq_depth == 0
 
 
@@ -66,7 +66,7 @@ def test_timeouts_are_leases_that_ended_without_a_word(hf: Holdfast, clock: Fake
     clock.advance(1)
     assert len(hf.claim("q", n=4)) == 4
     clock.advance(30)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     found = hf.stats("q")
     assert (found.timeout_rate, found.failure_rate, found.completion_rate) == (4 / 60, 0, 0)
 
@@ -140,7 +140,7 @@ def test_what_is_long_ago_is_added_up_and_stays_true(hf: Holdfast, clock: FakeCl
     before = counts(hf)
     assert before == Counts(5, 0, 0, 1)
     clock.advance(1000)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     assert counts(hf) == before
     hf.ack(hf.claim("q", n=5))
     assert counts(hf) == Counts(0, 0, 0, 1)

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from holdfast import Claim, Holdfast, InvalidInput, effort, endings
+from holdfast.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, claim_one
 
@@ -49,7 +50,7 @@ def test_a_life_with_trouble(hf: Holdfast, clock: FakeClock) -> None:
     assert where(hf, message_id) == ("pending", 1)
     claim_one(hf)
     clock.advance(30)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     assert where(hf, message_id) == ("pending", 2)
     claim_one(hf).nack("no")
     assert where(hf, message_id) == ("dead", 3)
@@ -136,10 +137,10 @@ def test_the_history_of_a_run_is_pruned_when_it_is_over(hf: Holdfast, clock: Fak
     ids = [receipt.id for receipt in hf.enqueue_many("q", range(3))]
     hf.ack(hf.claim("q", n=3))
     clock.advance(599)
-    assert hf.sweep("q") == 0
+    assert hf.queues.sweep("q") == 0
     assert where(hf, ids[0]) == ("succeeded", 1)
     clock.advance(1)
-    assert hf.sweep("q") == 3
+    assert hf.queues.sweep("q") == 3
     assert [hf.status(message_id) for message_id in ids] == [None] * 3
 
 
@@ -150,13 +151,13 @@ def test_the_history_of_rows_is_pruned_when_it_is_over(hf: Holdfast, clock: Fake
     clock.advance(1)
     claim_one(hf).ack()
     clock.advance(598)
-    assert hf.sweep("q") == 0
+    assert hf.queues.sweep("q") == 0
     clock.advance(1)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     assert hf.status(canceled) is None
     assert where(hf, acked) == ("succeeded", 1)
     clock.advance(1)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     assert hf.status(acked) is None
 
 
@@ -174,7 +175,7 @@ def test_pruning_takes_only_what_is_finished(hf: Holdfast, clock: FakeClock) -> 
     pending, held, delayed = hf.enqueue("q", 1), hf.enqueue("q", 2, priority="urgent"), hf.enqueue("q", 3, delay=9999)
     claim = hf.claim("q")[0]
     clock.advance(1000)
-    assert hf.sweep("q") == 0
+    assert hf.queues.sweep("q") == 0
     assert [where(hf, receipt.id)[0] for receipt in (pending, held, delayed)] == ["pending", "processing", "pending"]
     claim.ack()
 
@@ -186,7 +187,7 @@ def test_more_history_than_one_sweep_takes_is_pruned_by_the_next(client: OpenCli
     while claims := hf.claim("q"):
         hf.ack(claims)
     clock.advance(10)
-    while hf.sweep("q"):
+    while hf.queues.sweep("q"):
         pass
     assert [message_id for message_id in ids if hf.status(message_id)] == []
 
@@ -194,7 +195,7 @@ def test_more_history_than_one_sweep_takes_is_pruned_by_the_next(client: OpenCli
 def test_a_purged_message_is_never_called_a_success(hf: Holdfast) -> None:
     message_id = hf.enqueue("q", 1).id
     claim_one(hf).nack("no", delay=60)
-    assert hf.purge("q") == 1
+    assert hf.queues.purge("q") == 1
     status = hf.status(message_id)
     assert status is None or status.state == "canceled"
 
@@ -205,7 +206,7 @@ def test_a_canceled_member_is_never_called_a_success_while_its_run_is_open(hf: H
     canceled, held = hf.claim("q", n=2)
     hf.cancel(canceled.message.id)
     clock.advance(11)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     status = hf.status(canceled.message.id)
     assert status is None or status.state == "canceled"
     held.ack()
@@ -219,7 +220,7 @@ def claimed_at(hf: Holdfast, message_id: str) -> datetime | None:
 
 def end_as_canceled(hf: Holdfast, claim: Claim) -> None:
     """As a handler does that returns Cancel."""
-    assert hf.store.messages.settle(endings.canceled([claim], "nobody wants it")) == [True]
+    assert internals(hf).store.messages.settle(endings.canceled([claim], "nobody wants it")) == [True]
 
 
 @pytest.mark.parametrize("delay", [0, 5])
@@ -251,7 +252,7 @@ def test_another_attempt_is_another_claim(hf: Holdfast, clock: FakeClock, delay:
             claim.snooze(1)
         else:
             clock.advance(30)
-            hf.sweep("q")
+            hf.queues.sweep("q")
         assert claimed_at(hf, message_id) is None
     assert [failure.claimed_at for failure in hf.status(message_id).history] == begun[:2]
     clock.advance(1)
@@ -260,7 +261,7 @@ def test_another_attempt_is_another_claim(hf: Holdfast, clock: FakeClock, delay:
     clock.advance(1)
     last.nack("no")
     assert claimed_at(hf, message_id) == begun[-1]
-    [letter] = hf.dead_letters("q")
+    [letter] = hf.dead_letters.list("q")
     assert [failure.claimed_at for failure in letter.history] == begun
 
 
@@ -276,7 +277,7 @@ def test_a_row_tells_of_the_claim_that_ended_it(hf: Holdfast, clock: FakeClock) 
     hf.cancel(waiting)
     assert (claimed_at(hf, acked), claimed_at(hf, canceled), claimed_at(hf, waiting)) == (begun, begun, None)
     clock.advance(60)
-    hf.sweep("q")
+    hf.queues.sweep("q")
     assert (where(hf, expired)[0], claimed_at(hf, expired)) == ("expired", None)
 
 
@@ -298,7 +299,7 @@ def test_a_status_tells_what_its_handlers_keep_with_it(hf: Holdfast, clock: Fake
     ids = [receipt.id for receipt in hf.enqueue_many("q", range(2), delay=delay)]
     clock.advance(delay)
     kept, other = hf.claim("q", n=2)
-    effort.remember(hf, kept, "thread-7")
+    effort.remember(internals(hf), kept, "thread-7")
     assert [hf.status(message_id).session for message_id in ids] == ["thread-7", None]
     kept.nack("no", delay=0)
     assert hf.status(kept.message.id).session == "thread-7"
@@ -306,7 +307,7 @@ def test_a_status_tells_what_its_handlers_keep_with_it(hf: Holdfast, clock: Fake
     assert hf.status(kept.message.id).session == "thread-7"
     again.nack("no")
     assert (where(hf, kept.message.id)[0], hf.status(kept.message.id).session) == ("dead", "thread-7")
-    effort.remember(hf, other, "thread-8")
+    effort.remember(internals(hf), other, "thread-8")
     other.ack()
     assert (where(hf, other.message.id)[0], hf.status(other.message.id).session) == ("succeeded", "thread-8")
 

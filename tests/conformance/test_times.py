@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from holdfast import Holdfast, InvalidInput, Step
+from holdfast.client import internals
 from holdfast.core.crew import Beat, Work
 from holdfast.core.moments import EPOCH, UNIT, Moment, MomentOrNone, Timed
 from holdfast.testing import FakeClock
@@ -37,13 +38,13 @@ def everything(hf: Holdfast, clock: FakeClock) -> Iterator[Any]:
     hf.queue("plain")
     hf.topic("t")
     hf.subscribe("t", "g")
-    hf.heartbeat("t", "g")
+    hf.groups.heartbeat("t", "g")
     hf.saga("s", steps=[Step("a", "plain")])
     hf.start_saga("s", {}, id="s1")
     hf.schedule("hourly", queue="plain", body=1, cron="@hourly")
     clock.advance("1h")
-    assert hf.fire_schedules() == 1
-    hf.attach("c", "plain")
+    assert hf.schedules.fire() == 1
+    hf.consumers.attach("c", "plain")
     hf.enqueue("q", 1, key="k", ttl="1d")
     waiting = hf.enqueue("plain", 1, delay=60)
     claim = claim_one(hf)
@@ -51,21 +52,21 @@ def everything(hf: Holdfast, clock: FakeClock) -> Iterator[Any]:
     yield claim.lease
     work = [Work(claim.message.id, "q", 1, claim.lease.since_us)]
     beat = Beat(id="w", consumer="c", host="h", pid=1, queues=["q"], state="working", valid_for=5.0, work=work)
-    hf.store.crew.beat(hf.settings.tenant, beat)
+    internals(hf).store.crew.beat(hf.settings.tenant, beat)
     yield hf.status(claim.message.id)
     claim.nack("boom")
     yield hf.status(claim.message.id)
     yield hf.status(waiting.id)
-    yield from hf.dead_letters()
-    yield from hf.blocked_keys("q")
-    yield from hf.notices()
-    yield from hf.schedules()
-    yield from hf.groups("t")
-    yield from hf.consumers()
-    yield from hf.attachments()
-    yield hf.saga_status("s1")
-    hf.replay(hf.dead_letters()[0].id)
-    yield from hf.audit()
+    yield from hf.dead_letters.list()
+    yield from hf.queues.blocked("q")
+    yield from hf.notices.list()
+    yield from hf.schedules.list()
+    yield from hf.groups.list("t")
+    yield from hf.consumers.list()
+    yield from hf.consumers.attachments()
+    yield hf.sagas.get("s1")
+    hf.dead_letters.replay(hf.dead_letters.list()[0].id)
+    yield from hf.audit.list()
 
 
 def test_every_time_that_is_told_is_a_datetime_in_utc(hf: Holdfast, clock: FakeClock) -> None:
@@ -107,9 +108,9 @@ def test_a_dead_letter_is_chosen_by_its_own_time(hf: Holdfast, clock: FakeClock)
         hf.enqueue("q", number)
         claim_one(hf).dead_letter("boom")
         clock.advance(1)
-    first, second = hf.dead_letters()
-    assert [one.id for one in hf.dead_letters(since=second.failed_at)] == [second.id]
-    assert [one.id for one in hf.dead_letters(before=second.failed_at.timestamp())] == [first.id]
+    first, second = hf.dead_letters.list()
+    assert [one.id for one in hf.dead_letters.list(since=second.failed_at)] == [second.id]
+    assert [one.id for one in hf.dead_letters.list(before=second.failed_at.timestamp())] == [first.id]
 
 
 def test_a_datetime_without_a_zone_is_refused(hf: Holdfast) -> None:
@@ -118,9 +119,9 @@ def test_a_datetime_without_a_zone_is_refused(hf: Holdfast) -> None:
     naive = datetime(2026, 1, 1)
     for act in (
         lambda: hf.subscribe("t", "new", start=naive),
-        lambda: hf.seek("g", naive, topic="t"),
-        lambda: hf.dead_letters(since=naive),
-        lambda: hf.dead_letters(before=naive),
+        lambda: hf.groups.seek("g", naive, topic="t"),
+        lambda: hf.dead_letters.list(since=naive),
+        lambda: hf.dead_letters.list(before=naive),
     ):
         with pytest.raises(InvalidInput, match=r"2026-01-01T00:00:00 has no time zone: write datetime\(…"):
             act()
@@ -136,8 +137,8 @@ def test_a_time_in_json_says_what_it_is(hf: Holdfast, clock: FakeClock) -> None:
     assert datetime.fromisoformat(about.message.body["original_message"]["enqueued_at"]) == clock.utc
     [notice] = hf.claim("mia.inbox")
     assert datetime.fromisoformat(notice.message.body["created_at"]) == clock.utc
-    hf.replay_many("q", since=EPOCH + timedelta(seconds=1))
-    assert hf.audit()[0].about["since"] == "1970-01-01T00:00:01.000000Z"
+    hf.dead_letters.replay_many("q", since=EPOCH + timedelta(seconds=1))
+    assert hf.audit.list()[0].about["since"] == "1970-01-01T00:00:01.000000Z"
 
 
 def test_every_record_with_a_unit_tells_a_datetime() -> None:

@@ -61,19 +61,19 @@ def test_a_dead_group_needs_nothing_until_it_is_alive_again(hf: Holdfast, clock:
         hf.publish("t", 3)
     die(hf, clock)
     hf.publish_many("t", [3, 4, 5])
-    hf.heartbeat("t", "a")
+    hf.groups.heartbeat("t", "a")
     with pytest.raises(QueueFull, match="has 5 messages"):
         hf.publish("t", 6)
 
 
 def test_a_paused_group_needs_what_it_is_owed(hf: Holdfast) -> None:
     subscribed(hf, "a", "paused", max_depth=2)
-    hf.pause("t/paused")
+    hf.queues.pause("t/paused")
     hf.publish_many("t", [1, 2])
     done(hf, "a")
     with pytest.raises(QueueFull):
         hf.publish("t", 3)
-    hf.unsubscribe("t", "paused")
+    hf.groups.remove("t", "paused")
     hf.publish("t", 3)
 
 
@@ -138,7 +138,7 @@ def test_what_a_group_skips_and_what_has_expired_is_not_needed(hf: Holdfast, clo
     hf.publish_many("t", [3, 4], ttl=10)
     with pytest.raises(QueueFull):
         hf.publish("t", 5)
-    hf.skip("t", "a", first.id)
+    hf.groups.skip("t", "a", first.id)
     with pytest.raises(QueueFull, match="has 3 messages"):
         hf.publish_many("t", [5, 6])
     clock.advance(11)
@@ -153,7 +153,7 @@ def test_what_is_to_be_read_again_is_needed_again(hf: Holdfast) -> None:
     hf.publish_many("t", range(5), priority="high")
     done(hf, "a")
     hf.publish_many("t", range(3))
-    hf.seek("a", "earliest", topic="t")
+    hf.groups.seek("a", "earliest", topic="t")
     with pytest.raises(QueueFull, match="has 8 messages"):
         hf.publish("t", "more")
 

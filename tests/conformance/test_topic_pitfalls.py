@@ -95,10 +95,10 @@ def test_a_group_that_beats_and_never_reads_holds_nothing_past_retention(hf: Hol
     for _ in range(24):
         assert retain(hf) == 0
         clock.advance(DAY / 24)
-        hf.heartbeat("t", "boots")
+        hf.groups.heartbeat("t", "boots")
         watch(hf)
     assert retain(hf) == 3
-    assert [one.state for one in hf.groups("t")] == ["active", "active"]
+    assert [one.state for one in hf.groups.list("t")] == ["active", "active"]
     assert "3 messages" in troubles(hf, "out_of_range")[0]
 
 
@@ -124,7 +124,7 @@ def test_a_late_group_pins_nothing_once_it_is_through_or_gone(hf: Holdfast) -> N
     assert retain(hf) == 0
     assert read_all(hf, "late") == [0, 1, 2]
     assert retain(hf) == 0
-    hf.unsubscribe("t", "later")
+    hf.groups.remove("t", "later")
     assert retain(hf) == 3
     assert kept(hf) == []
 
@@ -141,9 +141,9 @@ def test_who_crashes_its_members_dies_after_its_attempts(
         assert bodies(client(worker=f"victim-{number}").claim("t/a")) == ["poison"]
         clock.advance(11)
     assert hf.claim("t/a") == []
-    [letter] = hf.dead_letters("t/a")
+    [letter] = hf.dead_letters.list("t/a")
     assert (letter.message.body, letter.attempts) == ("poison", 2)
-    assert (read_all(hf, "b"), hf.dead_letters("t/b")) == (["poison"], [])
+    assert (read_all(hf, "b"), hf.dead_letters.list("t/b")) == (["poison"], [])
 
 
 def test_an_ack_is_for_one_message_and_not_for_those_before_it(
@@ -184,8 +184,8 @@ def test_a_replay_outlives_its_topics_retention(hf: Holdfast, clock: FakeClock) 
     subscribed(hf, "a")
     hf.publish("t", "again")
     hf.dead_letter(hf.claim("t/a"), "no")
-    [letter] = hf.dead_letters("t/a")
-    hf.replay(letter.id)
+    [letter] = hf.dead_letters.list("t/a")
+    hf.dead_letters.replay(letter.id)
     clock.advance(DAY)
     assert retain(hf) == 1
     assert (read_all(hf, "a"), troubles(hf, "out_of_range")) == (["again"], [])
@@ -198,18 +198,18 @@ def test_nothing_is_left_of_a_message_however_it_ended(hf: Holdfast, clock: Fake
     endings = ("acked", "dead", "skipped", "skipped in hand", "purged")
     ids = {end: hf.publish("t.wanted", end, key=end).id for end in endings}
     hf.publish("t.other", "unwanted")
-    hf.skip("t", "a", ids["skipped"])
+    hf.groups.skip("t", "a", ids["skipped"])
     hf.ack(hf.claim("t/a"))
     hf.dead_letter(hf.claim("t/a"), "no")
     assert bodies(hf.claim("t/a")) == ["skipped in hand"]
-    hf.skip("t", "a", ids["skipped in hand"])
-    assert hf.purge("t/a") == 1
+    hf.groups.skip("t", "a", ids["skipped in hand"])
+    assert hf.queues.purge("t/a") == 1
     hf.publish("t.wanted", "expired", ttl=30, key="e")
     clock.advance(60)
     assert hf.claim("t/a") == []
-    hf.sweep("t/a")
+    hf.queues.sweep("t/a")
     assert retain(hf) == 7
-    assert (counts(hf, "t/a"), hf.dead_letters("t/a"), kept(hf)) == ((0, 0, 0, 0), [], [])
+    assert (counts(hf, "t/a"), hf.dead_letters.list("t/a"), kept(hf)) == ((0, 0, 0, 0), [], [])
     assert [hf.status(message_id) for message_id in ids.values()] == [None] * 5
 
 
@@ -250,26 +250,26 @@ def test_dead_letters_of_a_group_are_kept_from_their_death_on(hf: Holdfast, cloc
     clock.advance(1.5 * DAY)
     hf.dead_letter(hf.claim("t/a"), "no")
     clock.advance(DAY - 1)
-    hf.sweep("t/a")
+    hf.queues.sweep("t/a")
     retain(hf)
-    assert len(hf.dead_letters("t/a")) == 1
+    assert len(hf.dead_letters.list("t/a")) == 1
     clock.advance(1)
-    hf.sweep("t/a")
-    assert hf.dead_letters("t/a") == []
+    hf.queues.sweep("t/a")
+    assert hf.dead_letters.list("t/a") == []
 
 
 def test_a_dead_letter_is_replayed_once_and_for_its_group_alone(two: Holdfast) -> None:
     two.publish("t", 1)
     two.ack(two.claim("t/b"))
     two.dead_letter(two.claim("t/a"), "no")
-    [letter] = two.dead_letters("t/a")
-    two.replay(letter.id)
+    [letter] = two.dead_letters.list("t/a")
+    two.dead_letters.replay(letter.id)
     with pytest.raises(AlreadyReplayed):
-        two.replay(letter.id)
+        two.dead_letters.replay(letter.id)
     [again] = two.claim("t/a", n=9)
     assert (again.message.body, again.attempt, two.claim("t/b")) == (1, 1, [])
     again.ack()
-    [letter] = two.dead_letters("t/a")
+    [letter] = two.dead_letters.list("t/a")
     assert (letter.replay_state, len(letter.history)) == ("succeeded", 1)
 
 
@@ -277,8 +277,8 @@ def test_a_dead_letter_is_replayed_once_and_for_its_group_alone(two: Holdfast) -
 def test_a_replay_comes_to_nothing_when_its_group_ends(two: Holdfast, held: bool) -> None:
     two.publish("t", 1)
     two.dead_letter(two.claim("t/a"), "no")
-    two.replay(two.dead_letters("t/a")[0].id)
+    two.dead_letters.replay(two.dead_letters.list("t/a")[0].id)
     if held:
         two.claim("t/a")
-    two.unsubscribe("t", "a")
-    assert [letter.replay_state for letter in two.dead_letters("t/a")] == ["canceled"]
+    two.groups.remove("t", "a")
+    assert [letter.replay_state for letter in two.dead_letters.list("t/a")] == ["canceled"]

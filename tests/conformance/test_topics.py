@@ -17,6 +17,7 @@ from holdfast import (
     TooLarge,
     UnknownTopic,
 )
+from holdfast.client import internals
 from holdfast.core.queue import QueueSpec
 from holdfast.core.topic import TopicSpec
 from tests.clock import FakeClock
@@ -35,15 +36,15 @@ def test_a_topic_owns_its_name_and_all_below(two: Holdfast) -> None:
     claims = two.claim("t", group="a", n=3)
     assert [(claim.message.topic, claim.message.body) for claim in claims] == [("t", 0), ("t.x", 1), ("t.x.y", 2)]
     assert [claim.queue for claim in claims] == ["t/a"] * 3
-    assert two.topics() == ["t"]
-    assert two.queues() == []
+    assert two.topics.list() == ["t"]
+    assert two.queues.list() == []
 
 
 def test_a_name_that_only_begins_alike_is_another(two: Holdfast) -> None:
     for name in ("tt.x", "T.x"):
         two.queue(name)
         two.publish(name, "queue")
-    assert (read_all(two, "a"), two.queues()) == ([], ["T.x", "tt.x"])
+    assert (read_all(two, "a"), two.queues.list()) == ([], ["T.x", "tt.x"])
 
 
 @pytest.mark.parametrize("name", ["t", "t.x", "t.x.y"])
@@ -51,7 +52,7 @@ def test_no_queue_may_have_a_topics_name(two: Holdfast, name: str) -> None:
     for use in (two.queue, two.claim, two.stats, lambda bad: two.enqueue(bad, 1)):
         with pytest.raises(InvalidInput, match="topic"):
             use(name)
-    assert two.queues() == []
+    assert two.queues.list() == []
 
 
 @pytest.mark.parametrize("queue", ["t", "t.x", "t.x.y"])
@@ -63,8 +64,8 @@ def test_no_topic_may_own_a_queues_name(hf: Holdfast, queue: str, mode: str) -> 
     else:
         with pytest.raises(InvalidInput):
             hf.topic("t", mode=mode)
-        assert hf.topics() == []
-    assert hf.queues() == [queue]
+        assert hf.topics.list() == []
+    assert hf.queues.list() == [queue]
     assert drain(hf, queue) == ["mine"]
 
 
@@ -74,7 +75,7 @@ def test_no_topic_may_own_another_ones_name(two: Holdfast) -> None:
         for mode in ("pubsub", "queue"):
             with pytest.raises(InvalidInput):
                 two.topic(name, mode=mode)
-    assert two.topics() == ["deep.down", "t"]
+    assert two.topics.list() == ["deep.down", "t"]
     two.topic("deep.elsewhere")
 
 
@@ -85,7 +86,7 @@ def test_of_two_who_want_a_name_at_once_one_gets_it(client: OpenClient) -> None:
         start = threading.Barrier(2)
 
         def declare(who: int, start: threading.Barrier = start, turn: int = turn) -> bool:
-            store = clients[who].store
+            store = internals(clients[who]).store
             start.wait()
             try:
                 if who:
@@ -98,7 +99,7 @@ def test_of_two_who_want_a_name_at_once_one_gets_it(client: OpenClient) -> None:
                 return False
             return True
 
-        clients[0].topics()
+        clients[0].topics.list()
         with ThreadPoolExecutor(2) as pool:
             assert sorted(pool.map(declare, range(2))) == [False, True]
 
@@ -107,14 +108,14 @@ def test_of_two_who_want_a_name_at_once_one_gets_it(client: OpenClient) -> None:
 def test_a_topic_waits_for_a_queue_below_that_is_not_committed(
     hf: Holdfast, rival: Holdfast, url: str, end: Callable[[Any], None]
 ) -> None:
-    assert rival.topics() == []
+    assert rival.topics.list() == []
     with of_the_driver(url) as conn, ThreadPoolExecutor(1) as pool:
         hf.enqueue("n.b", 1, conn=conn)
         declared = pool.submit(rival.topic, "n")
         wait([declared], timeout=0.3)
         end(conn)
         refused = declared.exception(timeout=30)
-    assert (isinstance(refused, InvalidInput), rival.topics()) == ((True, []) if end is commit else (False, ["n"]))
+    assert (isinstance(refused, InvalidInput), rival.topics.list()) == ((True, []) if end is commit else (False, ["n"]))
 
 
 def test_a_name_that_belongs_to_no_topic_may_be_that_of_a_queue(hf: Holdfast, rival: Holdfast) -> None:
@@ -130,11 +131,11 @@ def test_a_name_that_belongs_to_no_topic_may_be_that_of_a_queue(hf: Holdfast, ri
         "k",
     )
     assert (message.headers, message.correlation_id, message.reply_to) == ({"h": 1}, "c", "r")
-    assert (hf.queues(), hf.topics()) == (["x.y"], [])
+    assert (hf.queues.list(), hf.topics.list()) == (["x.y"], [])
 
 
 def test_a_name_of_nobodys_is_refused_and_leaves_no_queue(hf: Holdfast, url: str) -> None:
-    hf.topics()
+    hf.topics.list()
     for publish in (lambda: hf.publish("x.y", 1), lambda: hf.publish_many("x.y", [1, 2])):
         with pytest.raises(UnknownTopic, match=r"'x\.y' belongs to no topic and is not a queue; .*hf\.topic\('x'\)"):
             publish()
@@ -142,14 +143,14 @@ def test_a_name_of_nobodys_is_refused_and_leaves_no_queue(hf: Holdfast, url: str
         with pytest.raises(UnknownTopic):
             hf.publish("x.y", 1, conn=conn)
         commit(conn)
-    assert (hf.queues(), hf.topics()) == ([], [])
+    assert (hf.queues.list(), hf.topics.list()) == ([], [])
     hf.enqueue("x.y", "enqueue still creates it")
     hf.publish("x.y", "then it is there")
     assert len(drain(hf, "x.y")) == 2
 
 
 def test_a_queue_of_the_same_transaction_is_published_to(hf: Holdfast, url: str) -> None:
-    hf.topics()
+    hf.topics.list()
     with of_the_driver(url) as conn:
         hf.enqueue("x.y", 1, conn=conn)
         hf.publish("x.y", 2, conn=conn)
@@ -193,7 +194,7 @@ def test_a_topic_in_the_form_of_a_queue_is_one(hf: Holdfast) -> None:
     hf.publish("jobs.resize", 1)
     hf.publish_many("jobs", [2, 3])
     hf.enqueue("jobs", 4)
-    assert (hf.topics(), hf.queues(), hf.stats("jobs").pending) == (["jobs"], ["jobs"], 4)
+    assert (hf.topics.list(), hf.queues.list(), hf.stats("jobs").pending) == (["jobs"], ["jobs"], 4)
     assert drain(hf, "jobs") == [1, 2, 3, 4]
     with pytest.raises(InvalidInput, match="belongs to the topic 'jobs'"):
         hf.queue("jobs.resize")
@@ -210,19 +211,19 @@ def test_what_is_published_to_a_queue_keeps_its_name(hf: Holdfast, url: str, opt
         [claim] = hf.claim("jobs")
         assert claim.message.topic == "jobs.resize"
         claim.nack("no", delay=0)
-    [letter] = hf.dead_letters("jobs")
+    [letter] = hf.dead_letters.list("jobs")
     assert letter.message.topic == "jobs.resize"
     with of_the_driver(url) as conn:
         hf.publish("jobs.crop", 2, conn=conn, **options)
         commit(conn)
-    assert [message.topic for message in hf.peek("jobs")] == ["jobs.crop"]
+    assert [message.topic for message in hf.queues.peek("jobs")] == ["jobs.crop"]
 
 
 def test_a_topic_in_the_form_of_a_queue_that_is_refused_leaves_no_queue(hf: Holdfast) -> None:
     hf.queue("jobs.resize")
     with pytest.raises(InvalidInput, match=r"jobs\.resize"):
         hf.topic("jobs", mode="queue")
-    assert hf.queues() == ["jobs.resize"]
+    assert hf.queues.list() == ["jobs.resize"]
 
 
 def test_settings_of_a_topic_change_and_its_messages_stay(two: Holdfast, rival: Holdfast) -> None:
@@ -335,7 +336,7 @@ def test_a_topic_may_want_subscribers(hf: Holdfast, url: str) -> None:
     hf.subscribe("t", "a", start="earliest")
     hf.publish("t.x", "heard")
     assert read_all(hf, "a") == ["heard"]
-    hf.unsubscribe("t", "a")
+    hf.groups.remove("t", "a")
     with pytest.raises(NoSubscribers):
         hf.publish("t.x", 1)
 
@@ -357,17 +358,17 @@ def test_a_name_that_no_group_wants_has_no_subscribers(hf: Holdfast, url: str) -
 def test_a_dead_group_is_no_subscriber_and_a_paused_one_is(hf: Holdfast, clock: FakeClock) -> None:
     hf.topic("t", no_subscribers="refuse")
     hf.subscribe("t", "a", timeout=60, misses=1, start="earliest")
-    hf.pause("t/a")
+    hf.queues.pause("t/a")
     hf.publish("t", "for the paused one")
-    hf.resume("t/a")
+    hf.queues.resume("t/a")
     clock.advance(61)
     while hf.maintain():
         pass
-    [found] = hf.groups("t")
+    [found] = hf.groups.list("t")
     assert found.state == "dead"
     with pytest.raises(NoSubscribers, match="is live"):
         hf.publish("t", "nobody is owed this")
-    hf.heartbeat("t", "a")
+    hf.groups.heartbeat("t", "a")
     hf.publish("t", "alive again")
     assert read_all(hf, "a") == ["for the paused one", "alive again"]
 
@@ -389,7 +390,7 @@ def test_what_is_no_topic_says_what_it_is(hf: Holdfast, name: str, advice: str) 
     with pytest.raises(NotFound, match=advice):
         hf.subscribe(name, "a")
     with pytest.raises(NotFound, match=advice):
-        hf.groups(name)
+        hf.groups.list(name)
 
 
 def test_without_subscribers_messages_are_kept(hf: Holdfast) -> None:
@@ -409,7 +410,7 @@ def test_the_state_of_what_was_published_is_the_topics(two: Holdfast) -> None:
         ending(two.claim("t/a" if two.stats("t/a").pending else "t/b")[0])
     found = two.status(receipt.id)
     assert (found.queue, found.state, found.message.topic) == ("t", State.PENDING, "t.x")
-    assert [one.id for one in two.search("t", key="k")] == [receipt.id]
+    assert [one.id for one in two.messages.search("t", key="k")] == [receipt.id]
 
 
 def test_what_was_published_cannot_be_cancelled(two: Holdfast) -> None:

@@ -58,12 +58,12 @@ def test_retries_keys_and_dead_letters_know_their_message(hf: Holdfast) -> None:
     hf.ack(claims[3:])
     states = [status.state for one in sent if (status := hf.status(one.id))]
     assert states == [State.DEAD] * 3 + [State.SUCCEEDED] * 6
-    assert {letter.message.id for letter in hf.dead_letters()} == {one.id for one in sent[:3]}
+    assert {letter.message.id for letter in hf.dead_letters.list()} == {one.id for one in sent[:3]}
 
 
 def test_pages_of_a_search_have_everything_once(hf: Holdfast) -> None:
     sent = [hf.enqueue("q", name, key="k").id for name in NAMES]
     found: list[str] = []
-    while page := hf.search("q", key="k", n=2, after=found[-1] if found else None):
+    while page := hf.messages.search("q", key="k", n=2, after=found[-1] if found else None):
         found += [status.id for status in page]
     assert found == sorted(sent)

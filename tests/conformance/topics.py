@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from holdfast.runtime.maintenance.duties import liveness, retention
 from holdfast.store.api import Topic
 from tests.clock import FakeClock
@@ -26,9 +27,9 @@ def retain(hf: Holdfast) -> int:
 
 def retain_once(hf: Holdfast) -> int:
     """One step, for the topic t."""
-    topic = hf._book.destination("t")
+    topic = internals(hf).catalog.destination("t")
     assert isinstance(topic, Topic)
-    return hf.store.retention.retain(topic, 100).gone
+    return internals(hf).store.retention.retain(topic, 100).gone
 
 
 def done(hf: Holdfast, *groups: str) -> None:
@@ -41,8 +42,8 @@ def done(hf: Holdfast, *groups: str) -> None:
 def kept(hf: Holdfast, topic: str = "t") -> list[Any]:
     """The bodies of all that a topic has, as one who comes now and wants everything gets them."""
     hf.subscribe(topic, "onlooker", start="earliest")
-    found = hf.peek(f"{topic}/onlooker", 1_000)
-    hf.unsubscribe(topic, "onlooker")
+    found = hf.queues.peek(f"{topic}/onlooker", 1_000)
+    hf.groups.remove(topic, "onlooker")
     return [message.body for message in found]
 
 
@@ -56,10 +57,10 @@ def die(hf: Holdfast, clock: FakeClock, *, beating: Iterable[str] = ()) -> None:
     for wait in (60, 12, 12):
         clock.advance(wait)
         for group in beating:
-            hf.heartbeat("t", group)
+            hf.groups.heartbeat("t", group)
         watch(hf)
 
 
 def troubles(hf: Holdfast, kind: str) -> list[str]:
     """What the notices of a kind say."""
-    return [notice.error for notice in hf.notices() if notice.kind == kind]
+    return [notice.error for notice in hf.notices.list() if notice.kind == kind]

@@ -4,6 +4,7 @@ import threading
 from typing import Any
 
 from holdfast import Claim, Holdfast, Message
+from holdfast.client import internals
 from holdfast.errors import DeliveryFailed
 from tests.delivery.fake_sqs import FakeSQS
 
@@ -17,7 +18,7 @@ def pointers(sqs: FakeSQS, queue: str = "q") -> list[str]:
 
 def seen(hf: Holdfast, queue: str = "q") -> dict[str, int]:
     """What this client has counted, without the zeros."""
-    return {name: count for name, count in hf.transport.through_sqs().counts.of(queue).items() if count}
+    return {name: count for name, count in internals(hf).transport.through_sqs().counts.of(queue).items() if count}
 
 
 def claim_all(hf: Holdfast, queue: str = "q", n: int = 10) -> list[Claim]:
@@ -47,15 +48,17 @@ def try_to_claim(hf: Holdfast, queue: str = "q", n: int = 10) -> list[Claim]:
 
 def forget_trouble(hf: Holdfast, queue: str = "q") -> None:
     """As if the time had passed for which SQS is left alone after a failure."""
-    channel = hf._book.channel(queue)
-    hf.transport.through_sqs().trouble(channel).over()
-    hf.transport.through_sqs().aftercare.events(channel.spec.dead_events or "").over()
+    channel = internals(hf).catalog.channel(queue)
+    internals(hf).transport.through_sqs().trouble(channel).over()
+    internals(hf).transport.through_sqs().aftercare.events(channel.spec.dead_events or "").over()
 
 
 def hand_over(hf: Holdfast, queue: str = "q") -> None:
     """What is due goes to SQS, and nobody receives it."""
-    channel = hf._book.channel(queue)
-    hf.transport.through_sqs().sender.hand_over(channel, hf.transport.through_sqs().queue(channel), 100)
+    channel = internals(hf).catalog.channel(queue)
+    internals(hf).transport.through_sqs().sender.hand_over(
+        channel, internals(hf).transport.through_sqs().queue(channel), 100
+    )
 
 
 class Seen:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from holdfast.delivery.beside import Beside
 from holdfast.delivery.courier import Round
 from holdfast.delivery.sqs import Received, Sqs, SqsQueue
@@ -31,7 +32,7 @@ def test_stale_pointers_hold_up_nothing(url: str, sqs: FakeSQS, monkeypatch: pyt
     with Holdfast(url, delivery="sqs", sqs_create=True) as hf:
         hf.enqueue_many("q", list(range(30)))
         hand_over(hf)
-        hf.purge("q")
+        hf.queues.purge("q")
         sqs.client().send_message(QueueUrl=sqs.queue("holdfast-q").url, MessageBody="no pointer")
         hf.enqueue("q", "fresh")
         seen = Seen()
@@ -45,7 +46,7 @@ def test_stale_pointers_hold_up_nothing(url: str, sqs: FakeSQS, monkeypatch: pyt
 def test_who_claims_by_hand_gets_past_them_too(hf: Holdfast, sqs: FakeSQS) -> None:
     hf.enqueue_many("q", list(range(30)))
     hand_over(hf)
-    hf.purge("q")
+    hf.queues.purge("q")
     hf.enqueue("q", "fresh")
     assert [claim.message.body for claim in hf.claim("q")] == ["fresh"]
 
@@ -69,7 +70,7 @@ def test_lost_pointers_are_sent_again_while_all_hibernate(
             sqs.faults.lost = lambda body: body.endswith(".1")
             hf.enqueue("q", "lost once")
             seen.wait(1)
-        assert hf.transport.through_sqs().counts.of("q")["sent_again"] >= 1, (
+        assert internals(hf).transport.through_sqs().counts.of("q")["sent_again"] >= 1, (
             "more often on a machine that is slower than the patience"
         )
 
@@ -116,7 +117,7 @@ def test_who_claims_by_hand_waits_for_what_another_is_sending(
     hf: Holdfast, rival: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hf.enqueue("q", 1)
-    handed = rival.store.deliveries.hand_over(rival._book.channel("q"), 10, 60_000_000)
+    handed = internals(rival).store.deliveries.hand_over(internals(rival).catalog.channel("q"), 10, 60_000_000)
     receive = SqsQueue.receive
 
     def sent_meanwhile(queue: SqsQueue, most: int, wait: float, hidden: int) -> list[Received]:
@@ -160,7 +161,7 @@ def test_an_enqueue_rings_the_sender(url: str, sqs: FakeSQS, monkeypatch: pytest
         monkeypatch.setattr(f"holdfast.delivery.{nap}", NEVER)
     with Holdfast(url, delivery="sqs", sqs_create=True) as hf:
         hf.queue("q")
-        channel, seen = hf._book.channel("q"), Seen()
+        channel, seen = internals(hf).catalog.channel("q"), Seen()
         hf.consumer("q")(seen.note)
         with hf.running() as runner:
             sqs.wait_for("ReceiveMessage", 2)

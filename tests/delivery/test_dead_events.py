@@ -125,7 +125,7 @@ def test_a_kill_between_the_death_and_the_event_is_made_good(
         patched.setattr("holdfast.delivery.sqs.SqsQueue.send", die)
         with suppress(Killed):
             hf.dead_letter(claim, "no use")
-    assert len(hf.dead_letters("q")) == 1
+    assert len(hf.dead_letters.list("q")) == 1
     assert told(sqs) == []
     rival.maintain()
     assert [event["error"] for event in told(sqs)] == ["no use"]
@@ -147,7 +147,7 @@ def test_an_event_that_cannot_be_sent_keeps_nothing_from_being_deleted(hf: Holdf
     hf.nack(claims["poison"], "boom")
     hf.ack(claims["fine"])
     assert pointers(sqs) == []
-    assert len(hf.dead_letters("q")) == 1
+    assert len(hf.dead_letters.list("q")) == 1
 
 
 def test_what_an_outage_left_untold_is_told_when_it_is_over(
@@ -162,7 +162,7 @@ def test_what_an_outage_left_untold_is_told_when_it_is_over(
     for claim in claims:
         hf.nack(claim, "boom")
     hf.maintain()
-    assert len(hf.dead_letters("q")) == 3
+    assert len(hf.dead_letters.list("q")) == 3
     sqs.up()
     forget_trouble(hf)
     hf.maintain()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import Context, Holdfast, Message
+from holdfast.client import internals
 from tests.delivery.fake_sqs import FakeSQS
 from tests.delivery.steps import Seen
 from tests.waiting import eventually
@@ -66,7 +67,7 @@ def test_leases_stay_and_work_ends_well(url: str, sqs: FakeSQS, monkeypatch: pyt
             assert begun.acquire(timeout=60)
             sqs.faults.hanging = EVERYTHING
             renewals, hides = (
-                counted(monkeypatch, hf.transport.messages, "extend"),
+                counted(monkeypatch, internals(hf).transport.messages, "extend"),
                 sqs.count("ChangeMessageVisibilityBatch"),
             )
             sqs.wait_for("ChangeMessageVisibilityBatch", hides + 1)
@@ -113,11 +114,11 @@ def test_maintenance_goes_on_and_a_death_is_settled(url: str, sqs: FakeSQS, monk
         dead = hf.enqueue("q", 1)
         with hf.running():
             sqs.wait_for("GetQueueUrl")
-            turns = counted(monkeypatch, hf.store.leaders, "lead")
+            turns = counted(monkeypatch, internals(hf).store.leaders, "lead")
             eventually(lambda: turns() >= 3)
             hf.enqueue("q", 2)
             seen.wait(2)
-            eventually(lambda: len(hf.dead_letters("q")) == 2)
+            eventually(lambda: len(hf.dead_letters.list("q")) == 2)
         assert hf.status(dead.id).state == "dead"
 
 
@@ -136,5 +137,5 @@ def test_a_process_that_only_leads_does_not_wait_either(
         hf.consumer("other")(lambda message: None)
         with hf.running():
             sqs.wait_for("GetQueueUrl")
-            turns = counted(monkeypatch, hf.store.leaders, "lead")
+            turns = counted(monkeypatch, internals(hf).store.leaders, "lead")
             eventually(lambda: turns() >= 3)

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from tests.delivery.fake_sqs import FakeSQS
 from tests.delivery.steps import Seen, hand_over
 
@@ -42,13 +43,13 @@ def hold(other: psycopg.Connection[Any], state: str = "enqueued") -> None:
 def test_what_another_is_handing_over_is_on_its_way(hf: Holdfast, other: psycopg.Connection[Any]) -> None:
     hf.enqueue("q", 1)
     hold(other, "pending")
-    handed = hf.store.deliveries.hand_over(hf._book.channel("q"), 10, MINUTE)
+    handed = internals(hf).store.deliveries.hand_over(internals(hf).catalog.channel("q"), 10, MINUTE)
     assert (handed.pointers, handed.is_out, handed.is_coming) == ([], True, True)
 
 
 def end_before_second_claim(hf: Holdfast, other: psycopg.Connection[Any]) -> list[None]:
     """The other's transaction ends after somebody has come with a pointer, in vain. How often anybody came."""
-    claim, times = hf.store.deliveries.claim, list[None]()
+    claim, times = internals(hf).store.deliveries.claim, list[None]()
 
     def counted(*given: Any) -> Any:
         times.append(None)
@@ -56,7 +57,7 @@ def end_before_second_claim(hf: Holdfast, other: psycopg.Connection[Any]) -> lis
             other.rollback()
         return claim(*given)
 
-    hf.store.deliveries.claim = counted  # type: ignore[method-assign]
+    internals(hf).store.deliveries.claim = counted  # type: ignore[method-assign]
     return times
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, LeaseLost, Message, Unavailable
+from holdfast.client import internals
 from holdfast.delivery.sqs import SqsQueue
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies, claim_one
@@ -219,7 +220,7 @@ def test_branch_5_what_the_database_could_not_store_is_not_deleted(
     hf.enqueue("q", 1)
     claim = claim_one(hf)
     with monkeypatch.context() as patched:
-        patched.setattr(hf.store.messages, "settle", away)
+        patched.setattr(internals(hf).store.messages, "settle", away)
         with pytest.raises(Unavailable):
             hf.ack(claim)
     assert len(pointers(sqs)) == 1

@@ -9,6 +9,7 @@ import boto3
 import pytest
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from tests.cli.commands import holdfast as run
 from tests.delivery.emulator import fresh_name
 from tests.delivery.steps import Seen
@@ -36,7 +37,7 @@ def test_consumers_say_so_once(url: str, redriven: str, caplog: pytest.LogCaptur
         with hf.running():
             seen.wait(1)
             eventually(lambda: "redrive policy" in caplog.text)
-            hf.transport.through_sqs().reconcile(hf._book.readers())
+            internals(hf).transport.through_sqs().reconcile(internals(hf).catalog.readers())
     assert sum("redrive policy" in line for line in caplog.messages) == 1
 
 

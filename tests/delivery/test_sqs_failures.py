@@ -30,6 +30,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from holdfast.delivery.sqs import Received, SqsQueue
 from holdfast.errors import DeliveryFailed, StoreFull
 from tests.clock import FakeClock
@@ -153,7 +154,7 @@ def test_q2_a_crash_between_the_send_and_the_note_of_it(
     """SQS has it, and the database does not know: whoever comes with the pointer gets the message, once."""
     hf.enqueue("q", 1)
     with monkeypatch.context() as patched:
-        patched.setattr(hf.store.deliveries, "confirm", die)
+        patched.setattr(internals(hf).store.deliveries, "confirm", die)
         with pytest.raises(Killed):
             hf.claim("q")
     [claim] = rival.claim("q")
@@ -530,7 +531,7 @@ def test_q13_an_ack_counts_though_the_claim_that_it_came_with_fails(
         raise StoreFull("no room")
 
     with monkeypatch.context() as broken:
-        broken.setattr(type(hf.store.deliveries), "claim", fail)
+        broken.setattr(type(internals(hf).store.deliveries), "claim", fail)
         assert hf.claim("q", ack=claims) == []
         assert hf.status(first.id).state == "succeeded"
         hf.enqueue("q", 3)

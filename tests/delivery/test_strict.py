@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from holdfast.runtime.worker import Worker
 from tests.delivery.fake_sqs import FakeSQS
 from tests.delivery.steps import Seen, hand_over
@@ -30,7 +31,7 @@ def fill(hf: Holdfast, count: int = FEW) -> None:
 
 def sleeps(worker: Worker) -> None:
     """Wait until it naps, and no look is under way. On PostgreSQL, the first to listen is woken once for nothing."""
-    listener = getattr(worker.hf.store.wakeup, "_listener", None)
+    listener = getattr(internals(worker.hf).store.wakeup, "_listener", None)
     if listener is not None:
         eventually(lambda: listener._everyone, "the server knows of the listener")
     naps = -1
@@ -59,7 +60,7 @@ def test_what_is_left_of_a_claim_is_not_filled_from_the_second(hf: Holdfast) -> 
 def test_stale_pointers_are_not_taken_for_an_empty_queue(hf: Holdfast) -> None:
     hf.enqueue_many("first", ["stale"] * 30)
     hand_over(hf, "first")
-    hf.purge("first")
+    hf.queues.purge("first")
     seen = declare(hf)
     fill(hf)
     with hf.running():
@@ -84,7 +85,7 @@ def test_what_is_due_since_sqs_was_asked_comes_first(
     monkeypatch.setattr("holdfast.delivery.courier.ProcessCourier._send", lambda *_: NEVER)
     seen = declare(hf)
     with hf.running() as runner:
-        rounds = [runner.courier.round(hf._book.channel(name)) for name in ("first", "second")]
+        rounds = [runner.courier.round(internals(hf).catalog.channel(name)) for name in ("first", "second")]
         eventually(lambda: all(one.is_quiet for one in rounds))
         sleeps(runner.workers[0])
         hf.enqueue("first", "first")
@@ -99,7 +100,7 @@ def test_a_queue_that_nothing_can_be_had_from_holds_up_nobody(hf: Holdfast) -> N
     hf.enqueue_many("first", ["first"] * 3)
     hand_over(hf, "first")
     hf.enqueue("first", "first")
-    hf.pause("first")
+    hf.queues.pause("first")
     hf.enqueue_many("second", ["second"] * 3)
     seen = declare(hf)
     with hf.running():

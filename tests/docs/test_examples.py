@@ -12,6 +12,7 @@ import pytest
 
 import dev
 from holdfast import AsyncHoldfast, Holdfast
+from holdfast.aio import async_internals
 from holdfast.cli.main import holdfast
 from tests.docs.pages import ROOT, Block, blocks, links, pages, run
 from tests.waiting import LONGEST
@@ -67,7 +68,7 @@ def with_a_real_server(block: Block, request: pytest.FixtureRequest) -> Block:
 def close_clients(names: dict[str, Any]) -> None:
     for thing in names.values():
         if isinstance(thing, AsyncHoldfast):
-            thing._hf.close()
+            async_internals(thing).hf.close()
         elif isinstance(thing, Holdfast):
             thing.close()
 

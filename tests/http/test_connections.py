@@ -269,7 +269,7 @@ def test_half_a_request_and_the_end_are_closed(server: Running, data: bytes) -> 
         assert b"HTTP/1.1 2" not in everything(connection)
     eventually(lambda: not server.server._http.state.connections)
     eventually(lambda: not server.server._http.state.tasks)
-    assert server.hf.stats("orders").pending == 0 if "orders" in server.hf.queues() else True
+    assert server.hf.stats("orders").pending == 0 if "orders" in server.hf.queues.list() else True
 
 
 def test_an_answer_in_parts_goes_on_for_who_sends_no_more(server: Running, gate: Gate) -> None:

@@ -37,7 +37,7 @@ def queues_stay_known(monkeypatch: pytest.MonkeyPatch) -> None:
 def server(hf: Holdfast) -> Iterator[Running]:
     with running(hf, hook(key=function_of("payload.id"), key_is_signed=True)) as found:
         assert found.post("orders", '{"id": "first"}').status_code == 202  # The queue is known from here on.
-        hf.purge("orders")
+        hf.queues.purge("orders")
         yield found
 
 
@@ -183,7 +183,7 @@ def file_server(sqlite_path: Path) -> Iterator[Running]:
         running(hf, hook(key=function_of("payload.id"), key_is_signed=True), limits=Limits(idle_seconds=IDLE)) as found,
     ):
         assert deliver(found, b'{"id": 1}')[0] == 202
-        hf.purge("orders")
+        hf.queues.purge("orders")
         yield found
 
 

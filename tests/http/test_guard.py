@@ -29,7 +29,7 @@ def routers() -> list[APIRouter]:
     @router.get("/admin/look")
     def look(access: Annotated[Access, Depends(require("read"))]) -> dict[str, Any]:
         access.client.queue(f"seen-{access.role}")
-        return {"name": access.name, "tenant": access.tenant, "queues": access.client.queues()}
+        return {"name": access.name, "tenant": access.tenant, "queues": access.client.queues.list()}
 
     @router.post("/admin/act")
     def act(access: Annotated[Access, Depends(require("operate"))], n: int = 0) -> dict[str, str]:

@@ -253,7 +253,7 @@ def test_routing_leads_to_the_queues_of_the_webhook_and_nowhere_else(hf: Holdfas
         assert server.post("some", '{"to": "high"}').status_code == 202
         refused = server.post("some", '{"to": "evil"}')
         assert (refused.status_code, error(refused)) == (400, "no_route")
-    assert {name: hf.stats(name).pending for name in hf.queues()} == {"high": 2, "low": 1, "other": 3}
+    assert {name: hf.stats(name).pending for name in hf.queues.list()} == {"high": 2, "low": 1, "other": 3}
 
 
 # --- idempotency ------------------------------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ def test_a_duplicate_of_a_replayed_dead_letter_gets_the_result_of_the_replay(hf:
     with running(hf, hook(key=lambda e: e["payload"])) as server:
         server.post("orders", "1")
         hf.claim("orders")[0].dead_letter("no")
-        hf.replay(hf.dead_letters("orders")[0].id)
+        hf.dead_letters.replay(hf.dead_letters.list("orders")[0].id)
         assert server.post("orders", "1").json()["queued"], "the replay is waiting"
         hf.claim("orders")[0].ack({"incident": 7})
         response = server.post("orders", "1")

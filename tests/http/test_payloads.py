@@ -34,8 +34,8 @@ def shared(shared_hf: Holdfast) -> Iterator[Running]:
 
 @pytest.fixture
 def server(shared: Running) -> Running:
-    for queue in shared.hf.queues():
-        shared.hf.purge(queue)
+    for queue in shared.hf.queues.list():
+        shared.hf.queues.purge(queue)
     return shared
 
 
@@ -159,7 +159,7 @@ def test_h6_odd_names_of_webhooks_are_unknown(server: Running, name: str) -> Non
         b"POST " + path + b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     )
     assert answer[9:12] in (b"404", b"400"), answer[:100]
-    assert set(server.hf.queues()) <= {"orders", "keyed"}
+    assert set(server.hf.queues.list()) <= {"orders", "keyed"}
 
 
 @pytest.mark.parametrize("key", ["a/b", "..", "%", "a;b", "a'b", 'a"b', "a<b", "Case", "case", "é" * 1000, " ", "null"])

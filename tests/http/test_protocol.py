@@ -44,7 +44,7 @@ def server(shared: Running) -> Iterator[Running]:
     yield shared
     assert shared.post("orders").status_code == 202, "the server is well"
     shared.hf.queue("orders")
-    shared.hf.purge("orders")
+    shared.hf.queues.purge("orders")
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from holdfast.core.command import CommandKey
 from holdfast.http.signatures import Verifier
 from tests.http.servers import NOW, SECRET, hook, running, sign, sign_base64
@@ -118,7 +119,7 @@ def test_a_command_is_not_run_again_for_another_header(hf: Holdfast) -> None:
         return n
 
     def command(envelope: dict[str, Any], key: str | None) -> Any:
-        return hf.run_command("Order.Take", envelope["payload"], idempotency_key=key)
+        return hf.commands.run("Order.Take", envelope["payload"], idempotency_key=key)
 
     with running(hf, hook(queue=None, command=command)) as server:
         answers = [server.post("orders", BODY, idempotency_key=text) for text in ("one", "two")]
@@ -146,10 +147,13 @@ def test_a_command_of_the_queue_runs_once_whatever_keys_lead_to_its_message(hf: 
     """Its receipt is found by the message's own key, not by one that was added later."""
     with running(hf, hook(verifier=Verifier("Stripe-Signature", [SECRET]))) as server:
         assert server.post("orders", BODY, stripe_signature=stripe(MOMENT), idempotency_key="one").status_code == 202
-        message = hf.peek("orders")[0]
-        before = hf.store.commands.find(CommandKey("default", "Order.Take", "", message_id=message.raw_id))
+        message = hf.queues.peek("orders")[0]
+        before = internals(hf).store.commands.find(CommandKey("default", "Order.Take", "", message_id=message.raw_id))
         server.post("orders", BODY, stripe_signature=stripe(MOMENT + 1), idempotency_key="one")
-        assert hf.store.commands.find(CommandKey("default", "Order.Take", "", message_id=message.raw_id)) == before
+        assert (
+            internals(hf).store.commands.find(CommandKey("default", "Order.Take", "", message_id=message.raw_id))
+            == before
+        )
     (claim,) = hf.claim("orders", n=5)
     claim.ack("done")
     assert claim.message.id == message.id

@@ -59,7 +59,7 @@ def _of_declaring() -> Iterator[Argument]:
 
 
 def _of_running() -> Iterator[Argument]:
-    yield Argument("run_command(name)", lambda hf, bad: hf.run_command(bad, {}), NAMES, NAME_SAYS)
+    yield Argument("commands.run(name)", lambda hf, bad: hf.commands.run(bad, {}), NAMES, NAME_SAYS)
     given = {
         "None": None,
         "a list": [1],
@@ -68,12 +68,12 @@ def _of_running() -> Iterator[Argument]:
         "a stranger": {"what": 1, "colour": "red"},
         "the wrong type": {"what": "1"},
     }
-    hand = lambda hf, bad: _with_command(hf).run_command("Thing.Do", bad)  # noqa: E731
-    yield Argument("run_command(input)", hand, given, "^the input (of Thing.Do must be|does not fit Thing.Do: )")
-    hand = lambda hf, bad: _with_command(hf).run_command("Thing.Do", {"what": bad})  # noqa: E731
-    yield Argument("run_command(input), inside", hand, VALUES, named("input", JSON_SAYS))
-    hand = lambda hf, bad: _with_command(hf).run_command("Thing.Do", {"what": 1}, idempotency_key=bad)  # noqa: E731
-    yield Argument("run_command(idempotency_key=)", hand, TEXTS, named("idempotency_key", TEXT_SAYS))
+    hand = lambda hf, bad: _with_command(hf).commands.run("Thing.Do", bad)  # noqa: E731
+    yield Argument("commands.run(input)", hand, given, "^the input (of Thing.Do must be|does not fit Thing.Do: )")
+    hand = lambda hf, bad: _with_command(hf).commands.run("Thing.Do", {"what": bad})  # noqa: E731
+    yield Argument("commands.run(input), inside", hand, VALUES, named("input", JSON_SAYS))
+    hand = lambda hf, bad: _with_command(hf).commands.run("Thing.Do", {"what": 1}, idempotency_key=bad)  # noqa: E731
+    yield Argument("commands.run(idempotency_key=)", hand, TEXTS, named("idempotency_key", TEXT_SAYS))
 
 
 BAD_COMMANDS = list(_of_declaring())

@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast import Holdfast, InvalidInput
 from holdfast.events import MessageFailed
+from tests.client_names import method_of
 from tests.model.bad_commands import BAD_COMMANDS
 from tests.model.bad_topics import BAD_SUBSCRIBERS
 from tests.model.mistakes import (
@@ -56,10 +57,12 @@ def _of_consumers() -> Iterator[Argument]:
     handlers = {"nothing": lambda: None, "three": lambda a, b, c: None, "a number": 7}
     yield Argument("consumer(handler)", lambda hf, bad: hf.consumer("plain")(bad), handlers, "^the handler ")
     for verb in ("run", "running"):
-        yield Argument(f"{verb}()", lambda hf, bad, verb=verb: getattr(hf, verb)(), {"none": None}, "is no consumer to")
-        hand = lambda hf, bad, verb=verb: getattr(_with_consumer(hf), verb)(bad)  # noqa: E731
+        yield Argument(
+            f"{verb}()", lambda hf, bad, verb=verb: method_of(hf, verb)(), {"none": None}, "is no consumer to"
+        )
+        hand = lambda hf, bad, verb=verb: method_of(_with_consumer(hf), verb)(bad)  # noqa: E731
         yield Argument(f"{verb}(consumer)", hand, {"a stranger": "nobody", "a number": 7}, "there is no consumer")
-        grace = lambda hf, bad, verb=verb: getattr(_with_consumer(hf), verb)(grace=bad)  # noqa: E731
+        grace = lambda hf, bad, verb=verb: method_of(_with_consumer(hf), verb)(grace=bad)  # noqa: E731
         yield length(verb, "grace", grace)
     yield Argument(
         "on(kind)", lambda hf, bad: hf.on(bad, print), {"text": "x", "a class": int}, "^kind must be a class"
@@ -68,7 +71,7 @@ def _of_consumers() -> Iterator[Argument]:
     nothing = {"a number": 7, "None": None}
     yield Argument("on(callback)", lambda hf, bad: hf.on(MessageFailed, bad), nothing, "^callback must be a function")
     for verb in ("around_execute", "around_enqueue"):
-        hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad)  # noqa: E731
+        hand = lambda hf, bad, verb=verb: method_of(hf, verb)(bad)  # noqa: E731
         yield Argument(f"{verb}(middleware)", hand, nothing, "^middleware must")
 
 

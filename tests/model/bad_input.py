@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from holdfast import Backoff, Holdfast, NotFound
+from tests.client_names import method_of
 from tests.model.bad_commands import BAD_RUNS
 from tests.model.bad_sagas import BAD_SAGAS
 from tests.model.bad_topics import BAD_TOPICS
@@ -156,7 +157,7 @@ def _of_queue() -> Iterator[Argument]:
         return lambda hf, bad: hf.queue("plain", message_type=int, **{name: bad})
 
     yield Argument("queue(name)", lambda hf, bad: hf.queue(bad), NAMES, NAME_SAYS)
-    yield Argument("queue_settings(name)", lambda hf, bad: hf.queue_settings(bad), READERS, NAME_SAYS)
+    yield Argument("queues.settings(name)", lambda hf, bad: hf.queues.settings(bad), READERS, NAME_SAYS)
     for name in ("lease", "history", "idempotency_window"):
         yield length("queue", name, declare(name))
     for name in ("max_age", "dead_retention", "max_time"):
@@ -213,7 +214,7 @@ def _of_claims() -> Iterator[Argument]:
     yield Argument("claim()", lambda hf, bad: hf.claim(*bad), {"no queue": ()}, "needs the name of a queue")
     yield Argument("claim(ack=)", lambda hf, bad: hf.claim("plain", ack=bad), CLAIMS, "expected claims")
     for verb in ("ack", "nack", "release", "extend"):
-        hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad)  # noqa: E731
+        hand = lambda hf, bad, verb=verb: method_of(hf, verb)(bad)  # noqa: E731
         yield Argument(f"{verb}(claims)", hand, CLAIMS, "expected claims")
     yield Argument("snooze(claims)", lambda hf, bad: hf.snooze(bad, 1), CLAIMS, "expected claims")
     yield Argument("dead_letter(claims)", lambda hf, bad: hf.dead_letter(bad, "no"), CLAIMS, "expected claims")
@@ -221,67 +222,87 @@ def _of_claims() -> Iterator[Argument]:
 
 def _of_operating() -> Iterator[Argument]:
     for verb in (
-        "sweep",
-        "pause",
-        "resume",
-        "is_paused",
+        "queues.sweep",
+        "queues.pause",
+        "queues.resume",
+        "queues.is_paused",
         "stats",
-        "purge",
-        "peek",
-        "blocked_keys",
-        "unblock",
-        "spent",
-        "reset_budget",
+        "queues.purge",
+        "queues.peek",
+        "queues.blocked",
+        "queues.unblock",
+        "queues.budget",
+        "queues.reset_budget",
     ):
-        hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad)  # noqa: E731
+        hand = lambda hf, bad, verb=verb: method_of(hf, verb)(bad)  # noqa: E731
         yield Argument(f"{verb}(queue)", hand, READERS, NAME_SAYS)
-    for verb in ("status", "cancel", "replay", "commitments", "find_dead_letter", "delete_dead_letter"):
-        hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad)  # noqa: E731
+    for verb in (
+        "status",
+        "cancel",
+        "messages.get",
+        "messages.cancel",
+        "dead_letters.replay",
+        "messages.commitments",
+        "dead_letters.get",
+        "dead_letters.delete",
+    ):
+        hand = lambda hf, bad, verb=verb: method_of(hf, verb)(bad)  # noqa: E731
         yield Argument(f"{verb}(id)", hand, {**IDS, "None": None}, ID_SAYS)
-    for verb in ("peek", "blocked_keys"):
-        hand = lambda hf, bad, verb=verb: getattr(hf, verb)("plain", bad)  # noqa: E731
+    for verb in ("queues.peek", "queues.blocked"):
+        hand = lambda hf, bad, verb=verb: method_of(hf, verb)("plain", bad)  # noqa: E731
         yield Argument(f"{verb}(n)", hand, COUNTS, COUNT_SAYS)
     for name in ("key", "correlation_id"):
-        hand = lambda hf, bad, name=name: hf.search(**{name: bad})  # noqa: E731
-        yield Argument(f"search({name}=)", hand, TEXTS, named(name, TEXT_SAYS))
-    yield Argument("search(queue)", lambda hf, bad: hf.search(bad, key="k"), NAMES_OR_NONE, "^queue ")
+        hand = lambda hf, bad, name=name: hf.messages.search(**{name: bad})  # noqa: E731
+        yield Argument(f"messages.search({name}=)", hand, TEXTS, named(name, TEXT_SAYS))
+    yield Argument("messages.search(queue)", lambda hf, bad: hf.messages.search(bad, key="k"), NAMES_OR_NONE, "^queue ")
     yield Argument(
-        "search(headers=)",
-        lambda hf, bad: hf.search(headers=bad),
+        "messages.search(headers=)",
+        lambda hf, bad: hf.messages.search(headers=bad),
         HEADERS,
         named("headers", JSON_SAYS + "|must be"),
     )
-    yield Argument("search(n=)", lambda hf, bad: hf.search(key="k", n=bad), COUNTS, COUNT_SAYS)
-    yield Argument("search(after=)", lambda hf, bad: hf.search(key="k", after=bad), IDS, ID_SAYS)
-    yield Argument("search()", lambda hf, bad: hf.search(**bad), {"nothing": {}}, "needs a key")
-    yield Argument("unblock(key)", lambda hf, bad: hf.unblock("keyed", bad), TEXTS, named("key", TEXT_SAYS))
-    yield Argument("replay(body=)", lambda hf, bad: hf.replay(NOBODY, body=bad), VALUES, named("body", JSON_SAYS))
+    yield Argument("messages.search(n=)", lambda hf, bad: hf.messages.search(key="k", n=bad), COUNTS, COUNT_SAYS)
+    yield Argument("messages.search(after=)", lambda hf, bad: hf.messages.search(key="k", after=bad), IDS, ID_SAYS)
+    yield Argument("messages.search()", lambda hf, bad: hf.messages.search(**bad), {"nothing": {}}, "needs a key")
+    yield Argument(
+        "queues.unblock(key)", lambda hf, bad: hf.queues.unblock("keyed", bad), TEXTS, named("key", TEXT_SAYS)
+    )
+    yield Argument(
+        "dead_letters.replay(body=)",
+        lambda hf, bad: hf.dead_letters.replay(NOBODY, body=bad),
+        VALUES,
+        named("body", JSON_SAYS),
+    )
     yield Argument("acting_as(actor)", lambda hf, bad: hf.acting_as(bad), TEXTS, named("actor", TEXT_SAYS))
     yield Argument(
         "acting_as(tenant=)", lambda hf, bad: hf.acting_as(tenant=bad), NAMES_OR_NONE, named("tenant", NAME_SAYS)
     )
-    yield Argument("audit(n)", lambda hf, bad: hf.audit(bad), COUNTS, COUNT_SAYS)
-    yield Argument("audit(before=)", lambda hf, bad: hf.audit(before=bad), RECORDS_OR_NONE, "^before must be the id")
+    yield Argument("audit.list(n)", lambda hf, bad: hf.audit.list(bad), COUNTS, COUNT_SAYS)
+    yield Argument(
+        "audit.list(before=)", lambda hf, bad: hf.audit.list(before=bad), RECORDS_OR_NONE, "^before must be the id"
+    )
 
 
 def _of_dead_letters() -> Iterator[Argument]:
-    for verb in ("dead_letters", "count_dead_letters", "replay_many", "delete_dead_letters"):
+    for verb in ("dead_letters.list", "dead_letters.count", "dead_letters.replay_many", "dead_letters.delete_many"):
 
         def find(name: str, verb: str = verb) -> Callable[[Holdfast, Any], object]:
-            return lambda hf, bad: getattr(hf, verb)(**{name: bad})
+            return lambda hf, bad: method_of(hf, verb)(**{name: bad})
 
         yield Argument(f"{verb}(queue)", find("queue"), READERS_OR_NONE, "^queue ")
         for name in ("error", "key"):
             yield Argument(f"{verb}({name}=)", find(name), TEXTS, named(name, TEXT_SAYS))
         for name in ("since", "before"):
             yield Argument(f"{verb}({name}=)", find(name), MOMENTS_OR_NONE, f"^{name} (must be|.*has no time zone)")
-    yield Argument("dead_letters(n=)", lambda hf, bad: hf.dead_letters(n=bad), COUNTS, COUNT_SAYS)
-    yield Argument("dead_letters(after=)", lambda hf, bad: hf.dead_letters(after=bad), IDS, ID_SAYS)
+    yield Argument("dead_letters.list(n=)", lambda hf, bad: hf.dead_letters.list(n=bad), COUNTS, COUNT_SAYS)
+    yield Argument("dead_letters.list(after=)", lambda hf, bad: hf.dead_letters.list(after=bad), IDS, ID_SAYS)
     rates = {"0": 0, "negative": -1, "infinite": ENDLESS, "NaN": NAN, "text": "5", "True": True, "tiny": 1e-300}
     rates |= {"beyond text": MANY_DIGITS}
-    yield Argument("replay_many(rate=)", lambda hf, bad: hf.replay_many(rate=bad), rates, "^rate must")
-    for verb in ("replay_many", "delete_dead_letters"):
-        hand = lambda hf, bad, verb=verb: getattr(hf, verb)(progress=bad)  # noqa: E731
+    yield Argument(
+        "dead_letters.replay_many(rate=)", lambda hf, bad: hf.dead_letters.replay_many(rate=bad), rates, "^rate must"
+    )
+    for verb in ("dead_letters.replay_many", "dead_letters.delete_many"):
+        hand = lambda hf, bad, verb=verb: method_of(hf, verb)(progress=bad)  # noqa: E731
         yield Argument(f"{verb}(progress=)", hand, {"a number": 7, "text": "x"}, "^progress must")
 
 
@@ -305,20 +326,31 @@ def _of_owners() -> Iterator[Argument]:
         "51 letters": "x" * 51,
     }
     errors = {"a number": 404, "None": None, "bytes": b"x"}
-    yield Argument("report(kind)", lambda hf, bad: hf.report(bad, "pool", "boom"), kinds, "^kind ")
-    yield Argument("report(about)", lambda hf, bad: hf.report("crash_loop", bad, "boom"), NAMES, "^about ")
-    yield Argument("report(error)", lambda hf, bad: hf.report("crash_loop", "pool", bad), errors, "error must be")
-    for name, names in (("owner", NAMES_OR_NONE), ("queue", READERS_OR_NONE)):
-        hand = lambda hf, bad, name=name: hf.report("crash_loop", "pool", "boom", **{name: bad})  # noqa: E731
-        yield Argument(f"report({name}=)", hand, names, f"^{name} ")
-    yield Argument("notices(owner)", lambda hf, bad: hf.notices(bad), TEXTS, named("owner", TEXT_SAYS))
-    yield Argument("notices(queue=)", lambda hf, bad: hf.notices(queue=bad), READERS_OR_NONE, "^queue ")
-    yield Argument("notices(n=)", lambda hf, bad: hf.notices(n=bad), COUNTS, COUNT_SAYS)
-    yield Argument("notices(after=)", lambda hf, bad: hf.notices(after=bad), IDS, ID_SAYS)
-    yield Argument("acknowledge(id)", lambda hf, bad: hf.acknowledge(NOBODY, bad), {**IDS, "None": None}, ID_SAYS)
-    yield Argument("acknowledge()", lambda hf, bad: hf.acknowledge(*bad), {"no id": ()}, "needs the id of a notice")
+    yield Argument("notices.report(kind)", lambda hf, bad: hf.notices.report(bad, "pool", "boom"), kinds, "^kind ")
     yield Argument(
-        "acknowledge(remark=)", lambda hf, bad: hf.acknowledge(NOBODY, remark=bad), TEXTS, named("remark", TEXT_SAYS)
+        "notices.report(about)", lambda hf, bad: hf.notices.report("crash_loop", bad, "boom"), NAMES, "^about "
+    )
+    yield Argument(
+        "notices.report(error)", lambda hf, bad: hf.notices.report("crash_loop", "pool", bad), errors, "error must be"
+    )
+    for name, names in (("owner", NAMES_OR_NONE), ("queue", READERS_OR_NONE)):
+        hand = lambda hf, bad, name=name: hf.notices.report("crash_loop", "pool", "boom", **{name: bad})  # noqa: E731
+        yield Argument(f"notices.report({name}=)", hand, names, f"^{name} ")
+    yield Argument("notices.list(owner)", lambda hf, bad: hf.notices.list(bad), TEXTS, named("owner", TEXT_SAYS))
+    yield Argument("notices.list(queue=)", lambda hf, bad: hf.notices.list(queue=bad), READERS_OR_NONE, "^queue ")
+    yield Argument("notices.list(n=)", lambda hf, bad: hf.notices.list(n=bad), COUNTS, COUNT_SAYS)
+    yield Argument("notices.list(after=)", lambda hf, bad: hf.notices.list(after=bad), IDS, ID_SAYS)
+    yield Argument(
+        "notices.acknowledge(id)", lambda hf, bad: hf.notices.acknowledge(NOBODY, bad), {**IDS, "None": None}, ID_SAYS
+    )
+    yield Argument(
+        "notices.acknowledge()", lambda hf, bad: hf.notices.acknowledge(*bad), {"no id": ()}, "needs the id of a notice"
+    )
+    yield Argument(
+        "notices.acknowledge(remark=)",
+        lambda hf, bad: hf.notices.acknowledge(NOBODY, remark=bad),
+        TEXTS,
+        named("remark", TEXT_SAYS),
     )
     yield Argument(
         "on_notice(callback)", lambda hf, bad: hf.on_notice(bad), {"None": None, "text": "x"}, "needs a function"
@@ -330,8 +362,8 @@ def _of_schedules() -> Iterator[Argument]:
     def declare(name: str, **others: Any) -> Callable[[Holdfast, Any], object]:
         return lambda hf, bad: hf.schedule("s", **{"queue": "plain", "cron": "@daily", **others, name: bad})
 
-    for verb in ("unschedule", "pause_schedule", "resume_schedule", "run_schedule"):
-        hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad)  # noqa: E731
+    for verb in ("schedules.get", "schedules.remove", "schedules.pause", "schedules.resume", "schedules.run"):
+        hand = lambda hf, bad, verb=verb: method_of(hf, verb)(bad)  # noqa: E731
         yield Argument(f"{verb}(name)", hand, NAMES, NAME_SAYS)
     yield Argument("schedule(name)", lambda hf, bad: hf.schedule(bad, queue="plain", every=60), NAMES, NAME_SAYS)
     yield Argument("schedule(queue=)", declare("queue"), NAMES, "^queue ")
@@ -354,10 +386,10 @@ def _of_schedules() -> Iterator[Argument]:
 
 
 def _of_crew() -> Iterator[Argument]:
-    for verb in ("attach", "detach"):
-        hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad, "plain")  # noqa: E731
+    for verb in ("consumers.attach", "consumers.detach"):
+        hand = lambda hf, bad, verb=verb: method_of(hf, verb)(bad, "plain")  # noqa: E731
         yield Argument(f"{verb}(consumer)", hand, NAMES, "^consumer ")
-        hand = lambda hf, bad, verb=verb: getattr(hf, verb)("mailer", bad)  # noqa: E731
+        hand = lambda hf, bad, verb=verb: method_of(hf, verb)("mailer", bad)  # noqa: E731
         yield Argument(f"{verb}(queue)", hand, READERS, "^queue ")
     shares = {
         "negative": -0.1,
@@ -371,11 +403,20 @@ def _of_crew() -> Iterator[Argument]:
     weights = {"0": 0, "negative": -1, "NaN": NAN, "infinite": ENDLESS, "True": True, "text": "5", "a list": [1]}
     weights |= {"beyond text": MANY_DIGITS}
     empties = {what: word for what, word in WORDS.items() if word is not None}
-    attach = lambda hf, **how: hf.attach("mailer", "plain", **how)  # noqa: E731
-    yield Argument("attach(weight=)", lambda hf, bad: attach(hf, weight=bad), weights, "^weight must be a number")
-    yield Argument("attach(empty=)", lambda hf, bad: attach(hf, empty=bad), empties, "^empty must be one of")
-    yield Argument("attachments(consumer)", lambda hf, bad: hf.attachments(bad), NAMES_OR_NONE, "^consumer ")
-    yield Argument("amplification(threshold)", lambda hf, bad: hf.amplification(bad), shares, "^threshold must be")
+    attach = lambda hf, **how: hf.consumers.attach("mailer", "plain", **how)  # noqa: E731
+    yield Argument(
+        "consumers.attach(weight=)", lambda hf, bad: attach(hf, weight=bad), weights, "^weight must be a number"
+    )
+    yield Argument("consumers.attach(empty=)", lambda hf, bad: attach(hf, empty=bad), empties, "^empty must be one of")
+    yield Argument(
+        "consumers.attachments(consumer)", lambda hf, bad: hf.consumers.attachments(bad), NAMES_OR_NONE, "^consumer "
+    )
+    yield Argument(
+        "consumers.amplification(threshold)",
+        lambda hf, bad: hf.consumers.amplification(bad),
+        shares,
+        "^threshold must be",
+    )
 
 
 ARGUMENTS = [
@@ -439,5 +480,5 @@ OPENING = [
 
 BAD_INPUT: dict[str, Bad] = {
     **{name: bad for argument in ARGUMENTS for name, bad in cases(argument).items()},
-    "replay(id): nobody's": Bad(lambda hf: hf.replay(NOBODY), NOBODY, NotFound),
+    "dead_letters.replay(id): nobody's": Bad(lambda hf: hf.dead_letters.replay(NOBODY), NOBODY, NotFound),
 }

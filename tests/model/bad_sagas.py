@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from holdfast import Expression, Holdfast, Step, Wait
+from tests.client_names import method_of
 from tests.model.mistakes import (
     CONNS,
     COUNT_SAYS,
@@ -118,31 +119,31 @@ def _of_acts() -> Iterator[Argument]:
     said = named("saga_id", TEXT_SAYS + "|may not hold")
     more: dict[str, tuple[Any, ...]] = {
         "signal": ("go",),
-        "cancel_saga": (),
-        "retry_saga": ("a",),
-        "skip_saga_step": ("a", "why"),
-        "mark_saga_step_done": ("a",),
-        "saga_status": (),
+        "sagas.cancel": (),
+        "sagas.retry": ("a",),
+        "sagas.skip": ("a", "why"),
+        "sagas.mark_done": ("a",),
+        "sagas.get": (),
     }
     for verb, rest in more.items():
-        hand = lambda hf, bad, verb=verb, rest=rest: getattr(hf, verb)(bad, *rest)  # noqa: E731
+        hand = lambda hf, bad, verb=verb, rest=rest: method_of(hf, verb)(bad, *rest)  # noqa: E731
         yield Argument(f"{verb}(saga_id)", hand, {**SAGA_IDS, "None": None}, said)
-        if "step" in verb or verb == "retry_saga":
-            hand = lambda hf, bad, verb=verb, rest=rest: getattr(hf, verb)("t", bad, *rest[1:])  # noqa: E731
+        if verb in ("sagas.retry", "sagas.skip", "sagas.mark_done"):
+            hand = lambda hf, bad, verb=verb, rest=rest: method_of(hf, verb)("t", bad, *rest[1:])  # noqa: E731
             yield Argument(f"{verb}(step)", hand, NAMES, "^step ")
     yield Argument("signal(name)", lambda hf, bad: hf.signal("t", bad), NAMES, NAME_SAYS)
     yield Argument("signal(data)", lambda hf, bad: hf.signal("t", "go", bad), VALUES, named("data", JSON_SAYS))
-    yield Argument("cancel_saga(reason)", lambda hf, bad: hf.cancel_saga("t", bad), TEXTS, named("reason", TEXT_SAYS))
+    yield Argument("sagas.cancel(reason)", lambda hf, bad: hf.sagas.cancel("t", bad), TEXTS, named("reason", TEXT_SAYS))
     reasons = {**TEXTS, "nothing": "", "spaces": "  ", "None": None}
-    skip = lambda hf, bad: hf.skip_saga_step("t", "a", bad)  # noqa: E731
-    yield Argument("skip_saga_step(reason)", skip, reasons, named("reason", TEXT_SAYS))
-    done = lambda hf, bad: hf.mark_saga_step_done("t", "a", bad)  # noqa: E731
-    yield Argument("mark_saga_step_done(output)", done, VALUES, named("output", JSON_SAYS))
+    skip = lambda hf, bad: hf.sagas.skip("t", "a", bad)  # noqa: E731
+    yield Argument("sagas.skip(reason)", skip, reasons, named("reason", TEXT_SAYS))
+    done = lambda hf, bad: hf.sagas.mark_done("t", "a", bad)  # noqa: E731
+    yield Argument("sagas.mark_done(output)", done, VALUES, named("output", JSON_SAYS))
     states = {what: word for what, word in WORDS.items() if word is not None}
-    yield Argument("sagas(status)", lambda hf, bad: hf.sagas(bad), states, "^status must be one of")
-    yield Argument("sagas(name=)", lambda hf, bad: hf.sagas(name=bad), NAMES_OR_NONE, NAME_SAYS)
-    yield Argument("sagas(n=)", lambda hf, bad: hf.sagas(n=bad), COUNTS, COUNT_SAYS)
-    yield Argument("sagas(after=)", lambda hf, bad: hf.sagas(after=bad), SAGA_IDS, said)
+    yield Argument("sagas.list(status)", lambda hf, bad: hf.sagas.list(bad), states, "^status must be one of")
+    yield Argument("sagas.list(name=)", lambda hf, bad: hf.sagas.list(name=bad), NAMES_OR_NONE, NAME_SAYS)
+    yield Argument("sagas.list(n=)", lambda hf, bad: hf.sagas.list(n=bad), COUNTS, COUNT_SAYS)
+    yield Argument("sagas.list(after=)", lambda hf, bad: hf.sagas.list(after=bad), SAGA_IDS, said)
 
 
 BAD_SAGAS = [*_of_sagas(), *_of_acts(), *_of_steps(), *_of_waits()]

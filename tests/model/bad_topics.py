@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from holdfast import Holdfast, NotFound, UnknownGroup, UnknownTopic
+from tests.client_names import method_of
 from tests.model.mistakes import (
     AMOUNTS,
     CONNS,
@@ -111,12 +112,18 @@ def _of_groups() -> Iterator[Argument]:
     def join(name: str) -> Callable[[Holdfast, Any], object]:
         return lambda hf, bad: hf.subscribe("news", "fresh", **{name: bad})
 
-    for verb in ("subscribe", "unsubscribe", "cancel_group", "heartbeat", "accept_loss"):
-        hand = lambda hf, bad, verb=verb: getattr(hf, verb)(bad, "fresh")  # noqa: E731
+    for verb in ("subscribe", "groups.remove", "groups.cancel", "groups.heartbeat", "groups.accept_loss"):
+        hand = lambda hf, bad, verb=verb: method_of(hf, verb)(bad, "fresh")  # noqa: E731
         yield Argument(f"{verb}(topic)", hand, TOPICS, "^topic ")
-        hand = lambda hf, bad, verb=verb: getattr(hf, verb)("news", bad)  # noqa: E731
+        hand = lambda hf, bad, verb=verb: method_of(hf, verb)("news", bad)  # noqa: E731
         yield Argument(f"{verb}(group)", hand, NAMES, "^group ")
-    yield Argument("groups(topic)", lambda hf, bad: hf.groups(bad), TOPICS, "^topic ")
+    for verb in ("groups.settings", "groups.pause", "groups.resume"):
+        hand = lambda hf, bad, verb=verb: method_of(hf, verb)(bad, "fresh")  # noqa: E731
+        yield Argument(f"{verb}(topic)", hand, TOPICS, "^topic ")
+        hand = lambda hf, bad, verb=verb: method_of(hf, verb)("news", bad)  # noqa: E731
+        yield Argument(f"{verb}(group)", hand, NAMES, "^group ")
+    yield Argument("topics.settings(name)", lambda hf, bad: hf.topics.settings(bad), TOPICS, "^name ")
+    yield Argument("groups.list(topic)", lambda hf, bad: hf.groups.list(bad), TOPICS, "^topic ")
     yield Argument("claim(group=)", lambda hf, bad: hf.claim("news", group=bad), NAMES_OR_NONE, "^group ")
     yield Argument("subscribe(patterns=)", join("patterns"), PATTERNS, "pattern")
     yield Argument("subscribe(start=)", join("start"), STARTS, "^start |ids look like")
@@ -140,13 +147,17 @@ def _of_groups() -> Iterator[Argument]:
 
 
 def _of_places() -> Iterator[Argument]:
-    yield Argument("seek(group)", lambda hf, bad: hf.seek(bad, "latest"), NAMES, "^group ")
-    yield Argument("seek(to)", lambda hf, bad: hf.seek("fresh", bad), STARTS, "^to |ids look like")
+    yield Argument("groups.seek(group)", lambda hf, bad: hf.groups.seek(bad, "latest"), NAMES, "^group ")
+    yield Argument("groups.seek(to)", lambda hf, bad: hf.groups.seek("fresh", bad), STARTS, "^to |ids look like")
     topics = {what: name for what, name in TOPICS.items() if name is not None}
-    yield Argument("seek(topic=)", lambda hf, bad: hf.seek("fresh", "latest", topic=bad), topics, "^topic ")
-    yield Argument("skip(topic)", lambda hf, bad: hf.skip(bad, "fresh", NOBODY), TOPICS, "^topic ")
-    yield Argument("skip(group)", lambda hf, bad: hf.skip("news", bad, NOBODY), NAMES, "^group ")
-    yield Argument("skip(id)", lambda hf, bad: hf.skip("news", "fresh", bad), {**IDS, "None": None}, ID_SAYS)
+    yield Argument(
+        "groups.seek(topic=)", lambda hf, bad: hf.groups.seek("fresh", "latest", topic=bad), topics, "^topic "
+    )
+    yield Argument("groups.skip(topic)", lambda hf, bad: hf.groups.skip(bad, "fresh", NOBODY), TOPICS, "^topic ")
+    yield Argument("groups.skip(group)", lambda hf, bad: hf.groups.skip("news", bad, NOBODY), NAMES, "^group ")
+    yield Argument(
+        "groups.skip(id)", lambda hf, bad: hf.groups.skip("news", "fresh", bad), {**IDS, "None": None}, ID_SAYS
+    )
 
 
 def _of_subscribers() -> Iterator[Argument]:
@@ -173,12 +184,12 @@ NOWHERE: dict[str, Bad] = {
     "subscribe(topic): below one": Bad(lambda hf: hf.subscribe("news.a", "fresh"), "news.a", UnknownTopic),
     "subscribe(topic): a queue's": Bad(lambda hf: hf.subscribe("plain", "fresh"), "no topic", UnknownTopic),
     "subscribe(start=): nobody's": Bad(lambda hf: hf.subscribe("news", "fresh", start=NOBODY), "not in", NotFound),
-    "seek(group): nobody's": Bad(lambda hf: hf.seek("fresh", "latest"), "fresh", UnknownGroup),
-    "skip(group): nobody's": Bad(lambda hf: hf.skip("news", "fresh", NOBODY), "fresh", UnknownGroup),
+    "seek(group): nobody's": Bad(lambda hf: hf.groups.seek("fresh", "latest"), "fresh", UnknownGroup),
+    "skip(group): nobody's": Bad(lambda hf: hf.groups.skip("news", "fresh", NOBODY), "fresh", UnknownGroup),
     "claim(group=): nobody's": Bad(lambda hf: hf.claim("news", group="fresh"), "subscribe", UnknownGroup),
     "stats(queue): nobody's group": Bad(lambda hf: hf.stats("news/fresh"), "subscribe", UnknownGroup),
-    "heartbeat(group): nobody's": Bad(lambda hf: hf.heartbeat("news", "fresh"), "subscribe", UnknownGroup),
-    "accept_loss(group): nobody's": Bad(lambda hf: hf.accept_loss("news", "fresh"), "subscribe", UnknownGroup),
+    "heartbeat(group): nobody's": Bad(lambda hf: hf.groups.heartbeat("news", "fresh"), "subscribe", UnknownGroup),
+    "accept_loss(group): nobody's": Bad(lambda hf: hf.groups.accept_loss("news", "fresh"), "subscribe", UnknownGroup),
     "enqueue(queue): a topic's": Bad(lambda hf: hf.enqueue("news", 1), "hf.publish"),
     "enqueue(queue): below a topic": Bad(lambda hf: hf.enqueue("news.a", 1), "hf.publish"),
     "claim(queue): a topic": Bad(lambda hf: hf.claim("news"), "is a topic"),

@@ -43,7 +43,7 @@ class Log:
 
 
 class Standing(NamedTuple):
-    """A group as `hf.groups` shows it."""
+    """A group as `hf.groups.list` shows it."""
 
     group: str
     state: str

@@ -14,6 +14,7 @@ from typing import Any
 
 from holdfast import Holdfast
 from holdfast.claims import Claim
+from holdfast.client import internals
 from holdfast.core.deadletter import DeadLetterRecord
 from holdfast.core.duration import micros
 from holdfast.core.lifecycle import WAITING, State
@@ -102,29 +103,29 @@ class Subject:
         # A message that never died has no dead letter: its own id is as wrong as any.
         dead_id = self._dead_ids.get(name, self._ids[name])
         with no_process_clock():
-            receipt = self.client.replay(dead_id)
+            receipt = self.client.dead_letters.replay(dead_id)
         return self._new_name(receipt.id)
 
     def unblock(self, queue: str, key: str | None) -> bool:
         with no_process_clock():
-            return self.client.unblock(queue, key)
+            return self.client.queues.unblock(queue, key)
 
     def blocked(self, queue: str) -> list[tuple[str | None, str, int, int]]:
-        found = self.client.blocked_keys(queue)
+        found = self.client.queues.blocked(queue)
         self.dead_letters(None)  # All of them have names after this.
         names = {dead_id: name for name, dead_id in self._dead_ids.items()}
         return [(one.key, names[one.dead_id], one.blocked_at_us, one.waiting) for one in found]
 
     def purge(self, queue: str) -> int:
         with no_process_clock():
-            return self.client.purge(queue)
+            return self.client.queues.purge(queue)
 
     def sweep(self, queue: str) -> None:
         """I15: a second sweep finds nothing to do and does nothing."""
         with no_process_clock():
-            self.client.sweep(queue)
+            self.client.queues.sweep(queue)
             before = self.database.tables()
-            assert self.client.sweep(queue) == 0, "I15: a second sweep found something"
+            assert self.client.queues.sweep(queue) == 0, "I15: a second sweep found something"
         self._assert_unchanged(before, "I15: a second sweep changed something")
 
     def reopen(self, how: str) -> None:
@@ -139,7 +140,7 @@ class Subject:
                 self.client = self._open()
 
     def queues(self) -> list[str]:
-        return self.client.queues()
+        return self.client.queues.list()
 
     def status(self, name: str) -> MessageStatus | None:
         with no_process_clock():
@@ -160,11 +161,11 @@ class Subject:
 
     def peek(self, queue: str, n: int) -> list[Seen]:
         with no_process_clock():
-            return [self._seen(message) for message in self.client.peek(queue, n)]
+            return [self._seen(message) for message in self.client.queues.peek(queue, n)]
 
     def dead_letters(self, queue: str | None) -> list[Buried]:
         with no_process_clock():
-            found = self.client.dead_letters(queue, n=MANY)
+            found = self.client.dead_letters.list(queue, n=MANY)
         return [self._buried(dead) for dead in found]
 
     # --- what the model has no word for -------------------------------------------------------------------------------
@@ -184,19 +185,19 @@ class Subject:
     def pages(self, queue: str, n: int) -> None:
         """I22: looking changes nothing, and page after page shows each once."""
         before = self.database.tables()
-        everything, page = [], self.client.dead_letters(queue, n=n)
+        everything, page = [], self.client.dead_letters.list(queue, n=n)
         while page:
             everything += page
-            page = self.client.dead_letters(queue, n=n, after=page[-1].id)
-        assert [dead.id for dead in everything] == [dead.id for dead in self.client.dead_letters(queue, n=MANY)]
-        self.client.peek(queue, n)
+            page = self.client.dead_letters.list(queue, n=n, after=page[-1].id)
+        assert [dead.id for dead in everything] == [dead.id for dead in self.client.dead_letters.list(queue, n=MANY)]
+        self.client.queues.peek(queue, n)
         self.client.stats(queue)
         self._assert_unchanged(before, "I22: looking changed something")
 
     def kept(self, queue: str) -> int:
         """How many finished messages the store thinks it keeps."""
-        group = self.client._book.channel(queue).group
-        found = self.client.store.database.read(lambda tx: tx.one("tally.kept", group=group))  # type: ignore[attr-defined]
+        group = internals(self.client).catalog.channel(queue).group
+        found = internals(self.client).store.database.read(lambda tx: tx.one("tally.kept", group=group))  # type: ignore[attr-defined]
         return int(found[0])
 
     def close(self) -> None:

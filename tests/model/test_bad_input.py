@@ -17,6 +17,7 @@ from holdfast.core.schedule import ScheduleSettings
 from holdfast.core.topic import GroupSettings, TopicSettings
 from holdfast.runtime.consumer import ConsumerOptions
 from holdfast.runtime.pool import PoolOptions
+from tests.client_names import public_methods
 from tests.clock import FakeClock
 from tests.conftest import STORES
 from tests.long import only_long
@@ -46,10 +47,10 @@ def assert_usable(subject: Subject) -> None:
     """Neither the store nor the client remembers anything of what was refused."""
     for queue in ("plain", "keyed"):
         subject.enqueue(queue, ["after", {"all": "that"}], key="k")
-        assert subject.client.purge(queue) == 2
-    assert (subject.client.owners(), subject.client.attachments()) == ({}, [])
-    assert subject.client.schedules() == []
-    assert subject.client.sagas() == []
+        assert subject.client.queues.purge(queue) == 2
+    assert (subject.client.notices.owners(), subject.client.consumers.attachments()) == ({}, [])
+    assert subject.client.schedules.list() == []
+    assert subject.client.sagas.list() == []
 
 
 @pytest.mark.parametrize(
@@ -68,17 +69,19 @@ def test_what_is_refused_leaves_no_queue_behind(subject: Subject) -> None:
             subject.refuses(Bad(lambda _, bad=bad: bad.call(Elsewhere(hf)), bad.says, bad.error))
     with subject.database.transaction(commits=True) as conn, pytest.raises(InvalidInput):
         hf.enqueue("elsewhere", object(), conn=conn)
-    assert hf.queues() == ["keyed", "plain"]
+    assert hf.queues.list() == ["keyed", "plain"]
 
 
 class Elsewhere:
-    """A client that speaks of a queue that nobody has heard of."""
+    """A client, or a namespace of it, that speaks of a queue that nobody has heard of."""
 
-    def __init__(self, hf: Holdfast) -> None:
-        self._hf = hf
+    def __init__(self, target: object) -> None:
+        self._target = target
 
-    def __getattr__(self, name: str) -> Callable[..., object]:
-        method = getattr(self._hf, name)
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._target, name)
+        if not callable(method):
+            return Elsewhere(method)
         return lambda *args, **kwargs: method(*map(self._elsewhere, args), **kwargs)
 
     def _elsewhere(self, arg: Any) -> Any:
@@ -86,7 +89,7 @@ class Elsewhere:
 
 
 def test_what_does_not_exist_is_refused(subject: Subject) -> None:
-    for bad in [BAD_INPUT["replay(id): nobody's"], *NOWHERE.values()]:
+    for bad in [BAD_INPUT["dead_letters.replay(id): nobody's"], *NOWHERE.values()]:
         subject.refuses(bad)
 
 
@@ -169,8 +172,7 @@ def test_every_argument_is_in_the_list() -> None:
     named = {argument.name for argument in [*ARGUMENTS, *CONSUMERS, *ENDINGS, *OPENING]}
     missing = [
         f"{name}({parameter})"
-        for name, method in [("Holdfast", Holdfast), *inspect.getmembers(Holdfast, inspect.isfunction)]
-        if not name.startswith("_")
+        for name, method in [("Holdfast", Holdfast), *public_methods().items()]
         for parameter in parameters(method)
         if (name, parameter) != ("subscriber", "options")  # They are those of a consumer.
         if parameter not in switches | {"self"} and not is_listed(name, parameter, named)
@@ -207,7 +209,7 @@ def is_listed(method: str, parameter: str, named: set[str]) -> bool:
 def test_asyncio_refuses_the_same() -> None:
     store = database("sqlite-apsw")
     with asyncio.Runner() as runner:
-        client = Awaited(store.url, runner.run)
+        client = Awaited(AsyncHoldfast(store.url), runner.run)
         client.queue("plain")
         client.queue("keyed", ordering="per_key")
         client.topic("news")
@@ -222,16 +224,18 @@ def test_asyncio_refuses_the_same() -> None:
 
 
 class Awaited:
-    """The asyncio client, called as if it were the other."""
+    """The asyncio client, or a namespace of it, called as if it were the other."""
 
-    def __init__(self, url: str, run: Callable[[Any], Any]) -> None:
-        self._client, self._run = AsyncHoldfast(url), run
+    def __init__(self, target: Any, run: Callable[[Any], Any]) -> None:
+        self._target, self._run = target, run
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._client, name)
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._target, name)
+        if not callable(found):
+            return Awaited(found, self._run)
 
         async def call(args: Any, kwargs: Any) -> Any:
-            answer = method(*args, **kwargs)
+            answer = found(*args, **kwargs)
             return await answer if inspect.isawaitable(answer) else answer
 
         return lambda *args, **kwargs: self._run(call(args, kwargs))
@@ -258,17 +262,17 @@ def test_what_is_just_allowed_survives_the_whole_way(subject: Subject, name: str
     headers = {"value": value} if "deepest" not in name else {"value": value[0] if isinstance(value, list) else 1}
     hf.queue("plain", dead_letter="graves", backoff=None)
     hf.enqueue("plain", value, headers=headers)
-    assert [message.body for message in hf.peek("plain")] == [value]
+    assert [message.body for message in hf.queues.peek("plain")] == [value]
     for ending in ("retry", "die"):
         claim = the_claim(hf, "plain")
         assert (claim.message.body, claim.message.headers) == (value, headers)
         claim.nack("no", permanent=ending == "die")
-    [dead] = hf.dead_letters("plain")
+    [dead] = hf.dead_letters.list("plain")
     assert dead.message.body == value
     grave = the_claim(hf, "graves")
     assert grave.message.body["original_message"]["body"] == value
     grave.ack()
-    again = hf.replay(dead.id)
+    again = hf.dead_letters.replay(dead.id)
     claim = the_claim(hf, "plain")
     assert claim.message.body == value
     claim.ack(value)

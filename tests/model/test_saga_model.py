@@ -50,7 +50,7 @@ class Pair:
 
     @property
     def status(self) -> SagaStatus:
-        found = self.hf.saga_status("x")
+        found = self.hf.sagas.get("x")
         assert found is not None
         return found
 
@@ -75,7 +75,7 @@ class Pair:
         elif choice == 9:
             assert self.hf.signal("x", "go", which) == self.world.apply(Signal("go", which)).accepted
         elif choice == 10:
-            assert self.hf.cancel_saga("x") == self.world.apply(Cancel()).accepted
+            assert self.hf.sagas.cancel("x") == self.world.apply(Cancel()).accepted
         elif choice == 11:
             self.decide(place, step, which)
         elif choice == 12:
@@ -83,20 +83,20 @@ class Pair:
 
     def decide(self, place: int, step: str, which: int) -> None:
         if which % 3 == 0:
-            assert self.hf.retry_saga("x", step) == self.world.apply(Retry(place)).accepted
+            assert self.hf.sagas.retry("x", step) == self.world.apply(Retry(place)).accepted
         elif which % 3 == 1:
-            assert self.hf.skip_saga_step("x", step, "why") == self.world.apply(Skip(place, "why")).accepted
+            assert self.hf.sagas.skip("x", step, "why") == self.world.apply(Skip(place, "why")).accepted
         else:
-            assert self.hf.mark_saga_step_done("x", step, 1) == self.world.apply(MarkDone(place, 1)).accepted
+            assert self.hf.sagas.mark_done("x", step, 1) == self.world.apply(MarkDone(place, 1)).accepted
 
     def pass_time(self) -> None:
         due = next_due(self.world.saga)
-        assert self.hf.advance_sagas() == 0
+        assert self.hf.sagas.advance() == 0
         if due is not None:
             self.clock.now = max(self.clock.now, due)
             self.renew()
             self.world.tick()
-            assert self.hf.advance_sagas() == 1
+            assert self.hf.sagas.advance() == 1
 
     def renew(self) -> None:
         """Every holder lives and renews its lease, which works unless the saga has withdrawn the step."""

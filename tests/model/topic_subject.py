@@ -36,29 +36,29 @@ class TopicSubject(Subject):
 
     def unsubscribe(self, group: str) -> bool:
         with no_process_clock():
-            return self.client.unsubscribe(TOPIC, group)
+            return self.client.groups.remove(TOPIC, group)
 
     def claim(self, group: str, n: int, lease: float | None = None) -> list[Granted]:  # type: ignore[override]
         return super().claim([address(TOPIC, group)], n, lease)
 
     def pause(self, group: str, is_paused: bool) -> None:
-        (self.client.pause if is_paused else self.client.resume)(address(TOPIC, group))
+        (self.client.queues.pause if is_paused else self.client.queues.resume)(address(TOPIC, group))
 
     def seek(self, group: str, start: Start) -> None:
         with no_process_clock():
-            self.client.seek(group, self._place(start), topic=TOPIC)
+            self.client.groups.seek(group, self._place(start), topic=TOPIC)
 
     def skip(self, group: str, name: str) -> bool:
         with no_process_clock():
-            return self.client.skip(TOPIC, group, self._ids[name])
+            return self.client.groups.skip(TOPIC, group, self._ids[name])
 
     def purge(self, group: str) -> int:
         return super().purge(address(TOPIC, group))
 
     def replay(self, group: str, which: int) -> str:  # type: ignore[override]
-        letter = self.client.dead_letters(address(TOPIC, group), n=MANY)[which]
+        letter = self.client.dead_letters.list(address(TOPIC, group), n=MANY)[which]
         with no_process_clock():
-            again = self._new_name(self.client.replay(letter.id).id)
+            again = self._new_name(self.client.dead_letters.replay(letter.id).id)
         self.topics[again] = self.topics[self.names[letter.message.id]]
         return again
 
@@ -70,11 +70,11 @@ class TopicSubject(Subject):
 
     def beat(self, group: str) -> None:
         with no_process_clock():
-            self.client.heartbeat(TOPIC, group)
+            self.client.groups.heartbeat(TOPIC, group)
 
     def accept_loss(self, group: str) -> int:
         with no_process_clock():
-            return self.client.accept_loss(TOPIC, group)
+            return self.client.groups.accept_loss(TOPIC, group)
 
     def watch(self) -> int:
         with no_process_clock():
@@ -93,7 +93,7 @@ class TopicSubject(Subject):
 
     def groups(self) -> list[Standing]:
         with no_process_clock():
-            found = self.client.groups(TOPIC)
+            found = self.client.groups.list(TOPIC)
         return [Standing(g.group, g.state, g.lag, g.behind, g.past, g.in_flight, g.dead_letters, g.lost) for g in found]
 
     def stats(self, group: str) -> Counts:
@@ -103,8 +103,8 @@ class TopicSubject(Subject):
         return super().peek(address(TOPIC, group), n)
 
     def blocked(self, group: str) -> list[tuple[str | None, str, int, int]]:
-        found = self.client.blocked_keys(address(TOPIC, group))
-        letters = self.client.dead_letters(address(TOPIC, group), n=MANY) if found else []
+        found = self.client.queues.blocked(address(TOPIC, group))
+        letters = self.client.dead_letters.list(address(TOPIC, group), n=MANY) if found else []
         dead = {letter.id: letter.message.id for letter in letters}
         return [(one.key, self.names[dead[one.dead_id]], one.blocked_at_us, one.waiting) for one in found]
 

@@ -61,7 +61,7 @@ def saga(hf: Holdfast) -> None:
     hf.claim("flights.book")[0].ack({"seat": "12A"})
     hf.claim("cars.book")[0].dead_letter("no car left")
     hf.claim("flights.cancel")[0].ack()
-    assert str(hf.saga_status("trip-1").status) == "compensated"
+    assert str(hf.sagas.get("trip-1").status) == "compensated"
 
 
 def consumer(hf: Holdfast) -> None:

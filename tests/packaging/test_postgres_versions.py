@@ -19,7 +19,7 @@ FOUND = sorted(installations())
 def test_a_server_of_this_version_can_be_used(version: str, start_postgres: Callable[..., PostgresServer]) -> None:
     url = start_postgres(version=version).url()
     with Holdfast(url) as hf:
-        hf.queues()
+        hf.queues.list()
     assert must(sys.executable, SMOKE, url) == "all of it works"
 
 

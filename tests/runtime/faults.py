@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import psycopg
 
 from holdfast import Holdfast, Unavailable
+from holdfast.client import internals
 
 HOLD = """
 import sqlite3, sys
@@ -45,8 +46,8 @@ class Cable:
         self.cut = threading.Event()
         self.tries = 0
         self.tried: set[str] = set()
-        self.lay(hf.store.messages, *(verbs or ("claim", "settle", "extend")))
-        hf._settlements._apply = hf.store.messages.settle
+        self.lay(internals(hf).store.messages, *(verbs or ("claim", "settle", "extend")))
+        internals(hf).settlements._apply = internals(hf).store.messages.settle
 
     def lay(self, role: Any, *verbs: str) -> None:
         """These calls go through it too."""

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, State
+from holdfast.client import internals
 from holdfast.runtime.runner import Runner
 from tests.waiting import eventually
 
@@ -20,8 +21,10 @@ def ended(hf: Holdfast, message_id: str) -> State:
 
 def swallow_rings(monkeypatch: pytest.MonkeyPatch, hf: Holdfast) -> None:
     """Whatever this client does, nobody is woken by it."""
-    monkeypatch.setattr(hf.store.wakeup, "ring", lambda *_: None)
-    monkeypatch.setattr(hf.store.wakeup, "is_quiet", lambda: False, raising=False)  # PostgreSQL's may ring by itself.
+    monkeypatch.setattr(internals(hf).store.wakeup, "ring", lambda *_: None)
+    monkeypatch.setattr(
+        internals(hf).store.wakeup, "is_quiet", lambda: False, raising=False
+    )  # PostgreSQL's may ring by itself.
 
 
 def let_time_pass(runner: Runner, seconds: float = 7200.0) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Holdfast, ProgramFailed, State, Unavailable
+from holdfast.client import internals
 from holdfast.outcomes import GaveUp
 from holdfast.runtime.environment import ACTION_LIMIT, ACTIONS_AT_A_LOOK, ACTIONS_AT_THE_END, Reports
 from tests.runtime.attempts import Attempt, run, sh
@@ -147,7 +148,7 @@ def test_who_goes_round_in_circles_is_ended(drones: Holdfast, tmp_path: Path) ->
         pids = drone.begun()
         assert ended(drones, drone.message_id) is State.DEAD
         assert_gone(pids)
-    [letter] = drones.dead_letters("drones")
+    [letter] = drones.dead_letters.list("drones")
     assert letter.error == "gave up (max_repeats): did the same thing 3 times in a row: ask page #"
     assert letter.attempts == 1
     assert drone.has_tidied()
@@ -159,7 +160,7 @@ def test_it_is_seen_at_the_end_too(drones: Holdfast, tmp_path: Path, monkeypatch
     drone = Drone(drones, tmp_path / "said", ASKS + ASKS, 1)
     with drones.running():
         assert ended(drones, drone.message_id) is State.DEAD
-    [letter] = drones.dead_letters("drones")
+    [letter] = drones.dead_letters.list("drones")
     assert letter.error == "gave up (max_repeats): did the same thing 3 times in a row: ask page #"
 
 
@@ -168,7 +169,7 @@ def test_another_attempt_counts_anew(drones: Holdfast, tmp_path: Path) -> None:
     drone = Drone(drones, tmp_path / "said", ASKS + 'echo save >>"$HOLDFAST_ACTION_FILE"; ' + ASKS + "exit 1", 1)
     with drones.running():
         assert ended(drones, drone.message_id) is State.DEAD
-    [letter] = drones.dead_letters("drones")
+    [letter] = drones.dead_letters.list("drones")
     assert letter.error is not None
     assert letter.error.endswith("ProgramFailed: sh ended with code 1, without a word")
     assert letter.attempts == 5
@@ -176,7 +177,7 @@ def test_another_attempt_counts_anew(drones: Holdfast, tmp_path: Path) -> None:
 
 def test_it_is_done_though_the_database_is_away_when_it_ends(drones: Holdfast, tmp_path: Path) -> None:
     cable = Cable(drones)
-    cable.lay(drones.store.efforts, "act")
+    cable.lay(internals(drones).store.efforts, "act")
     waits = 'echo 1 >>"$SAID"; echo 2 >>"$SAID"; until [ -e "$SAID.go" ]; do sleep 0.01; done; echo done'
     drone = Drone(drones, tmp_path / "said", f"{waits}; {ASKS}", 1)
     with drones.running():

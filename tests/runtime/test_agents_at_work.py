@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, State, Unavailable, exec_handler
+from holdfast.client import internals
 from holdfast.runtime.context import HURRY, Context
 from holdfast.runtime.stops import Stop
 from tests.acceptance.template import end_with
@@ -39,7 +40,7 @@ def test_at_its_timeout_it_can_tidy_up(one: Holdfast, tmp_path: Path) -> None:
         assert ended(one, drone.message_id) is State.DEAD
         assert drone.has_tidied()
         assert_gone(pids)
-    [letter] = one.dead_letters("drones")
+    [letter] = one.dead_letters.list("drones")
     assert letter.error == "timed out after 30 s"
 
 
@@ -97,7 +98,7 @@ def test_when_the_lease_cannot_be_renewed_it_is_killed_in_time(
     def away(*_: object) -> None:
         raise Unavailable("the database is away")
 
-    monkeypatch.setattr(one.messages, "extend", away)
+    monkeypatch.setattr(internals(one).transport.messages, "extend", away)
     drone = Drone(one, tmp_path / "said", DEAF, 3600, lease=60)
     with one.running() as runner:
         pids = drone.begun()
@@ -113,9 +114,9 @@ def test_what_it_spends_counts_against_the_budgets(one: Holdfast, tmp_path: Path
     drone = Drone(one, tmp_path / "said", 'echo 6 >>"$HOLDFAST_SPEND_FILE"; exit 75', 1)
     with one.running():
         assert ended(one, drone.message_id) is State.DEAD
-    [letter] = one.dead_letters("drones")
+    [letter] = one.dead_letters.list("drones")
     assert letter.error == "gave up (message_budget): spent 12 of 10"
-    assert one.spent("drones") == 12
+    assert one.queues.budget("drones") == 12
 
 
 REPORTS = 'echo s-1 >"$HOLDFAST_SESSION_FILE"; echo 6 >>"$HOLDFAST_SPEND_FILE"; '
@@ -126,7 +127,7 @@ def test_it_is_done_though_the_database_is_away_when_it_ends(one: Holdfast, tmp_
     """Its session cannot be kept then, which is no failure; what it has spent is counted later."""
     one.queue("drones", max_attempts=1, message_budget=10)
     cable = Cable(one)
-    cable.lay(one.store.efforts, "remember", "spend")
+    cable.lay(internals(one).store.efforts, "remember", "spend")
     drone = Drone(one, tmp_path / "said", REPORTS + WAITS, 1)
     with one.running():
         drone.begun()
@@ -137,7 +138,7 @@ def test_it_is_done_though_the_database_is_away_when_it_ends(one: Holdfast, tmp_
         assert ended(one, drone.message_id) is State.SUCCEEDED
     status = one.status(drone.message_id)
     assert status is not None
-    assert (status.result, one.spent("drones")) == ("done", 6)
+    assert (status.result, one.queues.budget("drones")) == ("done", 6)
 
 
 WORKER = """
@@ -157,7 +158,7 @@ def test_what_it_has_reported_outlives_its_worker(one: Holdfast) -> None:
     command = [sys.executable, "-c", WORKER, one.settings.url, *script]
     with subprocess.Popen(command, preexec_fn=partial(end_with, os.getpid())) as worker:
         try:
-            eventually(lambda: one.spent("drones") == 6, "it is counted")
+            eventually(lambda: one.queues.budget("drones") == 6, "it is counted")
         finally:
             worker.kill()
     one.consumer("drones", name="drone")(exec_handler(script))
@@ -165,7 +166,7 @@ def test_what_it_has_reported_outlives_its_worker(one: Holdfast) -> None:
         assert ended(one, sent.id) is State.SUCCEEDED
     status = one.status(sent.id)
     assert status is not None
-    assert (status.result, status.attempts, one.spent("drones")) == ("s-1", 2, 6)
+    assert (status.result, status.attempts, one.queues.budget("drones")) == ("s-1", 2, 6)
 
 
 def test_a_budget_that_is_over_ends_it(one: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,21 +180,21 @@ def test_a_budget_that_is_over_ends_it(one: Holdfast, tmp_path: Path, monkeypatc
         pids = drone.begun()
         assert ended(one, drone.message_id) is State.DEAD
         assert_gone(pids)
-    [letter] = one.dead_letters("drones")
+    [letter] = one.dead_letters.list("drones")
     assert letter.error == "gave up (message_budget): spent 12 of 10"
-    assert one.spent("drones") == 12
+    assert one.queues.budget("drones") == 12
 
 
 def test_a_session_is_stored_only_if_it_is_another(one: Holdfast, tmp_path: Path) -> None:
     one.queue("drones", max_attempts=3, backoff=0)
     script = '[ "$HOLDFAST_ATTEMPT" = 1 ] || echo "$HOLDFAST_ATTEMPT" | tr 3 2 >"$HOLDFAST_SESSION_FILE"; exit 1'
-    remembered, remember = Calls(), one.store.efforts.remember
+    remembered, remember = Calls(), internals(one).store.efforts.remember
 
     def note(claim: Any, text: str | None) -> bool:
         remembered.note((claim.attempt, text))
         return remember(claim, text)
 
-    one.store.efforts.remember = note  # type: ignore[method-assign]
+    internals(one).store.efforts.remember = note  # type: ignore[method-assign]
     drone = Drone(one, tmp_path / "said", script, 1)
     with one.running():
         assert ended(one, drone.message_id) is State.DEAD

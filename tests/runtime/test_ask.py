@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, NoAnswer, RequestDied, State
+from holdfast.client import internals
 from holdfast.core.replies import REPLIES
 from tests.runtime import cells
 from tests.runtime.steps import ended, let_time_pass
@@ -29,7 +30,7 @@ def result_of(hf: Holdfast, body: Any) -> Any:
 
 
 def everything(hf: Holdfast) -> list[Any]:
-    return hf.search("q", headers={"test": 1}, n=100)
+    return hf.messages.search("q", headers={"test": 1}, n=100)
 
 
 def ask(hf: Holdfast, *body: Any, timeout: float = 30) -> Any:
@@ -116,13 +117,13 @@ def test_a_handler_that_is_stopped_while_it_asks_lets_others_listen(hf: Holdfast
 
     with hf.running() as runner:
         sent = hf.enqueue("stuck", 1)
-        eventually(lambda: hf._desk._listener, "the stuck one listens")
+        eventually(lambda: internals(hf).desk._listener, "the stuck one listens")
         assert hf.ask("echo", "hello", timeout=30) == "hello"
         let_time_pass(runner)
         assert ended(hf, sent.id) is State.DEAD
         assert hf.ask("echo", "again", timeout=30) == "again"
-    assert hf._desk._waiting == {}
-    assert hf._desk._listener is None
+    assert internals(hf).desk._waiting == {}
+    assert internals(hf).desk._listener is None
 
 
 def test_the_leader_forgets_reply_queues(hf: Holdfast) -> None:
@@ -133,5 +134,5 @@ def test_the_leader_forgets_reply_queues(hf: Holdfast) -> None:
     with pytest.raises(NoAnswer):
         hf.ask("q", 1, timeout=0.01)
     assert replies.turn(hf) == 0
-    assert hf.store.channels.find("default", hf._desk.name) is not None
-    assert hf._desk.name.startswith(REPLIES)
+    assert internals(hf).store.channels.find("default", internals(hf).desk.name) is not None
+    assert internals(hf).desk.name.startswith(REPLIES)

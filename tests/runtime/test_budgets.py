@@ -28,4 +28,4 @@ def test_who_has_spent_too_much_does_not_begin_again(hf: Holdfast, whose: str) -
     with hf.running():
         assert ended(hf, sent.id) is State.DEAD
     assert calls.seen == [1]
-    assert hf.dead_letters("q")[0].error == "gave up (message_budget): spent 11 of 10"
+    assert hf.dead_letters.list("q")[0].error == "gave up (message_budget): spent 11 of 10"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncHoldfast, Expression, Holdfast, InvalidInput, Message, Step, UnknownCommand
+from holdfast.client import internals
 from holdfast.core.command import command_queue
 from holdfast.errors import HoldfastError
 from tests.clock import FakeClock
@@ -24,8 +25,8 @@ def declare_shop(hf: Holdfast, ledger: bool = True) -> list[str]:
     """`Card.Charge` and its undo write into a table, `Mail.Send` is awaited; what they were called with."""
     calls: list[str] = []
     if ledger:
-        hf._book.open()
-        with hf.store.lend() as conn:
+        internals(hf).catalog.open()
+        with internals(hf).store.lend() as conn:
             conn.execute("CREATE TABLE ledger (line TEXT)")
 
     @hf.command("Card.Charge")
@@ -48,7 +49,7 @@ def declare_shop(hf: Holdfast, ledger: bool = True) -> list[str]:
 
 
 def ledger_of(hf: Holdfast) -> list[str]:
-    with hf.store.lend() as conn:
+    with internals(hf).store.lend() as conn:
         return sorted(line for (line,) in conn.execute("SELECT line FROM ledger").fetchall())
 
 
@@ -107,14 +108,14 @@ def sent_twice(hf: Holdfast, clock: FakeClock, target: str) -> str:
     hf.start_saga("order", {"amount": 3}, id="o")
     [held] = hf.claim(card.queue)
     clock.advance(61)
-    assert hf.advance_sagas() == 1
+    assert hf.sagas.advance() == 1
     held.dead_letter("it hung")
-    [dead] = hf.dead_letters(card.queue)
+    [dead] = hf.dead_letters.list(card.queue)
     return dead.id
 
 
 def replay(hf: Holdfast, dead_id: str) -> None:
-    message_id = hf.replay(dead_id).id
+    message_id = hf.dead_letters.replay(dead_id).id
     eventually(lambda: (found := hf.status(message_id)) and found.state.value == "succeeded")
 
 
@@ -144,7 +145,7 @@ def test_what_is_done_again_after_its_undo_is_undone_again(connect: Connect) -> 
         hf.claim("charge", wait=PATIENCE)[0].ack({"charged": 3})
         hf.claim("gone", wait=PATIENCE)[0].dead_letter("gone")
         eventually(lambda: calls == ["refund 3 o/1/card/undo"])
-        hf.replay(first)
+        hf.dead_letters.replay(first)
         hf.claim("charge", wait=PATIENCE)[0].ack({"charged": 3})
         eventually(lambda: len(calls) == 2)
         assert ended(hf, "o").status == "compensated"
@@ -183,8 +184,8 @@ def test_an_id_that_is_used_again_is_another_saga(connect: Connect) -> None:
             hf.start_saga("order", {"amount": amount}, id="o")
             assert ended(hf, "o").data["card"] == {"charged": amount}
             clock.advance("2m")
-            hf.advance_sagas()
-            eventually(lambda: hf.saga_status("o") is None)
+            hf.sagas.advance()
+            eventually(lambda: hf.sagas.get("o") is None)
     assert calls == ["charge 3", "charge 4"]
 
 
@@ -243,7 +244,7 @@ def test_the_asyncio_client_runs_them_too(url: str) -> None:
             async with hf.running():
                 await hf.start_saga("welcome", {"name": "a"}, id="w")
                 while True:
-                    found = await hf.saga_status("w")
+                    found = await hf.sagas.get("w")
                     assert found is not None
                     if found.ended_at_us is not None:
                         return found.status, found.data["mail"]

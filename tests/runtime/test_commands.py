@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast import Cancel, DeadLetter, Holdfast, Message, Receipt, Retry, Snooze, State, UnknownCommand
+from holdfast.client import internals
 from holdfast.core.command import CommandKey
 from holdfast.events import MessageLost, MessageSucceeded
 from holdfast.runtime.commands import consume
@@ -23,12 +24,12 @@ FORMS = pytest.mark.parametrize("with_conn", [True, False], ids=["conn", "no con
 @pytest.fixture(autouse=True)
 def table(hf: Holdfast) -> None:
     hf.queue("q", backoff=None)
-    with hf.store.lend() as conn:
+    with internals(hf).store.lend() as conn:
         conn.execute("CREATE TABLE effect (what TEXT)")
 
 
 def effects(hf: Holdfast) -> list[str]:
-    with hf.store.lend() as conn:
+    with internals(hf).store.lend() as conn:
         return [what for (what,) in conn.execute("SELECT what FROM effect ORDER BY what").fetchall()]
 
 
@@ -81,7 +82,7 @@ def work_off(hf: Holdfast, *queues: str, **options: Any) -> None:
 
 
 def receipt_of(hf: Holdfast, key: str) -> bytes | None:
-    return hf.store.commands.find(CommandKey("default", "Thing.Do", key))[1]
+    return internals(hf).store.commands.find(CommandKey("default", "Thing.Do", key))[1]
 
 
 @KINDS
@@ -108,7 +109,7 @@ def test_a_command_is_run_for_each_message(hf: Holdfast, kind: str, with_conn: b
 @FORMS
 def test_the_same_key_through_two_doors_is_one_run(hf: Holdfast, kind: str, with_conn: bool) -> None:
     calls = declare(hf, kind, with_conn, lambda what, context: {"did": what})
-    hf.run_command("Thing.Do", {"what": "at once"}, idempotency_key="k")
+    hf.commands.run("Thing.Do", {"what": "at once"}, idempotency_key="k")
     hf.queue("other")
     put = [hf.enqueue(queue, f"by {queue}", idempotency_key="k") for queue in ("q", "other")]
     work_off(hf, "q", "other")
@@ -174,7 +175,7 @@ def test_input_that_does_not_fit_is_dead_at_once(hf: Holdfast) -> None:
     calls = declare(hf, "def", False)
     put = hf.enqueue("q", 7)
     work_off(hf)
-    [dead] = hf.dead_letters("q")
+    [dead] = hf.dead_letters.list("q")
     assert (calls, dead.message.id, dead.attempts) == ([], put.id, 1)
     assert "does not fit Thing.Do: Expected `str`, got `int` - at `$.what`" in dead.error
 
@@ -257,7 +258,7 @@ def test_receipts_of_messages_live_as_long_as_the_queues_keys(hf: Holdfast, monk
     work_off(hf)
 
     def is_over() -> bool:
-        return hf.store.commands.forget("default", 10) == 1
+        return internals(hf).store.commands.forget("default", 10) == 1
 
     eventually(is_over)
 

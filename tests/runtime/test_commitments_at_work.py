@@ -30,7 +30,7 @@ def begin(hf: Holdfast, kind: str, **options: Any) -> Calls:
 
 
 def checked(hf: Holdfast, message_id: str) -> list[tuple[str, bool, str]]:
-    return [(one.name, one.passed, one.output) for one in hf.commitments(message_id)]
+    return [(one.name, one.passed, one.output) for one in hf.messages.commitments(message_id)]
 
 
 def test_a_program_is_checked_in_its_own_surroundings(
@@ -91,4 +91,4 @@ def test_the_time_of_all_attempts_ends_a_check_and_what_was_checked_before_is_ke
         context.time_left = 0.0
         assert ended(one, sent.id) is State.DEAD
     assert checked(one, sent.id)[0] == ("quick", True, "fine")
-    assert one.dead_letters("q")[0].error.startswith("gave up (max_time)")
+    assert one.dead_letters.list("q")[0].error.startswith("gave up (max_time)")

@@ -8,6 +8,7 @@ import pytest
 
 from holdfast import Cancel, DeadLetter, Holdfast, Message, Retry, Snooze, State, Unavailable
 from holdfast import events as happenings
+from holdfast.client import internals
 from holdfast.core.crew import Beat
 from holdfast.events import MessageEvent, RuntimeEvent
 from holdfast.runtime.context import Context
@@ -36,10 +37,10 @@ def test_a_consumer_is_seen_while_it_works_and_gone_when_it_has_ended(hf: Holdfa
         assert finish.wait(PATIENCE)
 
     with hf.running():
-        eventually(lambda: [one.state for one in other.consumers()] == ["idle"])
+        eventually(lambda: [one.state for one in other.consumers.list()] == ["idle"])
         sent = hf.enqueue("q", 1)
         assert begun.wait(PATIENCE)
-        half = lambda: [one for one in other.consumers() if one.work and 0.4 < one.saturation < 0.6]  # noqa: E731
+        half = lambda: [one for one in other.consumers.list() if one.work and 0.4 < one.saturation < 0.6]  # noqa: E731
         [seen] = eventually(half, "one of two hands is busy")
         assert (seen.consumer, seen.state, seen.concurrency, seen.labels) == ("handler", "working", 2, {"zone": "a"})
         assert sorted(seen.queues) == ["p", "q"]
@@ -47,18 +48,21 @@ def test_a_consumer_is_seen_while_it_works_and_gone_when_it_has_ended(hf: Holdfa
         status = eventually(lambda: (found := other.status(sent.id)) and found.progress and found, "its progress")
         assert status.progress == {"page": 3}
         assert status.worker == seen.id
-        eventually(lambda: (other.amplification(0.4), other.amplification(0.9)) == (1, 0), "it is amplified by one")
+        eventually(
+            lambda: (other.consumers.amplification(0.4), other.consumers.amplification(0.9)) == (1, 0),
+            "it is amplified by one",
+        )
         finish.set()
-        eventually(lambda: [(one.handled, one.failed) for one in other.consumers()] == [(1, 0)])
-    eventually(lambda: other.consumers(alive=False) == [], "it has said good-bye")
-    assert other.amplification(0) == 0
+        eventually(lambda: [(one.handled, one.failed) for one in other.consumers.list()] == [(1, 0)])
+    eventually(lambda: other.consumers.list(alive=False) == [], "it has said good-bye")
+    assert other.consumers.amplification(0) == 0
 
 
 def test_who_hibernates_stays_alive(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     """It tells again, long before what it told is out of date; also if telling fails for once."""
     monkeypatch.setattr("holdfast.runtime.beats.SLEEPING_EVERY", 0.3)
     monkeypatch.setattr("holdfast.runtime.beats.HIBERNATING_FOR", 3600.0)
-    beat, told, fails = hf.store.crew.beat, Calls(), True
+    beat, told, fails = internals(hf).store.crew.beat, Calls(), True
 
     def note(tenant: str, told_of: Beat) -> None:
         if told_of.state == "hibernating" and fails:
@@ -67,13 +71,13 @@ def test_who_hibernates_stays_alive(hf: Holdfast, monkeypatch: pytest.MonkeyPatc
         beat(tenant, told_of)
         told.note(told_of.state)
 
-    monkeypatch.setattr(hf.store.crew, "beat", note)
+    monkeypatch.setattr(internals(hf).store.crew, "beat", note)
     hf.consumer("q", name="sleeper", empty="hibernate")(lambda message: None)
     with hf.running():
         eventually(lambda: told.seen.count("in vain") >= 2, "it tries again at once")
         fails = False
         eventually(lambda: told.seen.count("hibernating") >= 3, "it tells again")
-        [seen] = hf.consumers()
+        [seen] = hf.consumers.list()
         assert (seen.state, seen.alive) == ("hibernating", True)
 
 
@@ -169,7 +173,7 @@ def test_queues_that_nobody_claims_from_are_looked_after(hf: Holdfast, connect: 
         eventually(lambda: other.stats("q").pending == 1, "the lapsed lease is taken back")
         eventually(lambda: (found := other.status(expires.id)) and found.state is State.EXPIRED, "it expires")
         eventually(lambda: other.status(done.id) is None, "its history is over")
-        eventually(lambda: [notice.owner for notice in other.notices()] == ["boss"], "the notice climbs")
+        eventually(lambda: [notice.owner for notice in other.notices.list()] == ["boss"], "the notice climbs")
     assert (other.stats("q").dead, other.stats("dying").dead) == (0, 1)
 
 
@@ -214,4 +218,4 @@ def lapse(hf: Holdfast) -> None:
     hf.enqueue("q", 1)
     assert len(hf.claim("q")) == 1
     eventually(lambda: hf.stats("q").pending == 1, "it is taken back")
-    hf.purge("q")
+    hf.queues.purge("q")

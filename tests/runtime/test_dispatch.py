@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast import DeadLetter, Holdfast, Message, State
+from holdfast.client import internals
 from holdfast.events import MessageSucceeded
 from holdfast.runtime.worker import Worker
 from tests.runtime.steps import PATIENCE, Calls, ended
@@ -129,7 +130,7 @@ def test_what_cannot_be_read_keeps_nobody_from_the_others(
     one: Holdfast, sent: list[str], kind: str, column: str, garbage: str
 ) -> None:
     """Written by someone else, or half of it lost; no handler is called with headers that cannot be read."""
-    with one.store.lend() as conn:
+    with internals(one).store.lend() as conn:
         conn.execute(f"UPDATE holdfast_message SET {column} = {garbage} WHERE body = CAST('{THIRD}' AS BLOB)")
     calls = Calls()
     declare(one, kind, calls, lambda: None)

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from holdfast import Context, Holdfast, Message, Wait
+from holdfast.client import internals
 from holdfast.events import ConsumerStopped
 from holdfast.runtime.runner import Runner
 from holdfast.store.api import Bell
@@ -53,8 +54,8 @@ class Meter:
     def __init__(self, hf: Holdfast) -> None:
         self.calls: list[str] = []
         for role in ROLES:
-            setattr(hf.store, role, self._metered(getattr(hf.store, role), role))
-        hf.transport.messages = self._metered(hf.transport.messages, "messages")
+            setattr(internals(hf).store, role, self._metered(getattr(internals(hf).store, role), role))
+        internals(hf).transport.messages = self._metered(internals(hf).transport.messages, "messages")
 
     def _metered(self, role: Any, name: str) -> Any:
         meter = self
@@ -86,8 +87,8 @@ class NotedBell(NoticedBell):
 
 def naps_of(hf: Holdfast) -> list[int]:
     """One more for every time that somebody of this client lies down."""
-    naps, bell = list[int](), hf.store.wakeup.bell
-    hf.store.wakeup.bell = lambda: NotedBell(bell(), naps)  # type: ignore[method-assign]
+    naps, bell = list[int](), internals(hf).store.wakeup.bell
+    internals(hf).store.wakeup.bell = lambda: NotedBell(bell(), naps)  # type: ignore[method-assign]
     return naps
 
 
@@ -159,11 +160,11 @@ def test_who_has_slept_for_a_while_knows_what_its_queue_has_become(
         asleep(runner)
         other = connect()
         other.queue("q", lease=77)
-        channel = other._book.channel("q")
+        channel = internals(other).catalog.channel("q")
         for _ in range(20):
             spend(0.01)
             if rung == "all the time":
-                other.store.wakeup.ring([channel.id])
+                internals(other).store.wakeup.ring([channel.id])
         other.enqueue("q", 1)
         assert terms.wait(1) == [77_000_000]
 
@@ -282,11 +283,11 @@ def test_a_queue_that_was_left_is_taken_from_again_once_someone_says_so(hf: Hold
     with hf.running() as runner:
         eventually(lambda: runner.workers[0].attachments.queues == ["b"], "it is left")
         hf.enqueue("a", 1)
-        hf.attach("handler", "a", weight=2)
+        hf.consumers.attach("handler", "a", weight=2)
         assert [body for body, _ in seen.wait(1)] == [1]
         eventually(lambda: runner.workers[0].attachments.queues == ["b"], "it is left again")
         hf.enqueue("a", 2)
-        hf.attach("handler", "a", empty="poll")
+        hf.consumers.attach("handler", "a", empty="poll")
         hf.enqueue("b", 3)
         assert sorted(body for body, _ in seen.wait(3)) == [1, 2, 3]
         hf.enqueue("a", 4)
@@ -301,7 +302,7 @@ def test_one_that_ends_leaves_the_others_at_work(hf: Holdfast) -> None:
     running = threading.Thread(target=hf.run, daemon=True)
     running.start()
     seen.wait(1)
-    eventually(lambda: hf._runner and hf._runner.workers[0].ended.is_set())
+    eventually(lambda: internals(hf).consumers.runner and internals(hf).consumers.runner.workers[0].ended.is_set())
     hf.enqueue("other", 2)
     assert other.wait(1) == [2]
     hf.stop()

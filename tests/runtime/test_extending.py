@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, InvalidInput, Message, State
+from holdfast.client import internals
 from holdfast.events import HandlerStopped
 from holdfast.runtime.context import Context
 from tests.runtime import cells
@@ -99,7 +100,7 @@ def test_a_shorter_one_after_a_longer_one_takes_nothing_back(one: Holdfast) -> N
 
 def test_a_renewal_leaves_alone_what_is_just_being_extended(one: Holdfast) -> None:
     """Otherwise the end that is stored would be that of whoever comes last."""
-    asked, meanwhile, rounds, extend = Calls(), Calls(), Calls(), one.messages.extend
+    asked, meanwhile, rounds, extend = Calls(), Calls(), Calls(), internals(one).transport.messages.extend
 
     def slow(settlements: Any, micros: int) -> Any:
         asked.note(micros)
@@ -116,7 +117,7 @@ def test_a_renewal_leaves_alone_what_is_just_being_extended(one: Holdfast) -> No
         context.extend("1h")
 
     began = Calls()
-    one.messages.extend = slow  # type: ignore[method-assign]
+    internals(one).transport.messages.extend = slow  # type: ignore[method-assign]
     sent = one.enqueue("q", 1)
     with one.running() as runner:
         make_round = runner._renewal.round

@@ -34,7 +34,7 @@ def test_budget_and_commitments_arrive(hf: Holdfast, kind: str) -> None:
     hf.enqueue("wanted", 1, **cells.PROMISES)
     with hf.running():
         assert ended(hf, sent.id) is State.SUCCEEDED
-    [found], [wanted] = hf.peek("parts"), hf.peek("wanted")
+    [found], [wanted] = hf.queues.peek("parts"), hf.queues.peek("wanted")
     assert found.headers == wanted.headers
     assert len(found.headers) == 2, "budget and commitments travel there"
 
@@ -48,6 +48,6 @@ def test_a_body_has_to_fit_the_message_type(hf: Holdfast, kind: str) -> None:
     sent = hf.enqueue("q", 1)
     with hf.running():
         assert ended(hf, sent.id) is State.DEAD
-    [letter] = hf.dead_letters("q")
+    [letter] = hf.dead_letters.list("q")
     assert "does not fit the message type of 'parts': Expected `str`, got `int`" in letter.error
-    assert hf.peek("parts") == []
+    assert hf.queues.peek("parts") == []

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, InvalidInput, State
+from holdfast.client import internals
 from holdfast.events import MessageStarted
 from holdfast.runtime import border
 from holdfast.runtime.border import Border
@@ -75,7 +76,7 @@ def test_a_type_that_cannot_be_found_is_a_failure_that_says_so(one: Holdfast) ->
     sent = one.enqueue("q", [])
     with one.running():
         assert ended(one, sent.id) is State.DEAD
-    assert "cannot be found by another process" in one.dead_letters("q")[0].error
+    assert "cannot be found by another process" in one.dead_letters.list("q")[0].error
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def test_outcomes(one: Holdfast, body: str, state: State, result: Any) -> None:
     status = one.status(sent.id)
     assert status is not None
     assert status.result == result
-    assert [letter.error for letter in one.dead_letters("q")] == (["no such address"] if body == "dead" else [])
+    assert [letter.error for letter in one.dead_letters.list("q")] == (["no such address"] if body == "dead" else [])
     if body in ("retry", "cancel"):
         assert [line.error for line in status.history] == ["not yet" if body == "retry" else "nobody wants it"]
 
@@ -118,7 +119,7 @@ def test_errors(one: Holdfast, body: str, attempts: int, error: str) -> None:
     sent = one.enqueue("q", body)
     with one.running():
         assert ended(one, sent.id) is State.DEAD
-    [letter] = one.dead_letters("q")
+    [letter] = one.dead_letters.list("q")
     assert error in letter.error
     assert letter.attempts == attempts
     if body == "plain":
@@ -134,7 +135,7 @@ def test_what_follows_arrives_with_the_ack(hf: Holdfast) -> None:
     two, three = hf.enqueue_many("q", [[1, 2], [3, 4, 5]])
     with hf.running():
         ids = done(hf, two.id) + done(hf, three.id)
-    parts = hf.peek("parts")
+    parts = hf.queues.peek("parts")
     assert {message.id for message in parts} == set(ids)
     assert sorted(message.body for message in parts) == [1, 2, 3, 4, 5]
     assert {(message.key, message.priority) for message in parts} == {("k", 1)}
@@ -165,7 +166,7 @@ def test_what_a_handler_leaves_running_does_not_speak_for_the_next_message(one: 
     _, second = one.enqueue_many("q", ["first", "second"])
     with one.running():
         assert done(one, second.id).startswith("the handler has ended, and its context with it")
-    assert one.queues() == ["q"]
+    assert one.queues.list() == ["q"]
 
 
 def test_middleware_and_events_stay_in_the_worker(one: Holdfast) -> None:
@@ -260,7 +261,7 @@ def test_it_is_given_up_like_any_other(one: Holdfast, body: str, error: str) -> 
     sent = one.enqueue("q", body)
     with one.running():
         assert ended(one, sent.id) is State.DEAD
-    [letter] = one.dead_letters("q")
+    [letter] = one.dead_letters.list("q")
     assert (letter.error[: len(error)], letter.attempts) == (error, 1)
 
 
@@ -269,7 +270,7 @@ def test_the_budget_of_the_queue_pauses_it(one: Holdfast) -> None:
     declare(one, cells.waste)
     sent = one.enqueue("q", "spend")
     with one.running():
-        eventually(lambda: one.is_paused("q"), "the queue is paused")
+        eventually(lambda: one.queues.is_paused("q"), "the queue is paused")
         eventually(lambda: (found := one.status(sent.id)) and found.state is State.PENDING, "it is back")
     status = one.status(sent.id)
     assert status is not None
@@ -345,7 +346,7 @@ def test_what_no_other_process_could_find_is_refused(one: Holdfast, hindrance: s
     }
     with pytest.raises(InvalidInput, match=r'with isolation="process" the handler .* another process'):
         declare(one, handlers[hindrance], name="x")
-    assert one._consumers == {}
+    assert internals(one).consumers.by_name == {}
 
 
 # --- handlers of the program itself -------------------------------------------------------------------------------
@@ -383,7 +384,7 @@ def test_a_handler_in_the_program_itself(one: Holdfast, tmp_path: Path, command:
     run_script(tmp_path, GUARDED, one.settings.url, *command)
     assert done(one, right.id) == [name, ["--flag"], "right"]
     assert ended(one, wrong.id) is State.DEAD
-    assert one.dead_letters("q")[0].attempts == 1
+    assert one.dead_letters.list("q")[0].attempts == 1
 
 
 def test_a_program_that_forgot_its_guard_is_told(one: Holdfast, tmp_path: Path) -> None:
@@ -391,4 +392,4 @@ def test_a_program_that_forgot_its_guard_is_told(one: Holdfast, tmp_path: Path) 
     sent = one.enqueue("q", 1)
     run_script(tmp_path, UNGUARDED, one.settings.url, "program.py")
     assert ended(one, sent.id) is State.DEAD
-    assert 'put hf.run() under  if __name__ == "__main__":' in one.dead_letters("q")[0].error
+    assert 'put hf.run() under  if __name__ == "__main__":' in one.dead_letters.list("q")[0].error

@@ -34,7 +34,7 @@ def test_a_timeout_kills_whatever_it_does(hf: Holdfast, tmp_path: Path, how: str
         let_time_pass(runner)
         assert ended(hf, sent.id) is State.DEAD
         eventually(lambda: all_gone(running))
-    assert hf.dead_letters("q")[0].error == "timed out after 60 s"
+    assert hf.dead_letters.list("q")[0].error == "timed out after 60 s"
 
 
 def test_after_a_kill_another_process_goes_on(one: Holdfast, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_poison_message_takes_only_its_own_process_along(hf: Holdfast, way: st
         states = [ended(hf, receipt.id) for receipt in sent]
     assert [number for number, state in enumerate(states) if state is not State.SUCCEEDED] == [77]
     assert [hf.status(receipt.id).attempts for receipt in sent if receipt is not sent[77]] == [1] * 199  # type: ignore[union-attr]
-    [letter] = hf.dead_letters("q")
+    [letter] = hf.dead_letters.list("q")
     assert [failure.error for failure in letter.history] == [error] * 3
 
 
@@ -129,7 +129,7 @@ def test_what_a_dead_process_has_started_is_ended_too(one: Holdfast, tmp_path: P
     with one.running():
         assert ended(one, sent.id) is State.DEAD
         eventually(lambda: all_gone(pids(tmp_path / "note")))
-    assert one.dead_letters("q")[0].error == "the process of the handler ended: exit code 7"
+    assert one.dead_letters.list("q")[0].error == "the process of the handler ended: exit code 7"
 
 
 def test_a_process_that_dies_between_two_messages_costs_no_attempt(one: Holdfast) -> None:
@@ -182,7 +182,7 @@ def test_stopping_without_grace_kills(hf: Holdfast, tmp_path: Path, monkeypatch:
         assert runner.stop(grace=0)
     eventually(lambda: all_gone(running))
     assert ended(hf, sent.id) is State.DEAD
-    assert hf.dead_letters("q")[0].error == "the worker had to stop while this was running"
+    assert hf.dead_letters.list("q")[0].error == "the worker had to stop while this was running"
 
 
 def test_a_process_that_does_not_end_by_itself_is_ended(one: Holdfast) -> None:
@@ -266,7 +266,7 @@ def test_a_process_that_cannot_start_is_a_failed_attempt(
     sent = one.enqueue("q", 1)
     with one.running():
         assert ended(one, sent.id) is State.DEAD
-    assert [error in failure.error for failure in one.dead_letters("q")[0].history] == [True, True]
+    assert [error in failure.error for failure in one.dead_letters.list("q")[0].history] == [True, True]
 
 
 def test_the_time_of_a_handler_begins_when_its_process_is_ready(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, Message, State, Unavailable
+from holdfast.client import internals
 from holdfast.events import HandlerStopped, MessageLost
 from holdfast.runtime.context import Context
 from holdfast.runtime.ledger import Held
@@ -118,8 +119,8 @@ def test_slow_answers_are_waited_for(hf: Holdfast, url: str, monkeypatch: pytest
     hf.queue("q", lease=LEASE, max_attempts=1)
     begun, finish, stops, asked = threading.Event(), threading.Event(), Calls(), Calls()
     hf.on(HandlerStopped, stops.note)
-    extend = hf.transport.messages.extend
-    monkeypatch.setattr(hf.transport.messages, "extend", lambda *words: (asked.note(1), extend(*words))[1])
+    extend = internals(hf).transport.messages.extend
+    monkeypatch.setattr(internals(hf).transport.messages, "extend", lambda *words: (asked.note(1), extend(*words))[1])
 
     @hf.consumer("q")
     def handler(message: Message) -> None:

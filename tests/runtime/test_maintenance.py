@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, Step, Unavailable, Wait
+from holdfast.client import internals
 from holdfast.runtime.maintenance import keeper
 from holdfast.runtime.maintenance.duties import escalation, reaper, schedules, wakeups
 from holdfast.store.api import Channel
@@ -47,12 +48,12 @@ def test_who_sleeps_is_told_of_a_changed_schedule(hf: Holdfast, change: str) -> 
     if change != "new":
         hf.schedule("s", queue="ticks", body="tick", every=3600 if change == "sooner" else 1)
     if change == "resumed":
-        hf.pause_schedule("s")
+        hf.schedules.pause("s")
     calls = sleeper(hf, "ticks")
     with hf.running() as runner:
         asleep(runner)
         if change == "resumed":
-            hf.resume_schedule("s")
+            hf.schedules.resume("s")
         else:
             hf.schedule("s", queue="ticks", body="tick", every=1)
         assert calls.wait(1) == ["tick"]
@@ -67,8 +68,8 @@ def test_a_saga_goes_on_while_all_sleep(hf: Holdfast) -> None:
         asleep(runner)
         hf.start_saga("s", id="s")
         calls.wait(1)
-        eventually(lambda: (found := hf.saga_status("s")) and found.ended_at_us is not None, "the end")
-    saga = hf.saga_status("s")
+        eventually(lambda: (found := hf.sagas.get("s")) and found.ended_at_us is not None, "the end")
+    saga = hf.sagas.get("s")
     assert saga is not None
     assert (saga.steps[1].status, saga.steps[2].status) == ("completed", "failed")
 
@@ -112,7 +113,7 @@ def test_a_look_that_fails_is_made_again(one: Holdfast, monkeypatch: pytest.Monk
         if len(looks) < 3:
             raise Unavailable("not now")
 
-    monkeypatch.setattr(one.store.schedules, "next_due", look)
+    monkeypatch.setattr(internals(one).store.schedules, "next_due", look)
     sleeper(one, "q")
     with one.running() as runner:
         asleep(runner)
@@ -154,7 +155,7 @@ def test_a_queue_that_fails_does_not_keep_others_from_their_turn(one: Holdfast) 
         one.queue(name, lease=0.1, backoff=0)
         one.enqueue(name, 1)
         one.claim(name)
-    due, take_back = one.store.upkeep.due, one.store.upkeep.take_back
+    due, take_back = internals(one).store.upkeep.due, internals(one).store.upkeep.take_back
 
     class Upkeep:
         def due(self, channels: Sequence[Channel]) -> list[Channel]:
@@ -165,7 +166,7 @@ def test_a_queue_that_fails_does_not_keep_others_from_their_turn(one: Holdfast) 
                 raise RuntimeError("cursed")
             return take_back(channel, limit)
 
-    one.store.upkeep = Upkeep()  # type: ignore[misc, assignment]
+    internals(one).store.upkeep = Upkeep()  # type: ignore[misc, assignment]
 
     def others_are_back() -> bool:
         with suppress(RuntimeError):

@@ -45,7 +45,7 @@ def test_everything_may_be_changed(hf: Holdfast) -> None:
     message = claims[0].message
     assert (message.priority, message.key, message.correlation_id, message.reply_to) == (1, "k", "c", "r")
     assert [type(one) for one in seen] == [Outgoing, Outgoing]
-    assert hf.queues() == ["elsewhere"]
+    assert hf.queues.list() == ["elsewhere"]
 
 
 def test_delay_and_ttl_may_be_changed(hf: Holdfast) -> None:
@@ -100,7 +100,7 @@ def test_raising_refuses(hf: Holdfast) -> None:
 
     with pytest.raises(PermissionError, match="no secrets"):
         hf.enqueue_many("q", ["a", "secret"])
-    assert hf.queues() == []
+    assert hf.queues.list() == []
     assert hf.enqueue("q", "a")
 
 
@@ -136,7 +136,7 @@ def test_what_it_changes_is_checked_as_if_the_caller_had_written_it(hf: Holdfast
 
     with pytest.raises(InvalidInput, match=says):
         hf.enqueue_many("q", [1, 2])
-    assert hf.queues() == []
+    assert hf.queues.list() == []
 
 
 @pytest.mark.parametrize("bad", [{"queue": 7}, {"queue": "a/b"}, {"headers": [1]}, {"headers": {1: 1}}])
@@ -179,7 +179,7 @@ def test_in_the_callers_transaction(hf: Holdfast, url: str, committed: bool) -> 
         hf.enqueue("q", 1, conn=conn)
         hf.enqueue_many("q", [2, 3], conn=conn)
         commit(conn) if committed else roll_back(conn)
-    found = [(message.body, message.headers) for message in hf.peek("q")]
+    found = [(message.body, message.headers) for message in hf.queues.peek("q")]
     assert found == ([(body, {"by": ["one"]}) for body in (1, 2, 3)] if committed else [])
 
 
@@ -227,7 +227,7 @@ def test_awaited_in_the_callers_transaction(url: str) -> None:
             with of_the_driver(url) as conn:
                 await hf.enqueue("q", 1, conn=conn)
                 commit(conn)
-            assert [message.headers for message in await hf.peek("q")] == [{"by": ["awaited"]}]
+            assert [message.headers for message in await hf.queues.peek("q")] == [{"by": ["awaited"]}]
 
     asyncio.run(main())
 
@@ -239,7 +239,7 @@ def test_awaited_in_a_transaction_that_is_awaited(postgres_url: str) -> None:
             hf.around_enqueue(async_stamp("awaited"))
             async with await psycopg.AsyncConnection.connect(postgres_url) as conn:
                 await hf.enqueue("q", 1, conn=conn)
-                assert await hf.peek("q") == []
-            assert [message.headers for message in await hf.peek("q")] == [{"by": ["awaited"]}]
+                assert await hf.queues.peek("q") == []
+            assert [message.headers for message in await hf.queues.peek("q")] == [{"by": ["awaited"]}]
 
     asyncio.run(main())

@@ -35,7 +35,7 @@ def test_around_what_follows(hf: Holdfast, kind: str) -> None:
     consume(hf, kind, lambda message, context: context.enqueue("next", message.body, headers={"mine": 1}))
     hf.enqueue("q", 1)
     with hf.running():
-        [follower] = eventually(lambda: hf.peek("next"))
+        [follower] = eventually(lambda: hf.queues.peek("next"))
     assert follower.headers == {"mine": 1, "by": [kind]}
 
 
@@ -93,8 +93,8 @@ def test_a_change_that_is_refused_fails_the_attempt(hf: Holdfast, kind: str) -> 
     consume(hf, kind, lambda message, context: context.enqueue("next", 1))
     with hf.running():
         assert ended(hf, sent.id) is State.DEAD
-    assert "headers" in hf.dead_letters("q")[0].error
-    assert "next" not in hf.queues()
+    assert "headers" in hf.dead_letters.list("q")[0].error
+    assert "next" not in hf.queues.list()
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
@@ -167,7 +167,7 @@ def test_a_handler_is_refused_by_raising_and_its_result_may_be_changed(hf: Holdf
     status = hf.status(allowed.id)
     assert status is not None
     assert status.result == {"instead of": "allowed"}
-    assert "not this one" in hf.dead_letters("q")[0].error
+    assert "not this one" in hf.dead_letters.list("q")[0].error
 
 
 def test_what_nobody_would_await_is_refused_when_it_is_declared(one: Holdfast) -> None:

@@ -78,7 +78,7 @@ def test_what_it_raises_is_tried_again_until_it_is_dead(hf: Holdfast, declare: A
     with hf.running():
         assert ended(hf, sent.id) is State.DEAD
     assert calls.seen == [1, 2, 3]
-    [letter] = hf.dead_letters("q")
+    [letter] = hf.dead_letters.list("q")
     assert "RuntimeError: no luck" in letter.error
     assert [failure.attempt for failure in letter.history] == [1, 2, 3]
 
@@ -93,7 +93,7 @@ def test_a_body_that_does_not_fit_the_message_type_never_reaches_a_handler(hf: H
         assert ended(hf, sent.id) is State.SUCCEEDED
         assert ended(hf, misfit.id) is State.DEAD
     assert calls.seen == [7]
-    [letter] = hf.dead_letters("q")
+    [letter] = hf.dead_letters.list("q")
     assert "Expected `int`, got `str`" in letter.error
 
 
@@ -142,7 +142,7 @@ def test_cancel_ends_it_without_a_dead_letter(hf: Holdfast, declare: Any, way: s
         assert ended(hf, sent.id) is State.CANCELED
     [line] = hf.status(sent.id).history  # type: ignore[union-attr]
     assert (line.attempt, line.error, line.at_us > 0) == (1, "nobody wants it", True)
-    assert hf.dead_letters("q") == []
+    assert hf.dead_letters.list("q") == []
     assert hf.stats("q").queue_depth == 0
     assert hf.stats("q").in_flight_count == 0
 
@@ -169,7 +169,7 @@ def test_dead_letter_ends_it_now(hf: Holdfast, declare: Any) -> None:
     sent = hf.enqueue("q", 1)
     with hf.running():
         assert ended(hf, sent.id) is State.DEAD
-    [letter] = hf.dead_letters("q")
+    [letter] = hf.dead_letters.list("q")
     assert (letter.error, letter.attempts) == ("no such address", 1)
 
 
@@ -218,7 +218,7 @@ def test_a_result_that_is_no_json_is_a_failure(hf: Holdfast, declare: Any) -> No
     sent = hf.enqueue("q", 1)
     with hf.running():
         assert ended(hf, sent.id) is State.DEAD
-    assert "result" in hf.dead_letters("q")[0].error
+    assert "result" in hf.dead_letters.list("q")[0].error
 
 
 def test_what_follows_arrives_with_the_ack(hf: Holdfast) -> None:
@@ -236,8 +236,8 @@ def test_what_follows_arrives_with_the_ack(hf: Holdfast) -> None:
     hf.enqueue("aq", [3])
     with hf.running():
         eventually(lambda: hf.stats("parts").pending == 3)
-    assert sorted(message.body for message in hf.peek("parts")) == [1, 2, 3]
-    assert {message.key for message in hf.peek("parts")} == {"k", None}
+    assert sorted(message.body for message in hf.queues.peek("parts")) == [1, 2, 3]
+    assert {message.key for message in hf.queues.peek("parts")} == {"k", None}
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
@@ -258,7 +258,7 @@ def test_what_follows_a_failure_never_was(hf: Holdfast, kind: str) -> None:
     sent = hf.enqueue("q", 1)
     with hf.running():
         assert ended(hf, sent.id) is State.SUCCEEDED
-    assert [message.body for message in hf.peek("parts")] == [2]
+    assert [message.body for message in hf.queues.peek("parts")] == [2]
 
 
 def test_what_follows_does_not_fit_so_the_attempt_failed(hf: Holdfast) -> None:
@@ -274,8 +274,8 @@ def test_what_follows_does_not_fit_so_the_attempt_failed(hf: Holdfast) -> None:
     with hf.running():
         assert ended(hf, too_many.id) is State.DEAD
         assert ended(hf, fits.id) is State.SUCCEEDED
-    assert "max_depth" in hf.dead_letters("q")[0].error
-    assert [message.body for message in hf.peek("parts")] == [3]
+    assert "max_depth" in hf.dead_letters.list("q")[0].error
+    assert [message.body for message in hf.queues.peek("parts")] == [3]
 
 
 @pytest.mark.not_through_sqs("three thousand, likewise")
@@ -305,4 +305,4 @@ def test_one_poison_in_a_run_dies_alone(hf: Holdfast, declare: Any) -> None:
         assert ended(hf, receipts[77].id) is State.DEAD
         eventually(lambda: len(set(calls.seen)) == 200 and hf.stats("q").in_flight_count == 0)
     assert sorted(calls.seen) == sorted([*range(200), 77])
-    assert [letter.message.body for letter in hf.dead_letters("q")] == [77]
+    assert [letter.message.body for letter in hf.dead_letters.list("q")] == [77]

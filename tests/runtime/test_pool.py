@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast, InvalidInput, exec_handler
+from holdfast.client import internals
 from holdfast.core.scaling import Load, Scaler
 from holdfast.events import PoolScaled
 from holdfast.runtime.consumer import Consumer
@@ -85,7 +86,7 @@ def test_what_no_process_could_find_is_refused_at_once(mine: Holdfast) -> None:
     mine.pool(mine.consumer("q", name="sell")(job))
     with pytest.raises(InvalidInput, match="cannot be found by the processes of a pool"):
         mine.running().start()
-    assert mine.store.seats.taken("default", "sell") == []
+    assert internals(mine).store.seats.taken("default", "sell") == []
 
 
 @pytest.mark.parametrize("place", ["hf", "nothing", "sys"])
@@ -122,10 +123,10 @@ def test_a_pool_without_a_queue_waits_for_one(hf: Holdfast) -> None:
     with hf.running():
         eventually(lambda: scaled, "a consumer")
         hf.queue("q")
-        hf.attach("sell", "q")
+        hf.consumers.attach("sell", "q")
         assert ended(hf, hf.enqueue("q", 1).id) == "succeeded"
     assert (scaled[0].pool, scaled[0].before, scaled[0].wanted) == ("sell", 0, 1)
-    assert hf.store.seats.taken("default", "sell") == []
+    assert internals(hf).store.seats.taken("default", "sell") == []
 
 
 def test_the_last_consumer_is_there_for_others_while_it_works(hf: Holdfast, looks: list[int]) -> None:
@@ -148,7 +149,7 @@ def test_the_last_consumer_is_there_for_others_while_it_works(hf: Holdfast, look
         assert calls.seen == ["quick"]
         go_on.set()
         assert ended(hf, long.id) == "succeeded"
-        eventually(lambda: hf.store.seats.taken("default", "sell") == [], "now it is empty")
+        eventually(lambda: internals(hf).store.seats.taken("default", "sell") == [], "now it is empty")
 
 
 def test_tiers_of_one_name_do_not_take_each_others_seats(connect: Callable[..., Holdfast]) -> None:
@@ -161,7 +162,7 @@ def test_tiers_of_one_name_do_not_take_each_others_seats(connect: Callable[..., 
         assert ended(haiku, haiku.enqueue("haiku", 1).id) == "succeeded"
         with opus.running():
             assert ended(opus, opus.enqueue("opus", 1).id) == "succeeded"
-            eventually(lambda: [one.pool for one in opus.consumers()] == ["work", "work"], "both say so")
+            eventually(lambda: [one.pool for one in opus.consumers.list()] == ["work", "work"], "both say so")
 
 
 def test_seats_are_counted_by_name_and_labels(mine: Holdfast) -> None:
@@ -184,12 +185,12 @@ def test_a_seat_that_cannot_be_kept_is_lost_whatever_the_reason(
 
     consumer, lost = hf.consumer("q", name="sell")(job), threading.Event()
     hf.queue("q")
-    seat = hf.store.seats.take("default", "sell", "anna", 1, 60_000_000)
+    seat = internals(hf).store.seats.take("default", "sell", "anna", 1, 60_000_000)
     assert seat is not None
     monkeypatch.setattr("holdfast.runtime.members.SEAT_TERM", 0.1)
-    monkeypatch.setattr(type(hf.store.seats), "keep", broken)
+    monkeypatch.setattr(type(internals(hf).store.seats), "keep", broken)
     keeper = SeatKeeper("sell", consumer, seat, lost.set)
     assert lost.wait(PATIENCE)
     assert "a seat of the pool sell could not be kept: broken on purpose" in caplog.text
     keeper.stop()
-    assert hf.store.seats.taken("default", "sell") == []
+    assert internals(hf).store.seats.taken("default", "sell") == []

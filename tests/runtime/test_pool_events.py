@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from holdfast.events import MemberCrashed, PoolGaveUp, PoolScaled, RuntimeEvent
 from holdfast.runtime.worker import Worker
 from tests.runtime.steps import PATIENCE, ended
@@ -72,8 +73,8 @@ def test_a_thread_that_crashed_is_told_of_and_started_again(
     assert (crashed.pool, crashed.consumer, crashed.worker) == ("crew", "sell", hf.worker)
     assert crashed.words == "ended with exit code 1"
     assert [(one.before, one.wanted) for one in of(PoolScaled, told)] == [(0, 1), (0, 1)]
-    assert (of(PoolGaveUp, told), hf.notices()) == ([], [])
-    assert hf.store.seats.taken("default", "crew") == []
+    assert (of(PoolGaveUp, told), hf.notices.list()) == ([], [])
+    assert internals(hf).store.seats.taken("default", "crew") == []
 
 
 def test_a_pool_that_only_crashes_tells_that_it_was_given_up(
@@ -94,9 +95,9 @@ def test_it_tells_what_it_did_and_not_what_it_wanted(
     """Another supervisor may be quicker: of three seats two are taken after this one has counted."""
     begun, tries = threading.Event(), threading.Semaphore(0)
     hf.queue("q")
-    seats = type(hf.store.seats)
+    seats = type(internals(hf).store.seats)
     for _ in range(2):
-        hf.store.seats.take("default", "crew", "other", 3, 3_600_000_000)
+        internals(hf).store.seats.take("default", "crew", "other", 3, 3_600_000_000)
     take = seats.take
 
     def noted(*args: Any) -> Any:
@@ -119,5 +120,5 @@ def test_a_shrinking_pool_tells_so_once(hf: Holdfast, told: list[RuntimeEvent]) 
     with hf.running():
         assert ended(hf, hf.enqueue("q", 1).id) == "succeeded"
         eventually(lambda: of(PoolScaled, told)[1:], "it is drained")
-        eventually(lambda: hf.store.seats.taken("default", "crew") == [], "it has ended")
+        eventually(lambda: internals(hf).store.seats.taken("default", "crew") == [], "it has ended")
     assert [(one.pool, one.before, one.wanted) for one in of(PoolScaled, told)] == [("crew", 0, 1), ("crew", 1, 0)]

@@ -43,5 +43,5 @@ def test_every_owner_of_its_queues_is_told_once(hf: Holdfast) -> None:
     for _ in range(2):
         with pytest.raises(PreflightFailed):
             hf.run()
-    told = [(one.owner, one.kind, one.about, one.queue, one.repeats) for one in hf.notices()]
+    told = [(one.owner, one.kind, one.about, one.queue, one.repeats) for one in hf.notices.list()]
     assert told == [("mia", "preflight", "lame", "a", 1), ("tom", "preflight", "lame (tom)", "b", 1)]

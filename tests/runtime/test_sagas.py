@@ -14,11 +14,11 @@ from tests.waiting import eventually, until_interrupted
 
 def ended(hf: Holdfast, saga_id: str) -> SagaStatus:
     def is_over() -> bool:
-        found = hf.saga_status(saga_id)
+        found = hf.sagas.get(saga_id)
         return found is not None and found.ended_at_us is not None
 
     eventually(is_over, f"{saga_id} has ended")
-    found = hf.saga_status(saga_id)
+    found = hf.sagas.get(saga_id)
     assert found is not None
     return found
 
@@ -143,7 +143,7 @@ def test_the_handler_of_a_step_is_told_to_stop_and_nothing_is_undone_before_it_h
     with hf.running() as runner:
         hf.start_saga("s", id="s")
         assert begun.wait(60)
-        hf.cancel_saga("s")
+        hf.sagas.cancel("s")
         for worker in runner.workers:
             for held in worker.ledger.held():
                 held.renewed -= 30  # The next renewal is due, which learns of it.

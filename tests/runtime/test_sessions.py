@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, InvalidInput, Message, Retry, State
+from holdfast.client import internals
 from tests.runtime.steps import Calls, ended
 
 
@@ -15,11 +16,11 @@ def test_it_is_kept_and_does_not_block_the_loop(hf: Holdfast, monkeypatch: pytes
     seen, asked, on_loop = Calls(), Calls(), Calls()
 
     def told(verb: str) -> Any:
-        call = getattr(hf.store.efforts, verb)
+        call = getattr(internals(hf).store.efforts, verb)
         return lambda *arguments: (asked.note((verb, threading.get_ident())), call(*arguments))[1]
 
     for verb in ("session", "remember"):
-        monkeypatch.setattr(hf.store.efforts, verb, told(verb))
+        monkeypatch.setattr(internals(hf).store.efforts, verb, told(verb))
 
     @hf.consumer("q")
     async def handler(message: Message, context: Any) -> None:

@@ -158,9 +158,9 @@ def test_queues_are_attached_and_detached_while_it_runs(hf: Holdfast, connect: C
     with hf.running() as runner:
         other.enqueue("a", 1)
         assert seen.wait(1) == [("a", 1)]
-        other.attach("handler", "b")
+        other.consumers.attach("handler", "b")
         assert seen.wait(2)[1:] == [("b", 1)]
-        other.detach("handler", "a")
+        other.consumers.detach("handler", "a")
         assert queues_seen(hf) == ["b"]
         eventually(lambda: runner.workers[0].attachments.queues == ["b"], "it has noticed")
         other.enqueue("a", 2)
@@ -170,14 +170,14 @@ def test_queues_are_attached_and_detached_while_it_runs(hf: Holdfast, connect: C
 
 
 def queues_seen(hf: Holdfast) -> list[str]:
-    return [queue for one in hf.consumers() for queue in one.queues]
+    return [queue for one in hf.consumers.list() for queue in one.queues]
 
 
 @pytest.mark.usefixtures("one_by_one")
 def test_an_attached_weight_is_a_share(hf: Holdfast) -> None:
     """Of a consumer whose code knows no weights."""
     hf.queue("a")
-    hf.attach("handler", "a", weight=3)
+    hf.consumers.attach("handler", "a", weight=3)
     order = order_of(hf, {"a": 90, "b": 30}, name="handler")
     assert 74 <= Counter(order[:100])["a"] <= 76
 
@@ -185,8 +185,8 @@ def test_an_attached_weight_is_a_share(hf: Holdfast) -> None:
 def test_what_was_attached_outlives_a_restart(hf: Holdfast, connect: Connect) -> None:
     declare(hf, "a")
     with hf.running():
-        hf.attach("handler", "b")
-        hf.detach("handler", "a")
+        hf.consumers.attach("handler", "b")
+        hf.consumers.detach("handler", "a")
     again = connect()
     seen = declare(again, "a")
     again.enqueue("a", 1)
@@ -203,7 +203,7 @@ def test_a_hibernating_consumer_is_woken_by_an_attachment(hf: Holdfast, connect:
     other.enqueue("b", 1)
     with hf.running() as runner:
         eventually(lambda: runner.workers[0].state == "hibernating")
-        other.attach("handler", "b")
+        other.consumers.attach("handler", "b")
         assert seen.wait(1) == [("b", 1)]
 
 
@@ -223,7 +223,7 @@ def test_a_queue_that_requires_more_is_left_alone(hf: Holdfast, connect: Connect
     seen = declare(hf, "a")
     hf.enqueue("gpu", 1)
     with hf.running() as runner:
-        hf.attach("handler", "gpu")
+        hf.consumers.attach("handler", "gpu")
         eventually(lambda: "gpu" in runner.workers[0].attachments.queues, "it has noticed")
         hf.enqueue("a", 1)
         assert seen.wait(1) == [("a", 1)]

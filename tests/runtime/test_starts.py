@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast, Message
+from holdfast.client import internals
 from holdfast.outcomes import BudgetSpent
 from holdfast.runtime.calling import how_to_call
 from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.context import Context
 from holdfast.runtime.gate import UNDER_WAY
+from tests.client_names import method_of
 from tests.runtime.faults import Cable
 from tests.runtime.steps import PATIENCE, Calls
 from tests.waiting import eventually, spend
@@ -21,8 +23,8 @@ from tests.waiting import eventually, spend
 Connect = Callable[..., Holdfast]
 
 CHANGES = {
-    "pause": (lambda hf: hf.pause("q"), lambda hf: hf.resume("q")),
-    "detach": (lambda hf: hf.detach("handler", "q"), lambda hf: hf.attach("handler", "q")),
+    "pause": (lambda hf: hf.queues.pause("q"), lambda hf: hf.queues.resume("q")),
+    "detach": (lambda hf: hf.consumers.detach("handler", "q"), lambda hf: hf.consumers.attach("handler", "q")),
 }
 
 
@@ -84,7 +86,7 @@ def test_nothing_starts_in_the_same_client_once_the_call_has_returned(
 
 def test_async_handlers_stop_as_well(url: str, change: Any) -> None:
     started = Started()
-    verbs = {"pause": ("pause", "q"), "detach": ("detach", "handler", "q")}
+    verbs = {"pause": ("queues.pause", "q"), "detach": ("consumers.detach", "handler", "q")}
     verb, *arguments = verbs["pause" if change is CHANGES["pause"] else "detach"]
 
     async def main() -> None:
@@ -98,7 +100,7 @@ def test_async_handlers_stop_as_well(url: str, change: Any) -> None:
             await hf.enqueue_many("q", range(2000))
             async with hf.running():
                 await asyncio.to_thread(started.calls.wait, 200)
-                await getattr(hf, verb)(*arguments)
+                await method_of(hf, verb)(*arguments)
                 started.forbidden = True
                 while (await hf.stats("q")).pending != 2000 - len(started.calls.seen):
                     await asyncio.sleep(0.01)
@@ -153,7 +155,13 @@ def test_a_start_on_its_way_is_waited_for_however_long_it_takes(
         entered = time.monotonic()
         pausing = threading.Thread(target=lambda: (stop(hf), order.note("returned")))
         pausing.start()
-        eventually(lambda: runner.workers[0].gate.is_unknown or other.is_paused("q") or other.attachments("handler"))
+        eventually(
+            lambda: (
+                runner.workers[0].gate.is_unknown
+                or other.queues.is_paused("q")
+                or other.consumers.attachments("handler")
+            )
+        )
         eventually(lambda: time.monotonic() > entered + 3 * UNDER_WAY)
         doorway.go_on.set()
         pausing.join(PATIENCE)
@@ -187,7 +195,7 @@ def test_a_handler_may_pause_its_own_queue(hf: Holdfast) -> None:
     def handler(message: Message) -> None:
         started.note(message, started.forbidden)
         if message.body == 700:
-            hf.pause("q")
+            hf.queues.pause("q")
             started.forbidden = True
 
     hf.enqueue_many("q", range(1500))
@@ -224,8 +232,8 @@ def test_who_cannot_ask_the_database_starts_nothing(hf: Holdfast, connect: Conne
     """The handler that runs goes on; what lies ready behind it is not started, until the database is there again."""
     started, inside, finish, total = Started(), threading.Event(), threading.Event(), 3000
     cable = Cable(hf)
-    cable.lay(hf.store.crew, "attachments")
-    cable.lay(hf.store.channels, "paused")
+    cable.lay(internals(hf).store.crew, "attachments")
+    cable.lay(internals(hf).store.channels, "paused")
 
     @hf.consumer("q", name="handler", lease=60)
     def handler(message: Message) -> None:
@@ -264,7 +272,7 @@ def test_a_message_starts_only_while_the_budget_is_not_spent(hf: Holdfast, conne
     def declare(client: Holdfast) -> None:
         @client.consumer("q", name="handler")
         def handler(message: Message, context: Context) -> None:
-            seen.note(client.spent("q"))
+            seen.note(client.queues.budget("q"))
             context.spend(60)
 
     for client in clients:
@@ -272,20 +280,20 @@ def test_a_message_starts_only_while_the_budget_is_not_spent(hf: Holdfast, conne
     runners = [client.running() for client in clients]
     for runner in runners:
         runner.start()
-    eventually(lambda: hf.is_paused("q") and hf.stats("q").processing == 0, "the budget is spent")
+    eventually(lambda: hf.queues.is_paused("q") and hf.stats("q").processing == 0, "the budget is spent")
     for runner in runners:
         runner.stop()
     assert len(seen.seen) <= 3 + len(clients) - 1, "who started beside the last one could not know"
     assert min(seen.seen) == 0
-    assert hf.spent("q") == 60 * len(seen.seen)
+    assert hf.queues.budget("q") == 60 * len(seen.seen)
     # The report that went over the budget ended its attempt, and so did those after it: they wait again.
     assert hf.stats("q").pending == 300 - 2
     assert {claim.attempt for claim in _claim_all(hf)} == {1}
 
 
 def _claim_all(hf: Holdfast) -> list[Any]:
-    hf.reset_budget("q")
-    hf.resume("q")
+    hf.queues.reset_budget("q")
+    hf.queues.resume("q")
     return eventually(lambda: hf.claim("q", n=1000))
 
 
@@ -306,12 +314,12 @@ def test_a_budget_that_is_spent_exactly_starts_nothing_more(hf: Holdfast) -> Non
     with hf.running():
         spent.wait(2)
         eventually(lambda: hf.stats("q").processing == 0)
-        hf.resume("q")
+        hf.queues.resume("q")
         eventually(lambda: hf.stats("q").pending == 48, "what was claimed meanwhile is released")
         hf.queue("q", budget=180)
         assert spent.wait(3) == [0, 1, 2], "once there is more, it goes on"
         eventually(lambda: hf.stats("q").processing == 0)
-    assert (len(spent.seen), hf.spent("q")) == (3, 180)
+    assert (len(spent.seen), hf.queues.budget("q")) == (3, 180)
 
 
 # --- what others see --------------------------------------------------------------------------------------------------
@@ -319,7 +327,7 @@ def test_a_budget_that_is_spent_exactly_starts_nothing_more(hf: Holdfast) -> Non
 
 def test_consumers_shows_what_is_attached_now(hf: Holdfast, connect: Connect) -> None:
     """Beats are seconds apart; and an idle consumer may be asleep."""
-    other, beaten = connect(), lambda: [one.queues for one in hf.consumers()]
+    other, beaten = connect(), lambda: [one.queues for one in hf.consumers.list()]
 
     @hf.consumer("a", "b", name="handler")
     def handler(message: Message) -> None:
@@ -329,11 +337,11 @@ def test_consumers_shows_what_is_attached_now(hf: Holdfast, connect: Connect) ->
     other.queue("gpu", requires={"gpu": "yes"})
     with hf.running():
         eventually(lambda: beaten() == [["a", "b"]])
-        other.detach("handler", "a")
+        other.consumers.detach("handler", "a")
         assert beaten() == [["b"]]
-        other.attach("handler", "c")
+        other.consumers.attach("handler", "c")
         assert beaten() == [["b", "c"]]
-        other.attach("handler", "gpu")
+        other.consumers.attach("handler", "gpu")
         assert beaten() == [["b", "c"]], "it lacks the label"
-        other.attach("handler", "a")
+        other.consumers.attach("handler", "a")
         assert sorted(beaten()[0]) == ["a", "b", "c"]

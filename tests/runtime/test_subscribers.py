@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from holdfast import Cancel, DeadLetter, GroupCanceled, Holdfast, InvalidInput, Message, NotFound, Retry, Snooze
+from holdfast.client import internals
 from holdfast.runtime.context import Context
 from holdfast.store.api import Channel
 from tests.clock import FakeClock
@@ -62,7 +63,7 @@ def test_middleware_is_around_the_handlers_of_its_group(hf: Holdfast) -> None:
     with hf.running():
         hf.publish("orders.new", 1)
         calls.wait(4)
-        [letter] = eventually(lambda: hf.dead_letters("orders/email"))
+        [letter] = eventually(lambda: hf.dead_letters.list("orders/email"))
     expected = [("all", "orders/email"), ("own", "orders/email"), ("all", "orders/audit"), ("handler", "audit")]
     assert sorted(calls.seen) == sorted(expected)
     assert letter.error == "not for us"
@@ -86,9 +87,9 @@ def test_a_failure_is_a_matter_of_one_group(hf: Holdfast) -> None:
         hf.publish("orders", "a")
         assert shaky.wait(2) == [("a", 1), ("a", 2)]
         assert steady.wait(1) == [("a", 1)]
-        [letter] = eventually(lambda: hf.dead_letters("orders/shaky"))
+        [letter] = eventually(lambda: hf.dead_letters.list("orders/shaky"))
     assert (letter.message.body, letter.message.topic, letter.attempts) == ("a", "orders", 2)
-    assert hf.dead_letters("orders/steady") == []
+    assert hf.dead_letters.list("orders/steady") == []
     assert steady.seen == [("a", 1)]
 
 
@@ -111,10 +112,10 @@ def test_every_outcome_is_a_matter_of_one_group(hf: Holdfast) -> None:
         sent = {body: hf.publish("orders", body).id for body in outcomes}
         assert sorted(shaky.wait(4)) == [("bury", 1), ("cancel", 1), ("snooze", 1), ("snooze", 1)], "a snooze is no try"
         assert sorted(steady.wait(3)) == sorted(outcomes)
-        [letter] = eventually(lambda: hf.dead_letters("orders/shaky"))
-        eventually(lambda: not any(one.lag or one.in_flight for one in hf.groups("orders")))
+        [letter] = eventually(lambda: hf.dead_letters.list("orders/shaky"))
+        eventually(lambda: not any(one.lag or one.in_flight for one in hf.groups.list("orders")))
     assert (letter.message.id, letter.error) == (sent["bury"], "no such order")
-    assert hf.dead_letters("orders/steady") == []
+    assert hf.dead_letters.list("orders/steady") == []
 
 
 def test_a_group_goes_on_where_it_was_with_the_settings_it_had(hf: Holdfast) -> None:
@@ -163,13 +164,13 @@ def losing(connect: Callable[..., Holdfast], hf: Holdfast) -> Holdfast:
 
 def beats(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> Calls:
     """Those of this client, as they come."""
-    seen, beat = Calls(), hf._beat
+    seen, beat = Calls(), internals(hf).groups.beat
 
     def noted(channel: Channel) -> int:
         seen.note(channel.name)
         return beat(channel)
 
-    monkeypatch.setattr(hf, "_beat", noted)
+    monkeypatch.setattr(internals(hf).groups, "beat", noted)
     return seen
 
 
@@ -205,11 +206,11 @@ def test_once_someone_has_decided_its_members_go_on(losing: Holdfast, monkeypatc
     with losing.running():
         seen.wait(2)
         losing.publish("t", "next")
-        assert losing.accept_loss("t", "b") == 1
+        assert losing.groups.accept_loss("t", "b") == 1
         assert worked.wait(1) == ["next"]
 
 
-@pytest.mark.parametrize("end", ["cancel_group", "unsubscribe"])
+@pytest.mark.parametrize("end", ["cancel", "remove"])
 def test_who_has_no_group_any_more_stops(hf: Holdfast, end: str) -> None:
     hf.topic("orders")
     hf.queue("jobs", empty="poll")
@@ -231,18 +232,18 @@ def test_who_has_no_group_any_more_stops(hf: Holdfast, end: str) -> None:
         with hf.running(both):  # Who has never seen the group takes it for one that is yet to come.
             hf.enqueue("jobs", "before")
             eventually(lambda: "before" in worked.seen)
-            getattr(hf, end)("orders", "email")
+            getattr(hf.groups, end)("orders", "email")
             goes_on.set()
             assert runner.wait(100), "it has nothing else to read"
             hf.enqueue("jobs", "still here")
             eventually(lambda: "still here" in worked.seen)
-    assert [group.state for group in hf.groups("orders")] == ["canceled"] * (end == "cancel_group")
+    assert [group.state for group in hf.groups.list("orders")] == ["canceled"] * (end == "cancel")
 
 
 def test_who_is_started_after_the_end_is_told(hf: Holdfast) -> None:
     hf.topic("orders")
     hf.subscribe("orders", "email")
-    hf.cancel_group("orders", "email")
+    hf.groups.cancel("orders", "email")
 
     @hf.subscriber("orders.**", group="email")
     def email(message: Message) -> None: ...

@@ -11,6 +11,8 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanKind, StatusCode
 
 from holdfast import AsyncHoldfast, Cancel, Context, Holdfast, InvalidInput, Message, Snooze, State
+from holdfast.aio import async_internals
+from holdfast.client import internals
 from holdfast.telemetry import instrument
 from tests.conformance.test_conn import commit, of_the_driver
 from tests.runtime.recorded import Recorded
@@ -214,7 +216,7 @@ def test_an_exception_without_words_is_still_the_one_that_counts(hf: Holdfast, r
     sent = hf.enqueue("q", 1)
     with hf.running():
         assert ended(hf, sent.id) is State.DEAD
-    [letter] = hf.dead_letters("q")
+    [letter] = hf.dead_letters.list("q")
     assert "Unspeakable" in letter.error
     assert "cannot be said" not in letter.error
     span = recorded.one("process q")
@@ -241,7 +243,7 @@ def test_in_the_callers_transaction(hf: Holdfast, url: str, recorded: Recorded) 
     with of_the_driver(url) as conn:
         hf.enqueue("q", 1, conn=conn)
         commit(conn)
-    [message] = hf.peek("q")
+    [message] = hf.queues.peek("q")
     context = recorded.one("enqueue q").context
     assert context
     assert message.headers["traceparent"].startswith(f"00-{context.trace_id:032x}-{context.span_id:016x}-")
@@ -293,7 +295,7 @@ def test_nothing_is_told_without_instrument(url: str, recorded: Recorded, monkey
         recorded.instrument(other)
         hf.consumer("q", name="handler")(lambda message: None)
         sent = hf.enqueue("q", 1)
-        assert hf.peek("q")[0].headers == {}
+        assert hf.queues.peek("q")[0].headers == {}
         with hf.running():
             assert ended(hf, sent.id) is State.SUCCEEDED
     assert recorded.spans == []
@@ -311,7 +313,7 @@ def test_without_an_sdk_nothing_changes(hf: Holdfast) -> None:
     instrument(hf)
     hf.consumer("q", name="handler")(lambda message: None)
     sent = hf.enqueue("q", 1)
-    assert hf.peek("q")[0].headers == {}
+    assert hf.queues.peek("q")[0].headers == {}
     with hf.running():
         assert ended(hf, sent.id) is State.SUCCEEDED
 
@@ -329,13 +331,13 @@ def test_bad_input_is_refused(sqlite_path: Any, arguments: dict[str, Any], says:
     hf = Holdfast(f"sqlite:///{sqlite_path}")
     with pytest.raises(InvalidInput, match=says):
         instrument(**{"hf": hf, **arguments})
-    assert hf._around_enqueue == []
+    assert internals(hf).around_enqueue.plain == []
 
 
 def test_twice_is_refused(sqlite_path: Any) -> None:
     hf = AsyncHoldfast(f"sqlite:///{sqlite_path}")
     instrument(hf)
-    for again in (hf, hf._hf):
+    for again in (hf, async_internals(hf).hf):
         with pytest.raises(InvalidInput, match="instrumented already"):
             instrument(again)
 

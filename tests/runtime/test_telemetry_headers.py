@@ -96,7 +96,7 @@ def test_forwarded_headers_get_a_new_place(hf: Holdfast, recorded: Recorded) -> 
     recorded.instrument(hf)
     forwarded = {"mine": 1, "traceparent": PARENT, "tracestate": "vendor=1"}
     hf.enqueue("q", 1, headers=forwarded)
-    [message] = hf.peek("q")
+    [message] = hf.queues.peek("q")
     assert message.headers.keys() == {"mine", "traceparent"}
     assert TRACE not in message.headers["traceparent"]
     assert forwarded["tracestate"] == "vendor=1"

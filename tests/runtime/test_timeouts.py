@@ -55,7 +55,7 @@ def test_a_handler_is_stopped_at_its_timeout(hf: Holdfast, kind: str) -> None:
         [stopped] = over.wait(1)
         assert stopped >= ends + 30
         assert ended(hf, sent.id) is State.DEAD
-    assert hf.dead_letters("q")[0].error == "timed out after 30 s"
+    assert hf.dead_letters.list("q")[0].error == "timed out after 30 s"
     assert [event.reason for event in told.seen] == ["timed out"]
 
 
@@ -211,7 +211,7 @@ def test_a_cancellation_of_its_own_is_a_failure_like_any_other(hf: Holdfast) -> 
             assert ended(hf, receipt.id) is State.DEAD
         assert ended(hf, good.id) is State.SUCCEEDED
     assert len(calls.seen) == 5
-    assert "CancelledError" in hf.dead_letters("q")[0].error
+    assert "CancelledError" in hf.dead_letters.list("q")[0].error
 
 
 def begin(hf: Holdfast, handler: Any) -> Runner:
@@ -304,7 +304,7 @@ def test_the_time_of_all_attempts_together_is_limited(hf: Holdfast, kind: str) -
         context.time_left = ends - context.claimed  # As if the first one had taken nearly all of it.
         assert ended(hf, sent.id) is State.DEAD
         assert time.monotonic() >= ends
-    [letter] = hf.dead_letters("q")
+    [letter] = hf.dead_letters.list("q")
     assert calls.seen == [1, 2]
     assert letter.error.startswith("gave up (max_time)")
     assert letter.attempts == 2
@@ -328,7 +328,7 @@ def test_who_spends_more_than_the_message_may_is_dead(hf: Holdfast, kind: str) -
     with hf.running():
         assert ended(hf, sent.id) is State.DEAD
     assert spent.seen == [4, 8]
-    [letter] = hf.dead_letters("q")
+    [letter] = hf.dead_letters.list("q")
     assert letter.error.startswith("gave up (message_budget)")
     assert letter.attempts == 1
 
@@ -343,8 +343,8 @@ def test_who_spends_more_than_the_queue_may_pauses_it_and_its_owner_is_told_once
 
     receipts = hf.enqueue_many("q", range(6))
     with hf.running():
-        eventually(lambda: hf.is_paused("q") and hf.stats("q").processing == 0)
-        notices = eventually(lambda: hf.notices("anna"))
+        eventually(lambda: hf.queues.is_paused("q") and hf.stats("q").processing == 0)
+        notices = eventually(lambda: hf.notices.list("anna"))
     states = [status_of(hf, one.id).state for one in receipts]
     assert states.count(State.SUCCEEDED) == 2
     waiting = [one for one in receipts if status_of(hf, one.id).state in (State.PENDING, State.ENQUEUED)]
@@ -367,7 +367,7 @@ def test_the_same_again_and_again_is_given_up(hf: Holdfast) -> None:
     with hf.running():
         assert ended(hf, sent.id) is State.DEAD
     assert len(done.seen) == 2
-    assert "max_repeats" in hf.dead_letters("q")[0].error
+    assert "max_repeats" in hf.dead_letters.list("q")[0].error
 
 
 def test_a_session_is_there_for_the_next_attempt(hf: Holdfast) -> None:

@@ -49,7 +49,7 @@ def staffed(hf: Holdfast, *, orders: str = "", mails: str = "", more: str = "") 
 
 def run_until_dead(hf: Holdfast) -> None:
     """A consumer that ends when its queue is empty may end between two attempts."""
-    eventually(lambda: hf.dead_letters() or hf.run(), "a message is dead")
+    eventually(lambda: hf.dead_letters.list() or hf.run(), "a message is dead")
 
 
 @pytest.mark.parametrize("more", ["", "consumer all { queues: [orders, news/mail] }"])
@@ -72,7 +72,7 @@ def test_what_does_not_fit_the_next_queue_is_dead_and_nothing_is_sent(hf: Holdfa
     staffed(hf)
     hf.enqueue("orders", {"id": 1, "to": 5})
     hf.run()
-    [dead] = hf.dead_letters()
+    [dead] = hf.dead_letters.list()
     assert (dead.queue, dead.attempts) == ("orders", 1)
     assert "to" in dead.error
     assert hf.stats("mails").pending == 0
@@ -84,7 +84,7 @@ def test_a_message_is_done_only_if_the_next_one_is_stored(hf: Holdfast) -> None:
         hf.enqueue("orders", {"id": number, "to": "ada"})
     run_until_dead(hf)
     assert hf.stats("mails").pending == 1
-    [dead] = hf.dead_letters()
+    [dead] = hf.dead_letters.list()
     assert (dead.queue, dead.attempts) == ("orders", 2)
     assert "mails" in dead.error
 
@@ -93,6 +93,6 @@ def test_nothing_is_sent_by_an_attempt_that_fails_after_it(hf: Holdfast) -> None
     staffed(hf, orders='commitment "never" { check: "false" }')
     hf.enqueue("orders", {"id": 1, "to": "ada"})
     run_until_dead(hf)
-    [dead] = hf.dead_letters()
+    [dead] = hf.dead_letters.list()
     assert (dead.queue, dead.attempts) == ("orders", 2)
     assert hf.stats("mails").pending == 0

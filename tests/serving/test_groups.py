@@ -51,7 +51,7 @@ def staffed(hf: Holdfast, more: str = "") -> list[tuple[Any, ...]]:
 
     reading = read_text(SPEC % more)
     assert reading.spec is not None
-    assert check_reading(reading, commands=hf.commands()) == []
+    assert check_reading(reading, commands=hf.commands.list()) == []
     apply(hf, reading.spec)
     assert has_staff(hf, reading.spec)
     declare_staff(hf, reading.spec)
@@ -80,4 +80,4 @@ def test_a_body_may_be_anything_and_what_does_not_fit_dies_in_its_group_alone(hf
     hf.publish("orders.eu.created", "seven")
     hf.run()
     assert calls == [("audit", 7, None, None)]
-    assert sorted(dead.queue for dead in hf.dead_letters()) == ["orders/audit", "orders/mail"]
+    assert sorted(dead.queue for dead in hf.dead_letters.list()) == ["orders/audit", "orders/mail"]

@@ -110,7 +110,7 @@ def test_enqueue(desk: Desk) -> None:
     answer = desk.deliver(1)
     assert answer.status_code == 202
     assert answer.json()["queued"] is True
-    [message] = desk.hf.peek(QUEUE)
+    [message] = desk.hf.queues.peek(QUEUE)
     assert message.id == answer.json()["id"]
     assert message.body["payload"]["incident"]["title"] == "alert 1"
     assert set(message.body) == {"payload", "headers", "source_ip", "received_at"}
@@ -141,7 +141,7 @@ def test_retry(desk: Desk) -> None:
     id = desk.deliver(1).json()["id"]
     with desk.working():
         eventually(lambda: desk.hf.status(id).state == State.DEAD, "it is dead")  # type: ignore[union-attr]
-    [letter] = desk.hf.dead_letters(QUEUE)
+    [letter] = desk.hf.dead_letters.list(QUEUE)
     failed = [failure.at_us for failure in letter.history]
     assert [failure.attempt for failure in letter.history] == [1, 2, 3, 4, 5]
     waits = [(late - early) / 1e6 for early, late in pairwise(failed)]
@@ -160,7 +160,7 @@ def test_dlq(desk: Desk) -> None:
     assert letter["error"].endswith("Command failed: guard rejected")
     assert letter["attempts"] == 5
     assert letter["preview"]["payload"]["incident"]["title"] == "alert 1"
-    [told] = desk.hf.peek("WebhookDLQ")
+    [told] = desk.hf.queues.peek("WebhookDLQ")
     assert told.body["attempts"] == 5
     assert told.body["original_message"]["body"]["payload"]["incident"]["id"] == "P1"
 
@@ -189,7 +189,7 @@ def test_ordering(desk: Desk) -> None:
         desk.break_it(False)
         eventually(lambda: desk.hf.stats(QUEUE).queue_depth + desk.hf.stats(QUEUE).processing == 0, "all are through")
     numbers = [int(line.split()[0][1:]) for line in desk.incidents]
-    dead = [letter.message.id for letter in desk.hf.dead_letters(QUEUE)]
+    dead = [letter.message.id for letter in desk.hf.dead_letters.list(QUEUE)]
     assert numbers == [number for number in range(20) if ids[number] not in dead], "some may have died meanwhile"
     assert dead == ids[: len(dead)], "the first ones"
 

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from tests.acceptance.programs import GUARD
 from tests.serving.conftest import Desk
 from tests.serving.served import Served
@@ -92,7 +93,7 @@ def register(hf):
 def shop(desk: Desk, look: Callable[[], Holdfast]) -> Desk:
     hf = look()
     hf.queue("Graves")
-    with hf.store.lend() as conn:
+    with internals(hf).store.lend() as conn:
         conn.execute("CREATE TABLE ledger (line TEXT)")
     (desk.folder / "handlers.py").write_text(MODULE)
     say(desk, SHIP)
@@ -107,7 +108,7 @@ def say(desk: Desk, last: str) -> None:
 
 
 def ledger(hf: Holdfast) -> list[str]:
-    with hf.store.lend() as conn:
+    with internals(hf).store.lend() as conn:
         return sorted(line for (line,) in conn.execute("SELECT line FROM ledger").fetchall())
 
 

@@ -171,7 +171,7 @@ def test_what_would_lose_messages_is_refused_until_someone_agrees(desk: Desk, lo
     assert "run: holdfast serve app.holdfast --db" in server.said
     assert "--accept-loss" in server.said
     desk.serve("--accept-loss").ready()
-    assert look().queue_settings("Old")["max_age"] == 0.001
+    assert look().queues.settings("Old")["max_age"] == 0.001
 
 
 def test_less_of_what_removes_nothing_is_served(desk: Desk, look: Look) -> None:

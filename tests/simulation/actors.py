@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 from holdfast import Claim, Holdfast, HoldfastError
+from holdfast.client import internals
 from holdfast.core.message import id_bytes, id_text
 from holdfast.store.ids import new_id
 from holdfast.torture.history import ERROR, INVOKE, OK, SEND, START_SAGA, Item, Sink
@@ -211,25 +212,25 @@ class Performer:
 
     def _replay(self) -> None:
         """A replay is a new message."""
-        letters = self._call(lambda: self.hf.dead_letters(n=20)) or []
+        letters = self._call(lambda: self.hf.dead_letters.list(n=20)) or []
         letters = [one for one in letters if one.replayed_as is None and one.queue in QUEUES]
         if letters:
             letter, fresh, value = self.chance.choice(letters), new_id(), self.common.value()
             item = Item(id_text(fresh), letter.queue, value)
-            replay = self.hf.store.letters.replay
+            replay = internals(self.hf).store.letters.replay
             body = f'"{value}"'.encode()
             self._noted(SEND, item, lambda: replay("default", self.hf.worker, id_bytes(letter.id), fresh, body))
 
     def _pause(self) -> None:
         queue = self.chance.choice(self.common.queues)
-        self._call(lambda: self.hf.pause(queue))
+        self._call(lambda: self.hf.queues.pause(queue))
         self._think(LEASE)
-        self._call(lambda: self.hf.resume(queue))
+        self._call(lambda: self.hf.queues.resume(queue))
 
     def _look(self) -> None:
         queue = self.chance.choice(self.common.queues)
         self._call(lambda: self.hf.stats(queue))
-        self._call(lambda: self.hf.peek(queue))
+        self._call(lambda: self.hf.queues.peek(queue))
 
     def _start_saga(self) -> None:
         self.common.sagas += 1

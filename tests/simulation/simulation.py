@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from holdfast import Holdfast, HoldfastError
+from holdfast.client import internals
 from holdfast.torture.checks import check
 from holdfast.torture.ending import GROUP, QUEUE, STEP, ChannelEnd, FinalState, SagaEnd
 from holdfast.torture.ending import TOPIC as A_TOPIC
@@ -125,14 +126,14 @@ class Play:
     def _drain(self, performer: actors.Performer) -> None:
         hf = performer.hf
         for queue in self.common.queues:
-            hf.resume(queue)
+            hf.queues.resume(queue)
         for _ in range(MOST_ROUNDS):
             if not self._take_all(performer):
                 due = self._next_due(hf)
                 if due is None:
                     break
                 self.stage.clock.now = max(self.stage.clock.now, due) + 1
-                hf.advance_sagas()
+                hf.sagas.advance()
 
     def _take_all(self, performer: actors.Performer) -> bool:
         found = performer.take_and_ack(*self.common.queues, *STEP_QUEUES)
@@ -141,7 +142,7 @@ class Play:
     def _next_due(self, hf: Holdfast) -> int | None:
         """When the next lease or delay is over."""
         names = [*self.common.queues, *STEP_QUEUES, *(f"{TOPIC}/{group}" for group in GROUPS)]
-        due = hf.store.reads.next_due(hf._book.channels(names))
+        due = internals(hf).store.reads.next_due(internals(hf).catalog.channels(names))
         return None if due is None else self.stage.clock.now + round(due * 1_000_000)
 
     def read(self) -> FinalState:
@@ -161,7 +162,7 @@ class Play:
         for group, settings in GROUPS.items():
             name = f"{TOPIC}/{group}"
             ends.append(_end(hf, name, GROUP, settings, states[name], TOPIC))
-        return FinalState(ends, [_saga_end(hf, saga.id) for saga in hf.sagas(n=1000)])
+        return FinalState(ends, [_saga_end(hf, saga.id) for saga in hf.sagas.list(n=1000)])
 
     def _spawn(self, part: str) -> Actor:
         self._names[part] += 1
@@ -198,7 +199,7 @@ def _end(
 
 
 def _saga_end(hf: Holdfast, saga_id: str) -> SagaEnd:
-    found = hf.saga_status(saga_id)
+    found = hf.sagas.get(saga_id)
     assert found is not None
     steps = [(step.name, str(step.status), True) for step in found.steps]
     return SagaEnd(saga_id, found.status, steps, [(line.what, line.step or "") for line in found.timeline])

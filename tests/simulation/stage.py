@@ -11,6 +11,7 @@ from copy import copy
 from typing import Any
 
 from holdfast import Holdfast, Step
+from holdfast.client import assembled, internals
 from holdfast.core.message import MessageStatus, id_bytes, id_text
 from holdfast.settings import Settings
 from holdfast.store import reading
@@ -82,13 +83,11 @@ class Stage(ABC):
         settings = Settings(
             self.url, worker=worker, actor=worker, clock=self.clock, sweep_every=LEASE / 2, patience=PATIENCE
         )
-        client = Holdfast.__new__(Holdfast)
-        client._assemble(settings, store)
-        return client
+        return assembled(settings, store)
 
     def introduce(self, hf: Holdfast) -> None:
         """Tells the history of a client what its channels are called, which it would learn from the first claims."""
-        messages = hf.store.messages
+        messages = internals(hf).store.messages
         assert isinstance(messages, RecordedMessages)
         messages._names.update(self._names)
 
@@ -115,7 +114,7 @@ class Stage(ABC):
     def statuses(self, hf: Holdfast, ids: Sequence[str]) -> list[MessageStatus]:
         """Of these messages, as far as the database knows them."""
         wanted = [id_bytes(one) for one in ids]
-        database: Any = hf.store.database  # type: ignore[attr-defined]
+        database: Any = internals(hf).store.database  # type: ignore[attr-defined]
         database._patience = 60.0  # The story is over: a slow machine may take its time.
         found = database.read(lambda tx: [reading.status(tx, "default", one) for one in wanted])
         return [one for one in found if one is not None]

@@ -9,13 +9,14 @@ from random import Random
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from holdfast import channels, claiming, endings, gather, letters, notices, presence
+from holdfast import channels, claiming, endings, gather, presence, upkeep
+from holdfast.dead_letters import bulk
 from holdfast.store import ids, patience
 from holdfast.store.postgres import connection as postgres
 from holdfast.store.sqlite import connection as sqlite
 from tests.clock import FakeClock
 
-TIMED = (channels, claiming, gather, letters, notices, patience, presence, sqlite, postgres)
+TIMED = (channels, claiming, gather, bulk, upkeep, patience, presence, sqlite, postgres)
 """Modules that look at the process's own clock, or sleep."""
 
 RANDOM = (endings, sqlite)

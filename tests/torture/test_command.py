@@ -62,11 +62,11 @@ def test_interrupted_it_heals_and_checks_and_leaves_others_alone(tmp_path: Path)
     assert (tmp_path / "chart.svg").read_text().startswith("<svg")
 
     with Holdfast(url) as hf:
-        assert hf.queues() == ["orders"]
+        assert hf.queues.list() == ["orders"]
         assert [claim.message.body for claim in hf.claim("orders")] == ["mine"]
     tenant = json.loads((tmp_path / "run" / "plan.json").read_bytes())["tenant"]
     with Holdfast(url, tenant=tenant) as hf:
-        for queue in hf.queues():
+        for queue in hf.queues.list():
             stats = hf.stats(queue)
             assert (stats.pending, stats.waiting, stats.processing, stats.dead) == (0, 0, 0, 0)
 

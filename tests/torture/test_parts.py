@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, LeaseLost
+from holdfast.client import internals
 from holdfast.errors import InvalidInput, QueueFull, StoreError, StoreFull, Unavailable
 from holdfast.settings import Settings
 from holdfast.torture import address
@@ -146,28 +147,30 @@ def test_a_full_disk_and_room_again(tmp_path: Path) -> None:
     for engine in ("apsw", "stdlib"):
         with Holdfast(f"sqlite:///{tmp_path}/{engine}.db?engine={engine}") as hf:
             hf.queue("q")
-            assert hf.store.faults.fill(True)
+            assert internals(hf).store.faults.fill(True)
             with pytest.raises(StoreFull):
                 hf.enqueue_many("q", ["x" * 1000] * 1000)
-            assert hf.store.faults.fill(False)
+            assert internals(hf).store.faults.fill(False)
             hf.enqueue_many("q", ["x" * 1000] * 100)
-            assert hf.store.faults.end_sessions("anyone") == 0
-            assert hf.store.faults.size() > 0
+            assert internals(hf).store.faults.end_sessions("anyone") == 0
+            assert internals(hf).store.faults.size() > 0
 
 
 def test_sessions_that_end_are_our_own(postgres_url: str) -> None:
     named, theirs = (address.named(postgres_url, tenant, "direct") for tenant in ("run-1", "run-10"))
     with Holdfast(named) as hf, Holdfast(postgres_url) as other, Holdfast(theirs) as another_run:
-        assert (hf.queues(), other.queues(), another_run.queues()) == ([], [], [])
-        assert other.store.faults.end_sessions(address.sessions_of("run-1")) >= 1
-        while other.store.faults.end_sessions(address.sessions_of("run-1")):  # They were told, and go when they can.
+        assert (hf.queues.list(), other.queues.list(), another_run.queues.list()) == ([], [], [])
+        assert internals(other).store.faults.end_sessions(address.sessions_of("run-1")) >= 1
+        while internals(other).store.faults.end_sessions(
+            address.sessions_of("run-1")
+        ):  # They were told, and go when they can.
             pass
-        assert (hf.store.faults.unheard(), another_run.store.faults.unheard()) == (0, 0)
-        assert hf.queues() == [], "it comes back by itself"
-        assert another_run.queues() == []
-        assert (hf.store.faults.unheard(), another_run.store.faults.unheard()) == (1, 0)
-        assert not other.store.faults.fill(True)
-        assert other.store.faults.size() > 0
+        assert (internals(hf).store.faults.unheard(), internals(another_run).store.faults.unheard()) == (0, 0)
+        assert hf.queues.list() == [], "it comes back by itself"
+        assert another_run.queues.list() == []
+        assert (internals(hf).store.faults.unheard(), internals(another_run).store.faults.unheard()) == (1, 0)
+        assert not internals(other).store.faults.fill(True)
+        assert internals(other).store.faults.size() > 0
 
 
 def test_which_faults_are_possible() -> None:

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast
+from holdfast.client import internals
 
 ORDINARY = """
 import sys
 from holdfast import Holdfast
+from holdfast.client import internals
 
 hf = Holdfast(sys.argv[1])
 hf.queue("q", max_attempts=2, empty="terminate")
@@ -49,7 +51,7 @@ def test_calls_go_straight_to_the_store(url: str) -> None:
     with Holdfast(url) as hf:
         hf.enqueue("q", 1)
         hf.ack(hf.claim("q"))
-        assert hf.transport.messages is hf.store.messages
+        assert internals(hf).transport.messages is internals(hf).store.messages
 
 
 @pytest.mark.parametrize("settings", [{"delivery": "sqs"}, {"dead_events": "callback"}])
@@ -62,11 +64,11 @@ def test_another_client_may_bring_it_in_at_any_time(
         anna = hf.acting_as("anna", tenant="hers")
         hf.enqueue("q", 1)
         other.queue("q", **settings)
-        assert hf.transport.sqs is None
+        assert internals(hf).transport.sqs is None
         hf.enqueue("q", 2)
-        assert hf.transport.messages is hf.transport.sqs is anna.transport.sqs
+        assert internals(hf).transport.messages is internals(hf).transport.sqs is internals(anna).transport.sqs
 
 
 def test_a_client_that_delivers_through_sqs_is_ready_for_it_from_the_start(url: str) -> None:
     with Holdfast(url, delivery="sqs") as hf:
-        assert hf.transport.messages is hf.transport.sqs
+        assert internals(hf).transport.messages is internals(hf).transport.sqs

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast import Claim, CommitmentResult, Holdfast, Step, Wait, effort, endings
+from holdfast.client import internals
 from holdfast.core.message import Lease
 from tests.clock import FakeClock
 from tests.conformance.topics import watch
@@ -33,7 +34,7 @@ def fill(client: Callable[..., Holdfast], clock: FakeClock) -> dict[str, Any]:
     _sagas(hf, clock, held)
     hf.schedule("hourly", queue="reports", body={"kind": "hourly"}, every="1h")
     hf.schedule("daily", queue="reports", body={"kind": "daily"}, cron="0 9 * * *", tz="Europe/Berlin")
-    hf.pause_schedule("daily")
+    hf.schedules.pause("daily")
     acme = client(tenant="acme")
     acme.enqueue_many("plain", ["theirs-1", "theirs-2"])
     acme.enqueue("plain", "theirs-3", delay=HOUR)
@@ -60,7 +61,7 @@ def _messages(hf: Holdfast, ids: dict[str, str], held: dict[str, list[Claim]]) -
     hf.queue("limited", concurrency=2, rate="100/h", max_depth=10)
     hf.enqueue_many("limited", ["limited-1", "limited-2", "limited-3"])
     held["limited"] = hf.claim("limited", lease="1h")
-    hf.pause("limited")
+    hf.queues.pause("limited")
 
 
 def _rows(hf: Holdfast, clock: FakeClock, ids: dict[str, str], held: dict[str, list[Claim]]) -> None:
@@ -78,9 +79,9 @@ def _rows(hf: Holdfast, clock: FakeClock, ids: dict[str, str], held: dict[str, l
     hf.queue("costly", lease="1h", budget=100, message_budget=10, backoff="1h")
     ids["costly"] = hf.enqueue("costly", "costly", budget=5).id
     [claim] = hf.claim("costly")
-    effort.spend(hf, claim, 3)
+    effort.spend(internals(hf), claim, 3)
     [settlement] = endings.acked([claim])
-    hf.store.commitments.keep(settlement, [CommitmentResult("built", False, 1, "2 failed")])
+    internals(hf).store.commitments.keep(settlement, [CommitmentResult("built", False, 1, "2 failed")])
     claim.nack("built")
 
 
@@ -109,7 +110,7 @@ def _topics(hf: Holdfast, clock: FakeClock, held: dict[str, list[Claim]]) -> Non
         hf.publish("orders.eu.paid", f"paid-{number}", key=f"k{number % 2}", priority="high")
     hf.ack(hf.claim("orders", group="done", n=100))
     hf.ack(hf.claim("orders", group="lagging", n=3))
-    hf.pause("orders/paused")
+    hf.queues.pause("orders/paused")
     for wait in (60, 12, 12):
         clock.advance(wait)
         watch(hf)
@@ -132,10 +133,12 @@ def _dead_letters(hf: Holdfast, clock: FakeClock, ids: dict[str, str]) -> None:
         clock.advance(1)
     hf.enqueue("doomed", "twice")
     hf.claim("doomed")[0].dead_letter("ValueError: first death")
-    [again] = [letter for letter in hf.dead_letters("doomed") if letter.message.body == "twice"]
-    hf.replay(again.id)
-    hf.report("crash_loop", "worker-7", "RuntimeError: out of memory", owner="mia")
-    hf.acknowledge(hf.report("disk", "db-1", "OSError: nearly full", owner="boss"), remark="ordered one")
+    [again] = [letter for letter in hf.dead_letters.list("doomed") if letter.message.body == "twice"]
+    hf.dead_letters.replay(again.id)
+    hf.notices.report("crash_loop", "worker-7", "RuntimeError: out of memory", owner="mia")
+    hf.notices.acknowledge(
+        hf.notices.report("disk", "db-1", "OSError: nearly full", owner="boss"), remark="ordered one"
+    )
 
 
 def _sagas(hf: Holdfast, clock: FakeClock, held: dict[str, list[Claim]]) -> None:
@@ -181,24 +184,25 @@ def observe(client: Callable[..., Holdfast], ids: dict[str, str]) -> dict[str, A
     shown = {tenant: _tenant(client(tenant=tenant)) for tenant in TENANTS}
     hf = client()
     shown["messages"] = {name: _message(hf, one) for name, one in ids.items()}
-    shown["sagas"] = {saga.id: _saga(hf, saga.id) for saga in hf.sagas(n=100)}
-    shown["commitments"] = [(one.name, one.passed, one.output) for one in hf.commitments(ids["costly"])]
-    shown["spent"] = hf.spent("costly")
+    shown["sagas"] = {saga.id: _saga(hf, saga.id) for saga in hf.sagas.list(n=100)}
+    shown["commitments"] = [(one.name, one.passed, one.output) for one in hf.messages.commitments(ids["costly"])]
+    shown["spent"] = hf.queues.budget("costly")
     found: dict[str, Any] = json.loads(json.dumps(shown))
     return found
 
 
 def _tenant(hf: Holdfast) -> dict[str, Any]:
-    groups = [f"orders/{one.group}" for one in hf.groups("orders")] if "orders" in hf.topics() else []
+    groups = [f"orders/{one.group}" for one in hf.groups.list("orders")] if "orders" in hf.topics.list() else []
     return {
-        "topics": hf.topics(),
-        "readers": {name: _reader(hf, name) for name in sorted([*hf.queues(), *groups])},
-        "schedules": [(one.name, one.queue, one.body, one.paused, one.next_at_us) for one in hf.schedules()],
-        "owners": sorted(hf.owners()),
+        "topics": hf.topics.list(),
+        "readers": {name: _reader(hf, name) for name in sorted([*hf.queues.list(), *groups])},
+        "schedules": [(one.name, one.queue, one.body, one.paused, one.next_at_us) for one in hf.schedules.list()],
+        "owners": sorted(hf.notices.owners()),
         "notices": [
-            (one.kind, one.owner, one.queue, one.error, one.level, one.remark) for one in hf.notices(acknowledged=True)
+            (one.kind, one.owner, one.queue, one.error, one.level, one.remark)
+            for one in hf.notices.list(acknowledged=True)
         ],
-        "audit": [(one.actor, one.act, one.queue, one.count) for one in hf.audit()],
+        "audit": [(one.actor, one.act, one.queue, one.count) for one in hf.audit.list()],
     }
 
 
@@ -206,9 +210,9 @@ def _reader(hf: Holdfast, name: str) -> dict[str, Any]:
     stats = hf.stats(name)
     return {
         "counts": [stats.pending, stats.waiting, stats.processing, stats.dead],
-        "paused": hf.is_paused(name),
-        "next": [_body(message) for message in hf.peek(name, 100)],
-        "blocked": [(one.key, one.waiting) for one in hf.blocked_keys(name)],
+        "paused": hf.queues.is_paused(name),
+        "next": [_body(message) for message in hf.queues.peek(name, 100)],
+        "blocked": [(one.key, one.waiting) for one in hf.queues.blocked(name)],
         "dead letters": [
             {
                 "message": _body(one.message),
@@ -216,7 +220,7 @@ def _reader(hf: Holdfast, name: str) -> dict[str, Any]:
                 "history": [(line.attempt, line.worker, line.error) for line in one.history],
                 "replayed": one.replay_state,
             }
-            for one in hf.dead_letters(name)
+            for one in hf.dead_letters.list(name)
         ],
     }
 
@@ -233,7 +237,7 @@ def _message(hf: Holdfast, message_id: str) -> dict[str, Any]:
 
 
 def _saga(hf: Holdfast, saga_id: str) -> dict[str, Any]:
-    found = hf.saga_status(saga_id)
+    found = hf.sagas.get(saga_id)
     assert found is not None
     return {
         "status": found.status,
@@ -264,5 +268,5 @@ def claim_of(hf: Holdfast, held: dict[str, Any]) -> Claim:
     status = hf.status(held["id"])
     assert status is not None
     assert status.message is not None
-    channel = hf._book.channel(held["queue"])
+    channel = internals(hf).catalog.channel(held["queue"])
     return Claim(hf, status.message, held["attempt"], Lease(**held["lease"]), held["member"], channel)

@@ -16,6 +16,7 @@ import apsw
 import psycopg
 
 from holdfast import Holdfast, Message
+from holdfast.client import internals
 
 
 def main() -> None:
@@ -51,7 +52,7 @@ def main() -> None:
             case "handled":
                 return wait_for(int(more))
             case "replay":
-                return [hf.replay(one.id).duplicate for one in hf.dead_letters(more)]
+                return [hf.dead_letters.replay(one.id).duplicate for one in hf.dead_letters.list(more)]
             case "take":
                 topic, _, group = more.partition("/")
                 taken = hf.claim(topic, group=group or None, n=100)
@@ -59,7 +60,7 @@ def main() -> None:
                 return [claim.message.body for claim in taken]
             case "open":
                 with Holdfast(url, **settings) as another:
-                    return another.queues()
+                    return another.queues.list()
         raise ValueError(what)
 
     with hf.running():
@@ -107,8 +108,8 @@ def use(hf: Holdfast, url: str) -> str:
     assert hf.enqueue("kept", {"n": 1}, key="a", idempotency_key="once", priority="high", ttl=3600).duplicate
     for _ in range(2):
         hf.claim("kept")[0].nack("no")
-    [dead] = hf.dead_letters("kept")
-    again = hf.replay(dead.id)
+    [dead] = hf.dead_letters.list("kept")
+    again = hf.dead_letters.replay(dead.id)
     hf.claim("kept")[0].ack({"done": True})
     found = hf.status(again.id)
     assert found is not None
@@ -123,12 +124,12 @@ def joined(hf: Holdfast, url: str) -> None:
     if url.startswith("sqlite") and "stdlib" in url:
         import sqlite3
 
-        file = sqlite3.connect(hf.store.database.path)  # type: ignore[attr-defined]
+        file = sqlite3.connect(internals(hf).store.database.path)  # type: ignore[attr-defined]
         with file:
             hf.enqueue("joined", 1, conn=file)
         file.close()
     elif url.startswith("sqlite"):
-        with apsw.Connection(hf.store.database.path) as connection:  # type: ignore[attr-defined]
+        with apsw.Connection(internals(hf).store.database.path) as connection:  # type: ignore[attr-defined]
             hf.enqueue("joined", 1, conn=connection)
         connection.close()
     else:

@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from holdfast.store.migrate import Known, Migration, Migrator
 
 FOLDER = Path(__file__).parent
@@ -72,15 +73,15 @@ def next_migration(hf: Holdfast) -> Migration:
         "CREATE INDEX holdfast_message_added ON holdfast_message (added_later)",
         *(text.rstrip() for text in changed),
     ]
-    number = hf.store.schema.newest + 1
+    number = internals(hf).store.schema.newest + 1
     return number, f"{number:03}_added_later", "".join(f"{statement};\n" for statement in statements)
 
 
 def make_newer(hf: Holdfast, *more: Migration) -> Holdfast:
     """Give a client that was not used yet the migrations of a release after this one."""
-    schema = hf.store.schema
+    schema = internals(hf).store.schema
     assert isinstance(schema, Migrator)
-    hf.store.schema = Migrator(schema._database, Known([*schema.known.all, *more]))  # type: ignore[misc]
+    internals(hf).store.schema = Migrator(schema._database, Known([*schema.known.all, *more]))  # type: ignore[misc]
     return hf
 
 
@@ -89,5 +90,5 @@ def rows(hf: Holdfast, statement: str) -> list[tuple[Any, ...]]:
     if not hf.settings.url.startswith("sqlite"):
         with psycopg.connect(hf.settings.url) as connection:
             return connection.execute(statement.encode()).fetchall()
-    found: list[tuple[Any, ...]] = hf.store.database.read(lambda tx: tx._connection.rows(statement))  # type: ignore[attr-defined]
+    found: list[tuple[Any, ...]] = internals(hf).store.database.read(lambda tx: tx._connection.rows(statement))  # type: ignore[attr-defined]
     return found

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from holdfast import Holdfast, Unavailable
+from holdfast.client import internals
 from holdfast.store.migrate import Migration
 from tests.upgrades.releases import make_newer
 from tests.waiting import eventually
@@ -33,10 +34,11 @@ VALID = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('holdfas
 KILLED = """
 import sys
 from holdfast import Holdfast
+from holdfast.client import internals
 from tests.upgrades.releases import make_newer
 from tests.upgrades.test_locks import ONLINE
 with Holdfast(sys.argv[1]) as hf:
-    make_newer(hf, ONLINE).store.schema.migrate()
+    internals(make_newer(hf, ONLINE)).store.schema.migrate()
 """
 
 
@@ -74,7 +76,7 @@ def test_the_queues_go_on_while_a_migration_waits(
     """The statement waits for the reader, and everyone who comes later would wait behind the statement."""
     with Holdfast(postgres_url, patience=20) as hf, ThreadPoolExecutor(1) as threads:
         hf.queue("q")
-        migrating = threads.submit(newer(ALTER, patience=300).store.schema.migrate)
+        migrating = threads.submit(internals(newer(ALTER, patience=300)).store.schema.migrate)
         try:
             for number in range(3):
                 until(server, WAITING)
@@ -89,7 +91,7 @@ def test_the_queues_go_on_while_a_migration_waits(
 def test_a_migration_that_gets_no_lock_says_what_to_do(
     server: psycopg.Connection, newer: Callable[..., Holdfast], reader: psycopg.Connection
 ) -> None:
-    schema = newer(ALTER, patience=2).store.schema
+    schema = internals(newer(ALTER, patience=2)).store.schema
     text = r"^migration 005_column was not run: other transactions .*`holdfast doctor`.* run `holdfast migrate` again$"
     with pytest.raises(Unavailable, match=text):
         schema.migrate()
@@ -100,7 +102,7 @@ def test_a_migration_that_gets_no_lock_says_what_to_do(
 def test_a_migration_that_another_process_keeps_busy_says_so(
     server: psycopg.Connection, newer: Callable[..., Holdfast]
 ) -> None:
-    schema = newer(ALTER, patience=1).store.schema
+    schema = internals(newer(ALTER, patience=1)).store.schema
     with server.transaction():
         server.execute("SELECT pg_advisory_xact_lock(hashtextextended('holdfast_migration', 0))")
         with pytest.raises(Unavailable, match="005_column was not run: another process is migrating"):
@@ -113,7 +115,7 @@ def test_an_index_is_built_without_a_transaction(
     request: pytest.FixtureRequest, server: psycopg.Connection, newer: Callable[..., Holdfast], pooled: bool
 ) -> None:
     settings = {"url": request.getfixturevalue("pooled_url")} if pooled else {}
-    schema = newer(ONLINE, **settings).store.schema
+    schema = internals(newer(ONLINE, **settings)).store.schema
     assert schema.migrate() == ["005_index"]
     assert server.execute(VALID).fetchone() == (True,)
     assert schema.migrate() == []
@@ -126,7 +128,7 @@ def test_the_queues_go_on_while_an_index_waits_and_only_one_process_builds_it(
     writer.execute("LOCK TABLE holdfast_message IN ROW EXCLUSIVE MODE")
     with Holdfast(postgres_url) as hf, ThreadPoolExecutor(2) as threads:
         hf.queue("q")
-        building = [threads.submit(newer(ONLINE, patience=300).store.schema.migrate) for _ in range(2)]
+        building = [threads.submit(internals(newer(ONLINE, patience=300)).store.schema.migrate) for _ in range(2)]
         try:
             until(server, BUILDING)
             hf.enqueue("q", 1)
@@ -152,5 +154,5 @@ def test_an_index_whose_builder_was_killed_is_built_anew(
     eventually(lambda: server.execute(f"SELECT count(*) {BUILDERS}").fetchone() == (0,), "its session has ended")
     writer.close()
     assert server.execute(VALID).fetchone() == (False,)
-    assert newer(ONLINE).store.schema.migrate() == ["005_index"]
+    assert internals(newer(ONLINE)).store.schema.migrate() == ["005_index"]
     assert server.execute(VALID).fetchone() == (True,)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, SchemaTooNew
+from holdfast.client import internals
 from tests.conformance.steps import bodies
 from tests.upgrades.releases import RELEASES, expected, make_newer, next_migration, unpack
 
@@ -70,7 +71,7 @@ def test_an_old_process_keeps_working_and_cannot_be_started_again(url: str, old:
         before.enqueue("consumed", "before")
     assert old("handled 1") == ["before"]
     assert old("warm") == "warm"
-    assert len(newer.store.schema.migrate()) == 1
+    assert len(internals(newer).store.schema.migrate()) == 1
 
     newer.enqueue_many("consumed", range(20))
     assert sorted(old("handled 21")[1:]) == list(range(20))
@@ -85,7 +86,7 @@ def test_an_old_process_keeps_working_and_cannot_be_started_again(url: str, old:
 
 def test_both_releases_work_on_what_the_old_one_has_stored(old: OldProcess, newer: Holdfast) -> None:
     """Each message goes to one of them, in order; a saga goes on whoever does its steps."""
-    newer.store.schema.migrate()
+    internals(newer).store.schema.migrate()
     assert bodies(newer.claim("plain", n=4)) == ["high", "plain-2", "plain-3", "plain-4"]
     assert old("take plain") == ["plain-5", "plain-6", "plain-7", "low"]
     assert old("take orders/choosy") == [f"created-{number}" for number in range(4)]
@@ -97,6 +98,6 @@ def test_both_releases_work_on_what_the_old_one_has_stored(old: OldProcess, newe
     step.ack()
     newer.signal("begun", "paid")
     assert [body["who"] for body in old("take car.book")] == ["begun"]
-    found = newer.saga_status("begun")
+    found = newer.sagas.get("begun")
     assert found is not None
     assert found.status == "completed"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, LeaseLost, SchemaMismatch
+from holdfast.client import internals
 from holdfast.store.migrate import digest_of
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies
@@ -22,10 +23,10 @@ OpenClient = Callable[..., Holdfast]
 def upgraded(request: pytest.FixtureRequest, hf: Holdfast, client: OpenClient) -> Holdfast:
     """A client of this release, and one of a release after it, which has migrated the database."""
     if request.param == "as it is":
-        hf.store.schema.migrate()
+        internals(hf).store.schema.migrate()
         return hf
     newer = make_newer(client(worker="newer"), next_migration(hf))
-    ran = newer.store.schema.migrate()
+    ran = internals(newer).store.schema.migrate()
     assert ran[-1].endswith("added_later")
     return newer
 
@@ -33,7 +34,7 @@ def upgraded(request: pytest.FixtureRequest, hf: Holdfast, client: OpenClient) -
 def test_everything_is_there(upgraded: Holdfast, client: OpenClient, promised: Promised) -> None:
     def same_release(**settings: Any) -> Holdfast:
         hf = client(**settings)
-        hf.store.schema = upgraded.store.schema  # type: ignore[misc]
+        internals(hf).store.schema = internals(upgraded).store.schema  # type: ignore[misc]
         return hf
 
     assert observe(same_release, promised["ids"]) == promised["shown"]
@@ -47,8 +48,8 @@ def test_open_leases_are_settled_with_their_old_tokens(upgraded: Holdfast, promi
         hf.ack(claims)
     for name in ("claimed", "rows", "keyed", "limited", "orders/open", "orders/ordered", "hotel.book"):
         assert hf.stats(name).processing == 0, name
-    assert hf.saga_status("running").steps[1].status == "completed"
-    hf.resume("limited")
+    assert hf.sagas.get("running").steps[1].status == "completed"
+    hf.queues.resume("limited")
     found = [bodies(hf.claim(name, n=100)) for name in ("claimed", "limited", "keyed")]
     assert found == [["claimed-4", "claimed-5"], ["limited-2", "limited-3"], ["a-1", "c-0"]]
     assert bodies(hf.claim("orders", group="open", n=100)) == [f"created-{number}" for number in range(4)]
@@ -58,7 +59,7 @@ def test_open_leases_expire(upgraded: Holdfast, clock: FakeClock, promised: Prom
     """And count as an attempt; the old tokens are worth nothing then."""
     hf = upgraded
     clock.advance("2h")
-    hf.resume("limited")
+    hf.queues.resume("limited")
     for name, claims in promised["leases"].items():
         wanted, found = [one["body"] for one in claims], []
         while set(map(str, wanted)) - set(map(str, bodies(found))):
@@ -75,9 +76,9 @@ def test_everything_is_delivered_once_and_in_order(
     hf = upgraded
     clock.advance("12h")
     before = promised["shown"]["default"]["readers"]
-    hf.fire_schedules()
+    hf.schedules.fire()
     for name in ("limited", "orders/paused"):
-        hf.resume(name)
+        hf.queues.resume(name)
     found = {name: drained(hf, name) for name in before if not name.endswith((".book", ".cancel", ".inbox"))}
     for name, (pending, waiting, processing, _) in ((name, before[name]["counts"]) for name in found):
         is_blocked = name == "keyed"
@@ -97,7 +98,7 @@ def test_everything_is_delivered_once_and_in_order(
         assert [one for one in mine if one.startswith("created")] == [f"created-{parity}", f"created-{parity + 2}"]
     assert found["reports"] == [{"kind": "hourly"}]
     theirs = client(tenant="acme", migrate=upgraded.settings.migrate)
-    theirs.store.schema = upgraded.store.schema  # type: ignore[misc]
+    internals(theirs).store.schema = internals(upgraded).store.schema  # type: ignore[misc]
     assert sorted(drained(theirs, "plain")) == ["theirs-1", "theirs-2", "theirs-3"]
     assert sorted(TENANTS) == ["acme", "default"]
 
@@ -117,7 +118,7 @@ def test_sagas_come_to_their_end(upgraded: Holdfast, clock: FakeClock) -> None:
     while claims := hf.claim("flight.book", "hotel.book", "car.book", "flight.cancel", n=10):
         for claim in claims:
             claim.ack({"by": "new"})
-    ends = {saga.id: saga.status for saga in hf.sagas(n=100)}
+    ends = {saga.id: saga.status for saga in hf.sagas.list(n=100)}
     assert ends == {
         "done": "completed",
         "undone": "compensated",
@@ -125,16 +126,16 @@ def test_sagas_come_to_their_end(upgraded: Holdfast, clock: FakeClock) -> None:
         "running": "completed",
         "begun": "completed",
     }
-    assert hf.saga_status("begun").data["car"] == {"by": "new"}
-    assert hf.saga_status("running").data["flight"] == {"seat": "running"}
+    assert hf.sagas.get("begun").data["car"] == {"by": "new"}
+    assert hf.sagas.get("running").data["flight"] == {"seat": "running"}
 
 
 def test_dead_letters_are_replayed(upgraded: Holdfast) -> None:
     hf = upgraded
     for queue, body in (("doomed", "doomed-1"), ("keyed", "b-0"), ("orders/open", "paid-3")):
-        [letter] = [one for one in hf.dead_letters(queue) if one.message.body == body]
-        hf.replay(letter.id)
-    assert hf.blocked_keys("keyed") == []
+        [letter] = [one for one in hf.dead_letters.list(queue) if one.message.body == body]
+        hf.dead_letters.replay(letter.id)
+    assert hf.queues.blocked("keyed") == []
     assert sorted(drained(hf, "doomed")) == ["doomed-1", "twice"]
     assert [one for one in drained(hf, "keyed") if one[0] == "b"] == ["b-0", "b-1", "b-2"]
     assert "paid-3" in drained(hf, "orders/open")
@@ -142,7 +143,7 @@ def test_dead_letters_are_replayed(upgraded: Holdfast) -> None:
 
 def test_a_group_that_was_dead_is_heard_of_again(upgraded: Holdfast) -> None:
     """Everything it missed is still retained."""
-    upgraded.heartbeat("orders", "silent")
+    upgraded.groups.heartbeat("orders", "silent")
     assert len(drained(upgraded, "orders/silent")) == 8
 
 
@@ -169,9 +170,9 @@ def test_a_release_with_a_tampered_migration_refuses_the_database(
     hf: Holdfast, client: OpenClient, promised: Promised, how: str, migrate: bool
 ) -> None:
     tampering = client(migrate=migrate)
-    schema = tampering.store.schema
+    schema = internals(tampering).store.schema
     schema.known.all[0] = TAMPERED[how](*schema.known.all[0])  # type: ignore[attr-defined]
-    for use in (tampering.queues, lambda: tampering.enqueue("plain", 1), schema.migrate):
+    for use in (tampering.queues.list, lambda: tampering.enqueue("plain", 1), schema.migrate):
         with pytest.raises(SchemaMismatch, match=r"^the database has seen migration 001_tables.*restore a backup"):
             use()
     assert observe(client, promised["ids"]) == promised["shown"]
@@ -181,16 +182,16 @@ def test_a_release_that_lacks_a_migration_in_the_middle_refuses_the_database(
     hf: Holdfast, client: OpenClient, promised: Promised
 ) -> None:
     lacking = client()
-    known = lacking.store.schema.known.all  # type: ignore[attr-defined]
+    known = internals(lacking).store.schema.known.all  # type: ignore[attr-defined]
     known[:] = [(number, name, text) for number, (_, name, text) in enumerate(known[1:], 1)]
     known.append((len(known) + 1, "999_another", "-- nothing\n"))
     with pytest.raises(SchemaMismatch, match="001_tables, which this Holdfast does not know"):
-        lacking.queues()
+        lacking.queues.list()
 
 
 def test_every_migration_of_the_release_has_its_text(hf: Holdfast, promised: Promised) -> None:
     """Also those that are not the first."""
-    schema = hf.store.schema
+    schema = internals(hf).store.schema
     seen = {one.number: (one.name, one.digest) for one in schema._database.applied()}  # type: ignore[attr-defined]
     ours = {number: (name, digest_of(text)) for number, name, text in schema.known.all}  # type: ignore[attr-defined]
     assert seen == {number: ours[number] for number in seen}

@@ -21,7 +21,7 @@ COLUMNS = ("consumer", "queue", "state", "weight", "empty", "changed")
 def attach(consumer: str, queue: str, weight: float | None, empty: str | None, url: str, tenant: str) -> None:
     """Have a consumer take from a queue. Running ones follow at once, those that start later too."""
     with open_client(url, tenant, strict=True) as hf:
-        hf.attach(consumer, queue, weight=weight, empty=empty)
+        hf.consumers.attach(consumer, queue, weight=weight, empty=empty)
         click.echo(f"{consumer!r} takes from {queue!r}: {_running(hf, consumer)}.")
 
 
@@ -32,7 +32,7 @@ def attach(consumer: str, queue: str, weight: float | None, empty: str | None, u
 def detach(consumer: str, queue: str, url: str, tenant: str) -> None:
     """Have a consumer take nothing more from a queue; what it has in hand it finishes."""
     with open_client(url, tenant) as hf:
-        hf.detach(consumer, queue)
+        hf.consumers.detach(consumer, queue)
         click.echo(f"{consumer!r} takes nothing more from {queue!r}: {_running(hf, consumer)}.")
 
 
@@ -46,7 +46,7 @@ def attachments(consumer: str | None, url: str, tenant: str, as_json: bool) -> N
     What their code declares is not in it; nor is a weight or an answer to an empty queue that was left to the code.
     """
     with open_client(url, tenant) as hf:
-        found = hf.attachments(consumer)
+        found = hf.consumers.attachments(consumer)
     if as_json:
         show_json(found)
     elif found:
@@ -62,5 +62,5 @@ def _cells(one: Attachment) -> list[object]:
 
 def _running(hf: Holdfast, consumer: str) -> str:
     """Whom it concerns; a name that was mistyped shows here."""
-    count = sum(one.consumer == consumer for one in hf.consumers())
+    count = sum(one.consumer == consumer for one in hf.consumers.list())
     return f"{count:,} running" if count else "none of that name is running now"

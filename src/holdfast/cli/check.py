@@ -10,6 +10,7 @@ import click
 
 from holdfast import Holdfast
 from holdfast.cli.files import specs_argument
+from holdfast.client import internals
 from holdfast.serving.loading import function_at, load_module, register
 from holdfast.spec.files import Examined, counted, examine
 from holdfast.spec.model import to_json
@@ -37,7 +38,7 @@ def _declared(module: str) -> dict[str, Any]:
     """What the user's own code has; the client that it is declared with never opens its database."""
     hf = Holdfast("sqlite:///:nowhere:.db")
     register(hf, load_module(module))
-    return {"commands": hf.commands(), "consumers": hf._consumers, "handlers": function_at}
+    return {"commands": hf.commands.list(), "consumers": internals(hf).consumers.by_name, "handlers": function_at}
 
 
 def _check(path: str, known: dict[str, Any], as_json: bool, strict: bool) -> bool:

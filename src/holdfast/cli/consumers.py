@@ -9,7 +9,7 @@ from holdfast.cli.options import client_options, json_option, open_client
 from holdfast.cli.showing import moment, show_json, show_table
 from holdfast.core.crew import amplification
 from holdfast.core.moments import readable
-from holdfast.crew import SATURATED
+from holdfast.runtime.client import SATURATED
 
 COLUMNS = ("consumer", "pool", "state", "queues", "saturation", "work", "handled", "failed", "host", "pid", "seen")
 RIGHT = ("saturation", "handled", "failed", "pid")
@@ -33,7 +33,7 @@ def consumers(url: str, tenant: str, everyone: bool, threshold: float, as_json: 
     every line) is how many of them reach the threshold.
     """
     with open_client(url, tenant) as hf:
-        found = hf.consumers(alive=not everyone)
+        found = hf.consumers.list(alive=not everyone)
     amplified = amplification(found, threshold)
     if as_json:
         show_json({**readable(one), "amplification": amplified} for one in found)

@@ -43,8 +43,8 @@ def chosen(command: Callable[..., Any]) -> Callable[..., Any]:
 def list_(count: int, after: str | None, url: str, tenant: str, as_json: bool, **choice: Any) -> None:
     """List dead letters, oldest first."""
     with open_client(url, tenant) as hf:
-        letters = hf.dead_letters(n=count, after=after, **_selection(choice))
-        total = hf.count_dead_letters(**_selection(choice))
+        letters = hf.dead_letters.list(n=count, after=after, **_selection(choice))
+        total = hf.dead_letters.count(**_selection(choice))
     if as_json:
         show_json(map(_plain, letters))
     elif letters:
@@ -67,7 +67,7 @@ def list_(count: int, after: str | None, url: str, tenant: str, as_json: bool, *
 def show(dead_id: str, url: str, tenant: str) -> None:
     """Show one dead letter whole, with its history, as JSON."""
     with open_client(url, tenant) as hf:
-        letter = hf.find_dead_letter(dead_id)
+        letter = hf.dead_letters.get(dead_id)
     if letter is None:
         raise NotFound(f"there is no dead letter {dead_id}")
     click.echo(msgspec.json.format(msgspec.json.encode(readable(_plain(letter)))).decode())
@@ -93,13 +93,13 @@ def replay(
         raise click.UsageError("give either a DEAD_ID, or --queue, --error, --key, --since or --before")
     with open_client(url, tenant) as hf:
         if dead_id is not None:
-            receipt = hf.replay(dead_id, **({} if body is None else {"body": msgspec.json.decode(body)}))
+            receipt = hf.dead_letters.replay(dead_id, **({} if body is None else {"body": msgspec.json.decode(body)}))
             click.echo(f"replayed as {receipt.id}")
             return
-        count = hf.count_dead_letters(fresh=True, **_selection(choice))
+        count = hf.dead_letters.count(fresh=True, **_selection(choice))
         if _agreed(f"Replay {count:,} dead letters?", count, yes):
             with progress_bar("replaying", count) as told:
-                done = hf.replay_many(rate=rate, progress=told, **_selection(choice))
+                done = hf.dead_letters.replay_many(rate=rate, progress=told, **_selection(choice))
             click.echo(f"{done:,} replayed")
 
 
@@ -110,10 +110,10 @@ def replay(
 def delete(yes: bool, url: str, tenant: str, **choice: Any) -> None:
     """Delete all dead letters that are chosen, for good."""
     with open_client(url, tenant) as hf:
-        count = hf.count_dead_letters(**_selection(choice))
+        count = hf.dead_letters.count(**_selection(choice))
         if _agreed(f"Delete {count:,} dead letters for good?", count, yes):
             with progress_bar("deleting", count) as told:
-                done = hf.delete_dead_letters(progress=told, **_selection(choice))
+                done = hf.dead_letters.delete_many(progress=told, **_selection(choice))
             click.echo(f"{done:,} deleted")
 
 
@@ -124,7 +124,7 @@ def delete(yes: bool, url: str, tenant: str, **choice: Any) -> None:
 def audit(count: int, url: str, tenant: str, as_json: bool) -> None:
     """Show who replayed or deleted dead letters, newest first."""
     with open_client(url, tenant) as hf:
-        lines = hf.audit(count)
+        lines = hf.audit.list(count)
     if as_json:
         show_json(lines)
     elif lines:

@@ -7,6 +7,7 @@ import click
 from holdfast import Holdfast
 from holdfast.cli.options import PATIENCE, db_option, json_option
 from holdfast.cli.showing import show_findings, show_json
+from holdfast.client import internals
 from holdfast.delivery import checkup
 
 
@@ -23,9 +24,11 @@ def doctor(url: str, as_json: bool) -> int:
         holdfast doctor --db postgresql://user@host/database --json
     """
     with Holdfast(url, patience=PATIENCE) as hf:
-        findings = hf.store.health.look()
+        findings = internals(hf).store.health.look()
         if any(finding.check == "queues" for finding in findings):  # Otherwise they could not be looked at.
-            findings += checkup.look(hf.transport.through_sqs().sqs, hf.store.health.through_sqs())
+            findings += checkup.look(
+                internals(hf).transport.through_sqs().sqs, internals(hf).store.health.through_sqs()
+            )
     problems = sum(finding.state == "problem" for finding in findings)
     if as_json:
         show_json(findings)

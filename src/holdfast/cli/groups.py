@@ -30,7 +30,7 @@ def list_(topic: str, url: str, tenant: str, as_json: bool) -> None:
     many retention took from it.
     """
     with open_client(url, tenant) as hf:
-        found = hf.groups(topic)
+        found = hf.groups.list(topic)
     if as_json:
         show_json(found)
     elif found:
@@ -46,7 +46,7 @@ def list_(topic: str, url: str, tenant: str, as_json: bool) -> None:
 def pause(topic: str, group: str, url: str, tenant: str) -> None:
     """Stop a group until it is resumed; nothing is lost meanwhile."""
     with open_client(url, tenant) as hf:
-        hf.pause(f"{topic}/{group}")
+        hf.queues.pause(f"{topic}/{group}")
     click.echo(f"{topic}/{group} is paused.")
 
 
@@ -57,7 +57,7 @@ def pause(topic: str, group: str, url: str, tenant: str) -> None:
 def resume(topic: str, group: str, url: str, tenant: str) -> None:
     """Let a paused group go on where it was."""
     with open_client(url, tenant) as hf:
-        hf.resume(f"{topic}/{group}")
+        hf.queues.resume(f"{topic}/{group}")
     click.echo(f"{topic}/{group} goes on.")
 
 
@@ -75,7 +75,7 @@ def seek(topic: str, group: str, to: str, url: str, tenant: str) -> None:
         holdfast groups seek orders email 2026-11-01T08:00
     """
     with open_client(url, tenant) as hf:
-        hf.seek(group, _place(to), topic=topic)
+        hf.groups.seek(group, _place(to), topic=topic)
         lag = _find(hf, topic, group).lag
     click.echo(f"{topic}/{group} has {lag:,} messages before it.")
 
@@ -87,7 +87,7 @@ def seek(topic: str, group: str, to: str, url: str, tenant: str) -> None:
 def accept_loss(topic: str, group: str, url: str, tenant: str) -> None:
     """Let a group go on without the messages that it lost while it was dead."""
     with open_client(url, tenant) as hf:
-        lost = hf.accept_loss(topic, group)
+        lost = hf.groups.accept_loss(topic, group)
     click.echo(f"{topic}/{group} goes on without {lost:,} messages.")
 
 
@@ -100,7 +100,7 @@ def cancel(topic: str, group: str, yes: bool, url: str, tenant: str) -> None:
     """End a group for good; it stays in the list, and nobody joins it again by mistake."""
     with open_client(url, tenant) as hf:
         _agree(hf, topic, group, "Cancel", yes)
-        done = hf.cancel_group(topic, group)
+        done = hf.groups.cancel(topic, group)
     click.echo(f"{topic}/{group} {'is' if done else 'was already'} canceled.")
 
 
@@ -113,7 +113,7 @@ def remove(topic: str, group: str, yes: bool, url: str, tenant: str) -> None:
     """End a group and forget it, or forget one that was canceled; its dead letters stay."""
     with open_client(url, tenant) as hf:
         _agree(hf, topic, group, "Remove", yes)
-        hf.unsubscribe(topic, group)
+        hf.groups.remove(topic, group)
     click.echo(f"{topic}/{group} is removed.")
 
 
@@ -126,7 +126,7 @@ def _agree(hf: Holdfast, topic: str, group: str, act: str, yes: bool) -> None:
 
 
 def _find(hf: Holdfast, topic: str, group: str) -> GroupStatus:
-    found = next((one for one in hf.groups(topic) if one.group == group), None)
+    found = next((one for one in hf.groups.list(topic) if one.group == group), None)
     if found is None:
         raise UnknownGroup(f"nobody has subscribed to {topic!r} as {group!r}")
     return found

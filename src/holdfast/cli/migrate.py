@@ -6,6 +6,7 @@ import click
 
 from holdfast import Holdfast
 from holdfast.cli.options import PATIENCE, db_option
+from holdfast.client import internals
 from holdfast.store.opening import migration_script
 
 
@@ -25,8 +26,8 @@ def migrate(url: str, sql: bool) -> None:
         click.echo(migration_script(url))
         return
     with Holdfast(url, patience=PATIENCE) as hf:
-        ran = hf.store.schema.migrate()
-        version = hf.store.schema.version()
+        ran = internals(hf).store.schema.migrate()
+        version = internals(hf).store.schema.version()
     for name in ran:
         click.echo(f"ran {name}")
     click.echo(f"the database is up to date (schema {version})")

@@ -36,7 +36,7 @@ def list_(
 ) -> None:
     """List notices that wait for an answer, oldest first."""
     with open_client(url, tenant) as hf:
-        found = hf.notices(owner, queue=queue, acknowledged=everything, n=count, after=after)
+        found = hf.notices.list(owner, queue=queue, acknowledged=everything, n=count, after=after)
     if as_json:
         show_json(found)
     elif found:
@@ -56,7 +56,7 @@ def list_(
 def ack(url: str, tenant: str, ids: tuple[str, ...], remark: str | None) -> None:
     """Acknowledge notices: they climb no further."""
     with open_client(url, tenant) as hf:
-        done = hf.acknowledge(*ids, remark=remark)
+        done = hf.notices.acknowledge(*ids, remark=remark)
     click.echo(f"{done} of {len(ids)} acknowledged.")
 
 

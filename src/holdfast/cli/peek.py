@@ -16,7 +16,7 @@ from holdfast.cli.showing import moment, plain, show_json, show_table
 def peek(queue: str, count: int, url: str, tenant: str, as_json: bool) -> None:
     """Show the next messages of a queue in the order of claiming. Nothing is claimed."""
     with open_client(url, tenant, strict=True) as hf:
-        messages = hf.peek(queue, count)
+        messages = hf.queues.peek(queue, count)
     if as_json:
         show_json(plain(message) for message in messages)
     elif messages:

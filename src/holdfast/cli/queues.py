@@ -11,6 +11,7 @@ import msgspec
 from holdfast import Holdfast
 from holdfast.cli.options import client_options, json_option, open_client
 from holdfast.cli.showing import show_json, show_table
+from holdfast.client import internals
 from holdfast.core.stats import metrics
 
 COUNTS = ("pending", "waiting", "processing", "dead")
@@ -28,7 +29,7 @@ def queues(url: str, tenant: str, as_json: bool) -> None:
     how many messages SQS has. With --json, all ten metrics.
     """
     with open_client(url, tenant) as hf:
-        found = [_line(hf, name) for name in hf.queues()]
+        found = [_line(hf, name) for name in hf.queues.list()]
     if as_json:
         show_json(found)
     elif found:
@@ -44,7 +45,7 @@ def queues(url: str, tenant: str, as_json: bool) -> None:
 def settings(name: str, url: str, tenant: str, as_json: bool) -> None:
     """Show all settings of a queue, a topic, or a group (TOPIC/GROUP), as stored. Durations are seconds."""
     with open_client(url, tenant) as hf:
-        found = msgspec.to_builtins(hf.queue_settings(name))
+        found = msgspec.to_builtins(hf.queues.settings(name))
     if as_json:
         show_json([found])
     else:
@@ -59,13 +60,13 @@ def _line(hf: Holdfast, name: str) -> dict[str, Any]:
         **counts,
         **metrics(stats),
         "enqueued": stats.enqueued,
-        "state": "paused" if hf.is_paused(name) else "open",
+        "state": "paused" if hf.queues.is_paused(name) else "open",
         "delivery": _delivery(hf, name),
     }
 
 
 def _delivery(hf: Holdfast, name: str) -> str:
-    spec = hf._book.channel(name).spec
+    spec = internals(hf).catalog.channel(name).spec
     return spec.delivery if spec.sqs_queue is None else f"{spec.delivery} {spec.sqs_queue}"
 
 

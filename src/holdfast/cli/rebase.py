@@ -6,6 +6,7 @@ import click
 
 from holdfast import Holdfast, NotFound
 from holdfast.cli.options import PATIENCE, db_option
+from holdfast.client import internals
 
 
 @click.command()
@@ -17,7 +18,7 @@ def rebase(url: str) -> None:
     use the database meanwhile. Where it is not needed, nothing is done.
     """
     with Holdfast(url, patience=PATIENCE) as hf:
-        schema = hf.store.schema
+        schema = internals(hf).store.schema
         if schema.version() == 0:
             raise NotFound("there is nothing of Holdfast in this database")
         if not schema.is_ahead():

@@ -32,7 +32,7 @@ def list_(
 ) -> None:
     """List sagas in the order in which they were started."""
     with open_client(url, tenant) as hf:
-        found = hf.sagas(status, name=name, n=count, after=after)
+        found = hf.sagas.list(status, name=name, n=count, after=after)
     if as_json:
         show_json(found)
     elif found:
@@ -48,7 +48,7 @@ def list_(
 def show(url: str, tenant: str, saga_id: str, as_json: bool) -> None:
     """Show one saga: its steps, and all that happened."""
     with open_client(url, tenant) as hf:
-        found = hf.saga_status(saga_id)
+        found = hf.sagas.get(saga_id)
     if found is None:
         raise NotFound(f"there is no saga {saga_id!r}")
     if as_json:
@@ -71,7 +71,7 @@ def show(url: str, tenant: str, saga_id: str, as_json: bool) -> None:
 def cancel(url: str, tenant: str, saga_id: str, reason: str | None) -> None:
     """Undo what a saga has done so far."""
     with open_client(url, tenant) as hf:
-        done = hf.cancel_saga(saga_id, reason)
+        done = hf.sagas.cancel(saga_id, reason)
     click.echo(f"{saga_id} is canceled." if done else f"{saga_id} had turned round, or ended, before.")
 
 
@@ -82,7 +82,7 @@ def cancel(url: str, tenant: str, saga_id: str, reason: str | None) -> None:
 def retry(url: str, tenant: str, saga_id: str, step: str) -> None:
     """Try a failed step, or a failed undo, once more."""
     with open_client(url, tenant) as hf:
-        done = hf.retry_saga(saga_id, step)
+        done = hf.sagas.retry(saga_id, step)
     click.echo(f"{step} of {saga_id} is tried again." if done else NOTHING)
 
 
@@ -94,7 +94,7 @@ def retry(url: str, tenant: str, saga_id: str, step: str) -> None:
 def skip(url: str, tenant: str, saga_id: str, step: str, reason: str) -> None:
     """Go on without a step, or without its undo."""
     with open_client(url, tenant) as hf:
-        done = hf.skip_saga_step(saga_id, step, reason)
+        done = hf.sagas.skip(saga_id, step, reason)
     click.echo(f"{saga_id} goes on without {step}." if done else NOTHING)
 
 
@@ -105,7 +105,7 @@ def skip(url: str, tenant: str, saga_id: str, step: str, reason: str) -> None:
 def done(url: str, tenant: str, saga_id: str, step: str) -> None:
     """Say that a step, or its undo, was done by hand."""
     with open_client(url, tenant) as hf:
-        is_done = hf.mark_saga_step_done(saga_id, step)
+        is_done = hf.sagas.mark_done(saga_id, step)
     click.echo(f"{step} of {saga_id} is done." if is_done else NOTHING)
 
 

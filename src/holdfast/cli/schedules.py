@@ -22,7 +22,7 @@ def schedules() -> None:
 def list_(url: str, tenant: str, as_json: bool) -> None:
     """List all schedules of a tenant: when each fires next, and did last."""
     with open_client(url, tenant) as hf:
-        found = hf.schedules()
+        found = hf.schedules.list()
     if as_json:
         show_json(found)
     elif found:
@@ -37,7 +37,7 @@ def list_(url: str, tenant: str, as_json: bool) -> None:
 def pause(url: str, tenant: str, name: str) -> None:
     """Stop a schedule until it is resumed."""
     with open_client(url, tenant) as hf:
-        hf.pause_schedule(name)
+        hf.schedules.pause(name)
     click.echo(f"{name} is paused.")
 
 
@@ -47,7 +47,7 @@ def pause(url: str, tenant: str, name: str) -> None:
 def resume(url: str, tenant: str, name: str) -> None:
     """Let a paused schedule go on with its next slot."""
     with open_client(url, tenant) as hf:
-        hf.resume_schedule(name)
+        hf.schedules.resume(name)
     click.echo(f"{name} goes on.")
 
 
@@ -58,7 +58,7 @@ def resume(url: str, tenant: str, name: str) -> None:
 def run(url: str, tenant: str, name: str, as_json: bool) -> None:
     """Send a schedule's message now, beside its plan."""
     with open_client(url, tenant) as hf:
-        receipt = hf.run_schedule(name)
+        receipt = hf.schedules.run(name)
     if as_json:
         show_json([{"id": receipt.id}])
     else:
@@ -71,7 +71,7 @@ def run(url: str, tenant: str, name: str, as_json: bool) -> None:
 def remove(url: str, tenant: str, name: str) -> None:
     """End a schedule; messages that it has sent stay."""
     with open_client(url, tenant) as hf:
-        done = hf.unschedule(name)
+        done = hf.schedules.remove(name)
     click.echo(f"{name} is removed." if done else f"There was no schedule {name}.")
 
 

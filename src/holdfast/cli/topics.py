@@ -23,7 +23,7 @@ def topics(url: str, tenant: str, as_json: bool) -> None:
     one; the other numbers are those of all groups together. `holdfast groups list TOPIC` shows each.
     """
     with open_client(url, tenant) as hf:
-        found = [_line(hf, name) for name in hf.topics()]
+        found = [_line(hf, name) for name in hf.topics.list()]
     if as_json:
         show_json(found)
     elif found:
@@ -34,7 +34,7 @@ def topics(url: str, tenant: str, as_json: bool) -> None:
 
 def _line(hf: Holdfast, name: str) -> dict[str, Any]:
     try:
-        groups = hf.groups(name)
+        groups = hf.groups.list(name)
     except NotFound:
         return _as_queue(hf, name)
     return {

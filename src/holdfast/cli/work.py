@@ -12,7 +12,9 @@ from typing import Any
 import click
 
 from holdfast import AsyncHoldfast, Holdfast, InvalidInput
+from holdfast.aio import async_run_and_notify
 from holdfast.cli.options import open_client
+from holdfast.client import run_and_notify
 from holdfast.sd_notify import Notifier
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -52,10 +54,10 @@ def work(app: str | None, names: Sequence[str], grace: str, log_level: str, **op
     else:
         found = load(app)
     if isinstance(found, AsyncHoldfast):
-        runner = asyncio.run(found._run_and_notify(names, grace, notifier))
+        runner = asyncio.run(async_run_and_notify(found, names, grace, notifier))
     else:
         with found:
-            runner = found._run_and_notify(names, grace, notifier)
+            runner = run_and_notify(found, names, grace, notifier)
     return 1 if runner.failed() else 0
 
 

@@ -33,7 +33,7 @@ class CommandParameter(msgspec.Struct, frozen=True):
 
 
 class Command(msgspec.Struct, frozen=True):
-    """A declared command, as `hf.commands()` describes it. `schema` is the JSON Schema of its input.
+    """A declared command, as `hf.commands.list()` describes it. `schema` is the JSON Schema of its input.
 
     `transactional` says that it takes the connection of its receipt: what it writes there happens once. `returns` is
     what it was annotated to give back.

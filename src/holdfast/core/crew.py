@@ -98,6 +98,17 @@ class ConsumerStatus(Timed, msgspec.Struct, frozen=True, kw_only=True):
     valid_until = Moment()
 
 
+class PoolStatus(msgspec.Struct, frozen=True):
+    """The running members of a pool. `saturation` is their average; `handled` and `failed` are sums."""
+
+    name: str
+    consumers: list[str]
+    members: int
+    saturation: float
+    handled: int
+    failed: int
+
+
 class Attachment(Timed, msgspec.Struct, frozen=True):
     """That a consumer takes from a queue; as a change, with `attached` False, that it does not any more.
 
@@ -161,6 +172,25 @@ def _is_news(told: ConsumerStatus, change: Attachment) -> bool:
 def amplification(crew: Iterable[ConsumerStatus], threshold: float) -> int:
     """How many live consumers are at least so saturated."""
     return sum(one.alive and one.saturation >= threshold for one in crew)
+
+
+def pools(crew: Iterable[ConsumerStatus]) -> list[PoolStatus]:
+    """The pools that these consumers belong to, by name."""
+    members: dict[str, list[ConsumerStatus]] = {}
+    for one in crew:
+        if one.pool is not None:
+            members.setdefault(one.pool, []).append(one)
+    return [
+        PoolStatus(
+            name,
+            sorted({one.consumer for one in found}),
+            len(found),
+            sum(one.saturation for one in found) / len(found),
+            sum(one.handled for one in found),
+            sum(one.failed for one in found),
+        )
+        for name, found in sorted(members.items())
+    ]
 
 
 def most_telling(work: Sequence[Work]) -> list[Work]:

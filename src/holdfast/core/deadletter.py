@@ -24,7 +24,7 @@ _history = msgspec.json.Decoder(list[Failure])
 
 
 class DeadLetterRecord(Timed, msgspec.Struct, frozen=True):
-    """A dead letter as `hf.dead_letters()` lists it. Times are datetimes in UTC, the database's clock.
+    """A dead letter as `hf.dead_letters.list()` lists it. Times are datetimes in UTC, the database's clock.
 
     `error` begins with one sentence, such as "RuntimeError: guard rejected"; `traceback` is that of the last attempt,
     if it ended with an exception.

@@ -113,7 +113,7 @@ def paused_text(queue: str, queue_spent: float, limits: Limits) -> str:
     """What to say of a queue that was paused because its budget is spent, and what to do."""
     return (
         f"{_queue_spent(queue_spent, limits)}: {queue!r} is paused. Allow more with hf.queue({queue!r}, budget=…), or "
-        f"begin anew with hf.reset_budget({queue!r}); then hf.resume({queue!r})"
+        f"begin anew with hf.queues.reset_budget({queue!r}); then hf.queues.resume({queue!r})"
     )
 
 

@@ -164,7 +164,7 @@ def _listed(check: str, findings: Iterable[Finding], otherwise: str) -> list[Fin
 
 
 def _paused(queue: QueueHealth) -> Finding:
-    return advise("paused", queue.label, f"Nothing is handed out until hf.resume({queue.name!r}).")
+    return advise("paused", queue.label, f"Nothing is handed out until hf.queues.resume({queue.name!r}).")
 
 
 def _leases(queue: QueueHealth) -> Finding:
@@ -192,7 +192,7 @@ def _blocked(queue: QueueHealth) -> Finding:
     return advise(
         "blocked keys",
         f"{queue.label}: {count(queue.blocked)}",
-        f"See hf.blocked_keys({queue.name!r}); replay the dead letter of each, or hf.unblock it.",
+        f"See hf.queues.blocked({queue.name!r}); replay the dead letter of each, or hf.queues.unblock it.",
     )
 
 

@@ -40,10 +40,10 @@ class OwnerSpec(msgspec.Struct, frozen=True):
 class Notice(Timed, msgspec.Struct, frozen=True):
     """Someone has to look at a dead letter, or at what was reported: whom it waits for, for how long, and who answered.
 
-    `kind` is "dead_letter", or what `hf.report` was given. Then `about` names what the trouble is with, `repeats` says
-    how often it was reported again before anyone answered, and there is no `dead_id`, no `message_id` and perhaps no
-    `queue`. `owner` is None where there is none. `level` is 0 for the first owner, one more for each climb;
-    `climbs_at` is when the next one happens. Times are datetimes in UTC, the database's clock.
+    `kind` is "dead_letter", or what `hf.notices.report` was given. Then `about` names what the trouble is with,
+    `repeats` says how often it was reported again before anyone answered, and there is no `dead_id`, no
+    `message_id` and perhaps no `queue`. `owner` is None where there is none. `level` is 0 for the first owner, one
+    more for each climb; `climbs_at` is when the next one happens. Times are datetimes in UTC, the database's clock.
     `error` begins with one sentence; `traceback` is that of an exception.
     """
 

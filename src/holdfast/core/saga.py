@@ -227,7 +227,7 @@ class StepStatus(Timed, msgspec.Struct, frozen=True):
 
 
 class SagaStatus(Timed, msgspec.Struct, frozen=True):
-    """A saga as it stands. `version` is that of its definition. `timeline` is filled in by `hf.saga_status` only.
+    """A saga as it stands. `version` is that of its definition. `timeline` is filled in by `hf.sagas.get` only.
 
     `error` begins with one sentence; `traceback` is that of the step which it is about, if there is one.
     """

@@ -209,7 +209,7 @@ GROUP_READERS: dict[str, Reader] = {
 
 
 class GroupStatus(Timed, msgspec.Struct, frozen=True, kw_only=True):
-    """A group of a topic, as `hf.groups()` shows it. Ages are seconds.
+    """A group of a topic, as `hf.groups.list()` shows it. Ages are seconds.
 
     Of the `past` messages that were there before it, it has not come to `behind` yet. `lag` are messages that it has
     not come to yet or has to try again, `oldest` is the age of the first of them, `in_flight` are claimed and not

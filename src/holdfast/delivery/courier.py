@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from holdfast.client import internals
 from holdfast.delivery import sending
 from holdfast.delivery.messages import DeliveredMessages
 from holdfast.delivery.sqs import AT_ONCE, Received
@@ -270,9 +271,9 @@ class ProcessCourier:
     """All of a process. `is_awake` says whether any of its workers does not hibernate."""
 
     def __init__(self, hf: Holdfast, is_awake: Callable[[], bool]) -> None:
-        self._hf = hf
+        self._parts = internals(hf)
         self._is_awake = is_awake
-        self._messages = hf.transport.through_sqs()
+        self._messages = internals(hf).transport.through_sqs()
         self._rounds: dict[int, Round] = {}
         self._attended: dict[int, Channel] = {}
         self._look_at = 0.0
@@ -323,7 +324,7 @@ class ProcessCourier:
             return self._rounds[channel.id]
 
     def _run(self) -> None:
-        with self._hf._bells.borrowed() as bell:
+        with self._parts.bells.borrowed() as bell:
             self._bell = bell
             while not self._over.is_set():
                 self._turn(bell)
@@ -343,7 +344,7 @@ class ProcessCourier:
     def _refresh(self, one: Round) -> Channel:
         """Where its pointers go may have changed."""
         try:
-            one.channel = self._hf._book.channel(one.channel.name)
+            one.channel = self._parts.catalog.channel(one.channel.name)
         except HoldfastError as problem:
             if not self._over.is_set():
                 log.warning("handing over to SQS: %s; it goes on", problem)
@@ -383,7 +384,7 @@ class ProcessCourier:
                 return SOON
             if not sent.more:
                 break
-        due = self._hf.store.reads.next_due([channel])
+        due = self._parts.store.reads.next_due([channel])
         if due is not None and due <= 0:
-            self._hf._claiming.sweep([channel], self._hf.worker)
+            self._parts.claiming.sweep([channel], self._parts.worker)
         return SAFETY_NAP if due is None else max(due, SHORTEST_NAP)

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
-from holdfast.aio import AsyncHoldfast, asynchronous
+from holdfast.aio import AsyncHoldfast, async_internals, asynchronous
 from holdfast.client import Holdfast
 from holdfast.errors import InvalidInput
 from holdfast.http import admin, health, metrics
@@ -83,7 +83,7 @@ class App:
 
     def close(self) -> None:
         """Lets its threads end; the client is its owner's."""
-        self.client._threads.close()
+        async_internals(self.client).threads.close()
 
 
 def create_app(

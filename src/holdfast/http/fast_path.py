@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from holdfast.aio import AsyncHoldfast
+from holdfast.aio import AsyncHoldfast, async_internals
 from holdfast.core.message import Duplicate, MessageId
 from holdfast.drafting import EnqueueOptions
 from holdfast.errors import HoldfastError
@@ -36,7 +36,7 @@ class FastPath:
     """Hands deliveries over to the client, and answers them when their batch is committed."""
 
     def __init__(self, hf: AsyncHoldfast, clock: Callable[[], float], patience: float) -> None:
-        self._hf = hf
+        self._producer = async_internals(hf).producer
         self._clock = clock
         self._patience = patience
         self._hooks: Mapping[bytes, Hook] = {}
@@ -82,7 +82,7 @@ class FastPath:
     ) -> MessageId | None:
         assert delivery.target is not None, "it goes to a queue"
         given = EnqueueOptions(idempotency_key=delivery.identity.stored, **delivery.options)
-        return self._hf._hand_in(delivery.target, delivery.content, given, tell)
+        return self._producer.hand_in(delivery.target, delivery.content, given, tell)
 
     def _wait_for(self, waiting: _Waiting) -> None:
         waiting.deadline = time.monotonic() + self._patience

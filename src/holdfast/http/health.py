@@ -10,7 +10,7 @@ from typing import Literal
 from fastapi import APIRouter, FastAPI, Request, Response
 from pydantic import BaseModel
 
-from holdfast.client import Holdfast
+from holdfast.client import Holdfast, internals
 from holdfast.errors import HoldfastError, SchemaTooNew
 
 log = logging.getLogger("holdfast.http")
@@ -57,7 +57,7 @@ class Probe:
 
     def _schema(self) -> State:
         try:
-            version, newest = self._hf.store.schema.verify(), self._hf.store.schema.newest
+            version, newest = internals(self._hf).store.schema.verify(), internals(self._hf).store.schema.newest
         except SchemaTooNew:
             return "ahead"
         except HoldfastError as problem:
@@ -99,7 +99,7 @@ async def ready(request: Request, response: Response) -> Readiness:
 def _fits(app: FastAPI, schema: State) -> bool:
     """Whether this server can work with the schema: it can with a newer one that came while it was running."""
     hf: Holdfast = app.state.auth.tenants.hf
-    return schema == "ok" or (schema == "ahead" and hf.store.schema.has_matched)
+    return schema == "ok" or (schema == "ahead" and internals(hf).store.schema.has_matched)
 
 
 def _probe(app: FastAPI) -> Probe:

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from holdfast.aio import AsyncHoldfast
+from holdfast.aio import AsyncHoldfast, async_internals
 from holdfast.core.lifecycle import State
 from holdfast.core.message import Duplicate, id_text
 from holdfast.errors import HoldfastError, InvalidInput, TooLarge
@@ -51,6 +51,8 @@ class Ingress:
         patience: float = PATIENCE,
     ) -> None:
         self._hf = hf
+        own = async_internals(hf)
+        self._parts, self._threads, self._producer = own.parts, own.threads, own.producer
         self._clock = clock
         self._patience = patience
         self._hooks: Mapping[str, Hook] = {}
@@ -141,15 +143,15 @@ class Ingress:
 
     async def _known(self, delivery: CheckedDelivery) -> Receipt | None:
         """The receipt of what was delivered under this key before."""
-        hf, target, topic, key = self._hf._hf, delivery.target, delivery.hook.topic, delivery.identity.stored
+        parts, target, topic, key = self._parts, delivery.target, delivery.hook.topic, delivery.identity.stored
         if key is None or target is None:
             return None
 
         def find() -> Duplicate | None:
-            channel = hf._book.channel(target) if topic is None else hf._book.topic(topic).channel()
-            return hf.store.reads.known(channel, key)
+            channel = parts.catalog.channel(target) if topic is None else parts.catalog.topic(topic).channel()
+            return parts.store.reads.known(channel, key)
 
-        found = await self._hf._run(find)
+        found = await self._threads.work(find)
         return None if found is None else Receipt(found.id, True, found.result)
 
     async def _again(self, receipt: Receipt, key: str | None) -> Response:

@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.client import Holdfast
+from holdfast.client import Holdfast, internals
 from holdfast.core.crew import ConsumerStatus
 from holdfast.core.stats import METRICS, Stats, metrics
 from holdfast.core.topic import GroupStatus, address
@@ -71,8 +71,8 @@ class Queues(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """All of it."""
-        groups = [group for topic in self._hf.topics() for group in self._hf.groups(topic)]
-        names = sorted([*self._hf.queues(), *(address(one.topic, one.group) for one in groups)])
+        groups = [group for topic in self._hf.topics.list() for group in self._hf.groups.list(topic)]
+        names = sorted([*self._hf.queues.list(), *(address(one.topic, one.group) for one in groups)])
         told = [(name, self._hf.stats(name)) for name in names[:MOST_LABELS]]
         yield from _ten(told)
         yield _enqueued(told)
@@ -82,17 +82,17 @@ class Queues(Collector):
         yield from self._crew()
         yield self._sagas()
         yield self._schedules()
-        yield _gauge("open_notices", "Notices that nobody has acknowledged.", len(self._hf.notices(n=MOST_LABELS)))
+        yield _gauge("open_notices", "Notices that nobody has acknowledged.", len(self._hf.notices.list(n=MOST_LABELS)))
 
     def _sagas(self) -> Metric:
         open_sagas = GaugeMetricFamily("holdfast_sagas", f"Sagas, up to {MOST_SAGAS}.", labels=["status"])
-        for status, number in self._hf.store.sagas.count(self._hf.settings.tenant, MOST_SAGAS).items():
+        for status, number in internals(self._hf).store.sagas.count(self._hf.settings.tenant, MOST_SAGAS).items():
             open_sagas.add_metric([status], number)
         return open_sagas
 
     def _crew(self) -> Iterator[Metric]:
         crew: dict[str, list[ConsumerStatus]] = {}
-        for one in self._hf.consumers():
+        for one in self._hf.consumers.list():
             crew.setdefault(one.consumer, []).append(one)
         busy = GaugeMetricFamily(
             "holdfast_consumer_saturation", "Share of the time spent working, on average.", labels=["consumer"]
@@ -100,13 +100,15 @@ class Queues(Collector):
         for name, members in sorted(crew.items())[: MOST_LABELS // 5]:
             busy.add_metric([name], sum(one.saturation for one in members) / len(members))
         yield busy
-        yield _gauge("amplification", "Consumers that are busy at least half of the time.", self._hf.amplification())
+        yield _gauge(
+            "amplification", "Consumers that are busy at least half of the time.", self._hf.consumers.amplification()
+        )
 
     def _schedules(self) -> Metric:
         clock = self._hf.settings.clock
         now = time.time_ns() // 1_000 if clock is None else clock()
         lag = GaugeMetricFamily("holdfast_schedule_lag_seconds", "How long a slot has been due.", labels=["schedule"])
-        for one in self._hf.schedules()[: MOST_LABELS // 5]:
+        for one in self._hf.schedules.list()[: MOST_LABELS // 5]:
             lag.add_metric([one.name], 0 if one.next_at_us is None else max(0, now - one.next_at_us) / 1_000_000)
         return lag
 
@@ -132,9 +134,10 @@ def _seen_of_sqs(hf: Holdfast) -> Metric:
     """Since this process began."""
     words = "What became of pointers, and of calls of SQS, in this process."
     seen = CounterMetricFamily("holdfast_sqs", words, labels=["queue", "what"])
-    if hf.transport.sqs is None:
+    sqs = internals(hf).transport.sqs
+    if sqs is None:
         return seen
-    counts = hf.transport.sqs.counts
+    counts = sqs.counts
     for queue in counts.queues()[: MOST_LABELS // 20]:
         for what, count in counts.of(queue).items():
             seen.add_metric([queue, what], count)

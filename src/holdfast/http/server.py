@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import uvloop
 
-from holdfast.client import Holdfast
+from holdfast.client import Holdfast, internals
 from holdfast.core.duration import Duration, seconds
 from holdfast.errors import InvalidInput
 from holdfast.http.app import App
@@ -75,7 +75,7 @@ class Server:
         self._app = app
         self._grace = seconds(grace, "grace")
         self._asked: float | None = None
-        self._runner = Beside(hf, list(hf._consumers.values()), self._grace)
+        self._runner = Beside(hf, list(internals(hf).consumers.by_name.values()), self._grace)
         app.api.state.maintenance = self._runner.trouble
         self._socket = _listen(host, port)
         self.address = _url(self._socket, host)

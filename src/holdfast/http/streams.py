@@ -126,7 +126,7 @@ def _acts(hf: Holdfast, since: int, known: Container[str]) -> deque[Event]:
     found: deque[Event] = deque(maxlen=MOST_PAGES * PAGE + 1)
     before = None
     while True:
-        page = hf.audit(PAGE, before=before)
+        page = hf.audit.list(PAGE, before=before)
         found += [event for one in page if one.at_us >= since and (event := _act(one)).id not in known]
         if len(page) < PAGE or page[-1].at_us < since:
             return found
@@ -137,7 +137,7 @@ def _notices(hf: Holdfast, after: str) -> tuple[list[Event], bool]:
     """Some, the oldest first, and whether these are all."""
     found: list[Event] = []
     for _ in range(MOST_PAGES):
-        page = hf.notices(acknowledged=True, n=PAGE, after=after)
+        page = hf.notices.list(acknowledged=True, n=PAGE, after=after)
         found += map(_notice, page)
         if len(page) < PAGE:
             return found, True

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 
+from holdfast.client import internals
 from holdfast.core.crew import Attachment, attached
 from holdfast.core.labels import missing
 from holdfast.core.rotation import Rotation, Turns
@@ -47,7 +48,7 @@ class Attachments:
     def read(self) -> None:
         """Looks at the database for changes. From any thread."""
         hf, name = self._consumer.hf, self._consumer.name
-        changes = hf.store.crew.attachments(hf.settings.tenant, name)
+        changes = internals(hf).store.crew.attachments(hf.settings.tenant, name)
         if self._consumer.find_queues is not None:
             self._declared = [Attachment(name, queue) for queue in self._consumer.find_queues()]
         self._set({one.queue: one for one in attached(self._declared, changes)})
@@ -59,7 +60,7 @@ class Attachments:
     def channels(self) -> list[Channel]:
         """The queues that something is taken from now."""
         names = self.turns.rotation.names
-        found = self._consumer.hf._book.channels(names)
+        found = internals(self._consumer.hf).catalog.channels(names)
         self._met.update(names)
         return [channel for channel in found if not self._rests(channel) and self._fits(channel)]
 
@@ -90,11 +91,11 @@ class Attachments:
         """Whether an empty queue is left. What SQS delivers is not here yet, and yet it is there."""
         if self.empty(channel) != "terminate":
             return False
-        return channel.spec.has_lanes or not self._consumer.hf.store.reads.load([channel]).depth
+        return channel.spec.has_lanes or not internals(self._consumer.hf).store.reads.load([channel]).depth
 
     def leave_ended_groups(self) -> list[str]:
         """Groups that were there and have ended, or were canceled, are left. Others may be subscribed yet."""
-        book, topics = self._consumer.hf._book, self._consumer.hf.store.topics
+        book, topics = internals(self._consumer.hf).catalog, internals(self._consumer.hf).store.topics
         gone = [queue for queue in self._attached if parts(queue) is not None and book.has_ended(queue)]
         tenant = self._consumer.hf.settings.tenant
         left = [queue for queue in gone if queue in self._met or topics.is_canceled(tenant, queue)]

@@ -1,4 +1,4 @@
-"""Telling what this process's consumers are doing: seen with `hf.consumers()`."""
+"""Telling what this process's consumers are doing: seen with `hf.consumers.list()`."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ class Beats:
             pulse = self._known.setdefault(worker.id, Pulse(worker))
             beat = pulse.beat()
             if beat is not None:
-                worker.hf.store.crew.beat(worker.hf.settings.tenant, beat)
+                worker.parts.store.crew.beat(worker.hf.settings.tenant, beat)
                 pulse.was_told(beat)
 
     def _leave(self, gone: list[str]) -> None:
         for worker_id in gone:
             worker = self._known.pop(worker_id).worker
             try:
-                worker.hf.store.crew.leave(worker.hf.settings.tenant, worker_id)
+                worker.parts.store.crew.leave(worker.hf.settings.tenant, worker_id)
             except HoldfastError as problem:
                 log.warning("consumer %s could not say good-bye: %s", worker.consumer.name, problem)
 

@@ -14,6 +14,8 @@ from functools import partial
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
+from holdfast.client import internals
+
 if TYPE_CHECKING:
     from holdfast.client import Holdfast
     from holdfast.runtime.consumer import Consumer
@@ -40,7 +42,7 @@ def is_running(thread: int | None, code: CodeType) -> bool:
 
 def first_line_of(hf: Holdfast, consumer: Consumer) -> FirstLine | None:
     """Where a consumer's handler begins; None if that cannot be seen in our threads, or if middleware goes before."""
-    if consumer.isolation == "process" or consumer.middleware or hf._middleware_for(consumer):
+    if consumer.isolation == "process" or consumer.middleware or internals(hf).consumers.middleware_for(consumer):
         return None
     handler: Any = consumer.handler
     while isinstance(handler, partial):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from holdfast import effort, endings
+from holdfast.client import internals
 from holdfast.core.commitments import Commitment, CommitmentResult, failed_text
 from holdfast.errors import ProgramFailed
 from holdfast.runtime.consumer import Consumer, Middleware
@@ -27,7 +28,7 @@ def how_to_call(hf: Holdfast, consumer: Consumer) -> Call:
         call = awaited(consumer)
     else:
         call = _plain(consumer)
-    for middleware in reversed([*hf._middleware_for(consumer), *consumer.middleware]):
+    for middleware in reversed([*internals(hf).consumers.middleware_for(consumer), *consumer.middleware]):
         call = _around(middleware, call)
     return call
 
@@ -91,7 +92,7 @@ def verify(consumer: Consumer, context: Context, promises: list[Commitment], res
     [settlement] = endings.acked([claim])
 
     def keep(results: list[CommitmentResult]) -> None:
-        if not hf.store.commitments.keep(settlement, results):
+        if not internals(hf).store.commitments.keep(settlement, results):
             endings.refuse([claim])
 
     context.is_checking = True

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
-from holdfast import awaiting_runs, endings, executing
+from holdfast import async_runs, endings, executing
+from holdfast.client import internals
 from holdfast.command_input import Declared
 from holdfast.core.command import COMMANDS, CommandKey, CommandReceipt, command_queue
 from holdfast.core.lifecycle import Event
@@ -48,7 +49,7 @@ def consumer_name(queue: str) -> str:
 
 def handler_for(hf: Holdfast, command: str, input_of: InputOf) -> CommandHandler:
     """A handler that runs a command. Raises `UnknownCommand` if there is none."""
-    declared = hf._command(command)
+    declared = internals(hf).commands.get(command)
     kind = AsyncCommandHandler if declared.is_async else CommandHandler
     return kind(hf, declared, input_of)
 
@@ -80,15 +81,16 @@ class StepCommands:
     def __init__(self, hf: Holdfast, is_async: bool) -> None:
         self._hf = hf
         self.is_async = is_async
-        self.names = [name for name, one in hf._declared.items() if one.is_async == is_async]
-        handlers = {command_queue(name): handler_for(hf, name, step_input(hf._declared[name])) for name in self.names}
+        declared = internals(hf).commands.declared
+        self.names = [name for name, one in declared.items() if one.is_async == is_async]
+        handlers = {command_queue(name): handler_for(hf, name, step_input(declared[name])) for name in self.names}
         self.handler = dispatching(handlers, is_async)
 
     def queues(self) -> list[str]:
         """The queues that there are, but for those that have a consumer of their own."""
-        taken = {queue for consumer in self._hf._consumers.values() for queue in consumer.queues}
+        taken = {queue for consumer in internals(self._hf).consumers.by_name.values() for queue in consumer.queues}
         wanted = {command_queue(name) for name in self.names} - taken
-        return [queue for queue in self._hf.queues() if queue in wanted] if wanted else []
+        return [queue for queue in self._hf.queues.list() if queue in wanted] if wanted else []
 
 
 def step_input(command: Declared) -> InputOf:
@@ -133,7 +135,7 @@ class CommandHandler:
             arguments = self._command.read(self._input_of(message))
         except InvalidInput as problem:
             raise DeadLetter(str(problem)) from problem
-        return MessageRun(self._hf, self._command, arguments, context, self._key(message, context))
+        return MessageRun(internals(self._hf), self._command, arguments, context, self._key(message, context))
 
     def _key(self, message: Message, context: Context) -> CommandKey:
         window = round(context.claim.channel.spec.idempotency_window * 1_000_000)
@@ -149,7 +151,7 @@ class AsyncCommandHandler(CommandHandler):
     """The same for an `async def`."""
 
     async def __call__(self, message: Message, context: Context) -> Any:
-        return await awaiting_runs.run(self._run(message, context))
+        return await async_runs.run(self._run(message, context))
 
 
 class MessageRun(executing.Run):

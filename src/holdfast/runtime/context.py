@@ -110,11 +110,11 @@ class Context(msgspec.Struct, eq=False, gc=False):
     @property
     def session(self) -> str | None:
         """A text that is kept with the message from attempt to attempt, such as the id of a conversation."""
-        return effort.session(self._worker.hf, self.claim)
+        return effort.session(self._worker.parts, self.claim)
 
     @session.setter
     def session(self, text: str | None) -> None:
-        effort.remember(self._worker.hf, self.claim, text)
+        effort.remember(self._worker.parts, self.claim, text)
 
     @property
     def cancelled(self) -> bool:
@@ -130,7 +130,7 @@ class Context(msgspec.Struct, eq=False, gc=False):
         callback()
 
     def progress(self, value: Any) -> None:
-        """Says how far it is, as any JSON value: seen with `hf.status(id)` and `hf.consumers()` a second later."""
+        """Says how far it is, as any JSON value: seen with `hf.status(id)` and `hf.consumers.list()` a second later."""
         encode_json(value, "progress")
         self._progress = value
         self._worker.on_progress()
@@ -172,7 +172,7 @@ class Context(msgspec.Struct, eq=False, gc=False):
             commitments=commitments,
         )
         new: list[NewMessage] = []
-        draft, around = partial(self._draft, new), self._worker.hf._around_enqueue
+        draft, around = partial(self._draft, new), self._worker.parts.around_enqueue.plain
         if around:
             [receipt] = put_through(around, draft, outgoing_of(queue, [body], options))
         else:
@@ -194,11 +194,11 @@ class Context(msgspec.Struct, eq=False, gc=False):
 
         Ends the attempt when the message's or the queue's budget is over.
         """
-        return effort.spend(self._worker.hf, self.claim, amount).spent
+        return effort.spend(self._worker.parts, self.claim, amount).spent
 
     def action(self, text: str) -> None:
         """Says what is about to be done; ends the attempt when it was the same too often in a row (`max_repeats`)."""
-        effort.act(self._worker.hf, self.claim, text)
+        effort.act(self._worker.parts, self.claim, text)
 
     def _asker(self) -> str:
         """Where the answer goes, if there may be one."""
@@ -224,7 +224,7 @@ class Context(msgspec.Struct, eq=False, gc=False):
 
     def _draft(self, new: list[NewMessage], queue: str, bodies: list[Any], options: EnqueueOptions) -> list[Receipt]:
         """Adds to `new`, which is sure to follow only when every function around the enqueue has returned."""
-        drafted = self._worker.hf._drafted(queue, bodies, options, self.joined)
+        drafted = self._worker.parts.producer.drafted(queue, bodies, options, self.joined)
         new += drafted
         return [Receipt(message.id) for message in drafted]
 

@@ -35,7 +35,8 @@ class Fetching:
 
     def __init__(self, worker: Worker, solitude: Solitude) -> None:
         self._worker = worker
-        self._hf = worker.hf
+        self._parts = worker.parts
+        self._claiming = worker.parts.claiming
         self._consumer = worker.consumer
         self._ledger = worker.ledger
         self._outbox = worker.outbox
@@ -83,13 +84,13 @@ class Fetching:
             shares = [needs.get(channel.name, 0) for channel in channels]
         lease = None if self._consumer.lease is None else round(self._consumer.lease * 1_000_000)
         strict = self._consumer.policy == "strict"
-        self._hf._claiming.sweep_due(channels, self._worker.id)
+        self._claiming.sweep_due(channels, self._worker.id)
         request = ClaimRequest(
             channels,
             room,
             self._worker.id,
             lease,
-            alone_first=self._hf._claiming.is_turn_of_alone(),
+            alone_first=self._claiming.is_turn_of_alone(),
             courier=self._worker.courier,
             strict=strict,
             shares=shares,
@@ -145,7 +146,7 @@ class Fetching:
         """What came along is settled, even if a group has lost something and refuses: that one rests alone, and is not
         asked again."""
         try:
-            return request, self._hf._claiming.once(look, finished, told)
+            return request, self._claiming.once(look, finished, told)
         except CursorOutOfRange as problem:
             self._worker.attachments.rest(problem)
             left = [one for one in request.channels if one.name != problem.group]
@@ -174,7 +175,7 @@ class Fetching:
             raise
 
     def _note_begin(self, contexts: list[Context]) -> None:
-        for context, begun in zip(contexts, effort.begin(self._hf, [one.claim for one in contexts]), strict=True):
+        for context, begun in zip(contexts, effort.begin(self._parts, [one.claim for one in contexts]), strict=True):
             if begun is not None:
                 context.begun = begun
                 context.time_left = effort.time_left(begun, context.claim.channel.spec, context.claim.lease.since_us)
@@ -189,7 +190,7 @@ class Fetching:
 
     def _ahead(self) -> int:
         """How much to claim beyond what can begin at once; nothing where others wait for the places."""
-        specs = [channel.spec for channel in self._hf._book.channels(self._worker.attachments.queues)]
+        specs = [channel.spec for channel in self._parts.catalog.channels(self._worker.attachments.queues)]
         if any(spec.is_limited for spec in specs):
             return 0
         lease = self._consumer.lease or min((spec.lease for spec in specs), default=1.0)

@@ -147,9 +147,9 @@ class Gate:
         """Reads what may start. The answer does not count if this client has changed something meanwhile."""
         worker, changes, asked = self._worker, self._changes, time.monotonic()
         worker.attachments.read()
-        channels = worker.hf._book.channels(worker.attachments.queues)
+        channels = worker.parts.catalog.channels(worker.attachments.queues)
         held = {one.lease.group: one.queue for one in worker.ledger.held()}
-        paused = worker.hf.store.channels.paused(sorted({*(one.group for one in channels), *held}))
+        paused = worker.parts.store.channels.paused(sorted({*(one.group for one in channels), *held}))
         with self._noting:
             if self._changes != changes or worker.stopping:
                 return

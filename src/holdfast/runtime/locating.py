@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from holdfast.awaiting_consumers import AsyncConsuming
-from holdfast.consuming import Consuming
+from holdfast.aio import AsyncHoldfast, async_internals
+from holdfast.client import Holdfast, internals
 from holdfast.errors import InvalidInput
 from holdfast.runtime.consumer import Consumer
 
@@ -38,7 +38,7 @@ def located(address: Address) -> Consumer:
     module = "__mp_main__" if address.module == "__main__" and "__mp_main__" in sys.modules else address.module
     thing = getattr(import_module(module), address.place, None)
     client = _client(thing)
-    found = thing if client is None else client._consumers.get(address.consumer)
+    found = thing if client is None else internals(client).consumers.by_name.get(address.consumer)
     if isinstance(found, Consumer):
         return found
     raise InvalidInput(
@@ -54,7 +54,7 @@ def _modules(consumer: Consumer) -> Iterator[str]:
             yield name
 
 
-def _client(thing: Any) -> Consuming | None:
-    if isinstance(thing, AsyncConsuming):
-        return thing._hf
-    return thing if isinstance(thing, Consuming) else None
+def _client(thing: Any) -> Holdfast | None:
+    if isinstance(thing, AsyncHoldfast):
+        return async_internals(thing).hf
+    return thing if isinstance(thing, Holdfast) else None

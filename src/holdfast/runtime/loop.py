@@ -191,20 +191,20 @@ class AsyncContext(Context):
     def session(self) -> str | None:
         """For functions that run in a thread beside the loop; on it, `get_session` and `set_session` are awaited."""
         _refuse_on_loop("await context.get_session()")
-        return effort.session(self._worker.hf, self.claim)
+        return effort.session(self._worker.parts, self.claim)
 
     @session.setter
     def session(self, text: str | None) -> None:
         _refuse_on_loop("await context.set_session(text)")
-        effort.remember(self._worker.hf, self.claim, text)
+        effort.remember(self._worker.parts, self.claim, text)
 
     async def get_session(self) -> str | None:
         """A text that is kept with the message from attempt to attempt. See `Context.session`."""
-        return await asyncio.to_thread(effort.session, self._worker.hf, self.claim)
+        return await asyncio.to_thread(effort.session, self._worker.parts, self.claim)
 
     async def set_session(self, text: str | None) -> None:
         """Keeps a text with the message, for the attempts after this one; None forgets it."""
-        await asyncio.to_thread(effort.remember, self._worker.hf, self.claim, text)
+        await asyncio.to_thread(effort.remember, self._worker.parts, self.claim, text)
 
     async def extend(self, duration: Duration | None = None) -> None:  # type: ignore[override]
         """Makes the lease last for `duration` from now. See `Context.extend`."""
@@ -244,7 +244,7 @@ class AsyncContext(Context):
         async def draft(*parts: Any) -> list[Receipt]:
             return await asyncio.to_thread(self._draft, new, *parts)
 
-        around = self._worker.hf._awaited_around_enqueue
+        around = self._worker.parts.around_enqueue.awaited
         [receipt] = await await_through(around, draft, outgoing_of(queue, [body], options))
         self.following = [*self.following, *new]
         return receipt

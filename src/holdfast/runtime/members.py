@@ -15,6 +15,7 @@ from functools import partial
 from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Protocol
 
+from holdfast.client import internals
 from holdfast.core.message import MessageId
 from holdfast.errors import HoldfastError
 from holdfast.runtime.consumer import Consumer
@@ -162,14 +163,14 @@ class SeatKeeper:
             self._over.set()
             self._thread.join(SEAT_TERM)
             with suppress(HoldfastError):
-                self._hf.store.seats.leave(*self._place)
+                internals(self._hf).store.seats.leave(*self._place)
 
     def _run(self) -> None:
         kept = time.monotonic()
         while not self._over.wait(SEAT_TERM / 3):
             started = time.monotonic()
             try:
-                if not self._hf.store.seats.keep(*self._place, round(SEAT_TERM * 1_000_000)):
+                if not internals(self._hf).store.seats.keep(*self._place, round(SEAT_TERM * 1_000_000)):
                     break
                 kept = started
             except Exception as problem:  # Whatever it is: the seat is over when its time is.
@@ -193,8 +194,9 @@ def work(
 def _work(leash: Connection, consumer: Consumer, pool: str, key: str, seat: Seat, grace: float) -> int:
     from holdfast.runtime.runner import Runner
 
-    consumer.hf._book.open()
-    if not consumer.hf.store.seats.keep(consumer.hf.settings.tenant, key, seat, round(SEAT_TERM * 1_000_000)):
+    internals(consumer.hf).catalog.open()
+    seats = internals(consumer.hf).store.seats
+    if not seats.keep(consumer.hf.settings.tenant, key, seat, round(SEAT_TERM * 1_000_000)):
         return LATE
     runner = Runner(consumer.hf, [consumer], grace, pool=pool)
     keeper = SeatKeeper(key, consumer, seat, lambda: runner.ask_to_stop(math.inf))

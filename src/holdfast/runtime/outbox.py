@@ -25,8 +25,8 @@ class Outbox:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._settlements = worker.hf._settlements
-        self._listeners = worker.hf._listeners
+        self._settlements = worker.parts.settlements
+        self._listeners = worker.parts.listeners
         self.handled = 0
         self.failures = 0
         self.on_news: Callable[[bytes], None] | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Coroutine, Sequence
 
+from holdfast.client import internals
 from holdfast.core.deadletter import trouble_of
 from holdfast.errors import HoldfastError, PreflightFailed
 from holdfast.runtime.consumer import Consumer
@@ -48,11 +49,11 @@ def _tell(consumer: Consumer, words: str) -> None:
     hf, about = consumer.hf, consumer.name
     try:
         owners: dict[str | None, str | None] = {}
-        for channel in hf._book.channels(consumer.queues):
+        for channel in internals(hf).catalog.channels(consumer.queues):
             owners.setdefault(channel.spec.owner, channel.name)
         if len(owners) > 1:
             owners.pop(None, None)
         for number, (owner, queue) in enumerate((owners or {None: None}).items()):
-            hf.report("preflight", f"{about} ({owner})" if number else about, words, queue=queue)
+            hf.notices.report("preflight", f"{about} ({owner})" if number else about, words, queue=queue)
     except HoldfastError as problem:
         log.error("nobody could be told that the preflight check of %s failed: %s", consumer.name, problem)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from holdfast import endings
+from holdfast.client import internals
 from holdfast.errors import HoldfastError
 from holdfast.runtime.ledger import Held
 from holdfast.runtime.stops import Stop
@@ -150,7 +151,7 @@ class Renewal(Rounds):
         started = time.monotonic()
         claims = [context.claim for _, context in chosen]
         try:
-            ends = hf.transport.messages.extend(endings.acked(claims), round(span * 1_000_000))
+            ends = internals(hf).transport.messages.extend(endings.acked(claims), round(span * 1_000_000))
         except HoldfastError as problem:
             log.warning("%d lease(s) could not be renewed: %s", len(leases), problem)
             return

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from holdfast.client import internals
 from holdfast.core.labels import missing
 from holdfast.errors import InvalidInput
 from holdfast.runtime import starting
@@ -23,6 +24,7 @@ from holdfast.runtime.solitude import Solitude
 from holdfast.runtime.supervisor import Supervisor
 from holdfast.runtime.worker import Worker
 from holdfast.sd_notify import Notifier
+from holdfast.topics.client import join
 
 if TYPE_CHECKING:
     from holdfast.client import Holdfast
@@ -88,13 +90,13 @@ class Runner:
         """Begins to work, in threads."""
         starting.refuse_in_a_cell()
         starting.refuse_in_a_member()
-        self.hf._book.open()
+        internals(self.hf).catalog.open()
         for consumer in self._consumers:
             if consumer.subscription is not None:
-                self.hf._join(consumer.subscription)
+                join(internals(self.hf), consumer.subscription)
         _refuse_missing_labels(self.hf, self._consumers)
         self._consumers = fit(self._consumers)
-        pools = {} if self.pool else {pool.consumer: pool for pool in self.hf._pools.values()}
+        pools = {} if self.pool else {pool.consumer: pool for pool in internals(self.hf).consumers.pools.values()}
         self.workers = [self.worker(consumer, self.pool) for consumer in self._consumers if consumer not in pools]
         self.supervisors = [Supervisor(self, pools[consumer]) for consumer in self._consumers if consumer in pools]
         self._renewal.start()
@@ -261,7 +263,7 @@ class Runner:
 
 def _refuse_missing_labels(hf: Holdfast, consumers: Sequence[Consumer]) -> None:
     for consumer in consumers:
-        for channel in hf._book.channels(consumer.queues):
+        for channel in internals(hf).catalog.channels(consumer.queues):
             lacking = missing(consumer.labels, channel.spec.requires)
             if lacking:
                 wanted = ", ".join(f"{name}={text}" for name, text in lacking.items())

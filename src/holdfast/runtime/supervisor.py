@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from holdfast.client import internals
 from holdfast.core.scaling import Load, Scaler, to_drain
 from holdfast.core.supervision import CrashLog
 from holdfast.errors import HoldfastError
@@ -96,7 +97,7 @@ class Supervisor:
     def _look(self) -> None:
         self._bury()
         self._tell_owner()
-        seats = self.hf.store.seats.taken(self.hf.settings.tenant, self.pool.key)
+        seats = internals(self.hf).store.seats.taken(self.hf.settings.tenant, self.pool.key)
         wanted = self._scaler.wanted(self._load(), len(seats), time.monotonic())
         if wanted > len(seats):
             self._grow(len(seats), wanted)
@@ -106,7 +107,7 @@ class Supervisor:
     def _load(self) -> Load:
         self._attachments.read()
         channels = self._attachments.channels()
-        load = self.hf.store.reads.load(channels)
+        load = internals(self.hf).store.reads.load(channels)
         ends = bool(channels) and all(self._attachments.empty(channel) == "terminate" for channel in channels)
         return msgspec.structs.replace(load, ends=ends)
 
@@ -134,12 +135,12 @@ class Supervisor:
 
     def _take(self, most: int) -> Seat | None:
         term = SEAT_TERM if self._address is None else STARTING_TERM
-        return self.hf.store.seats.take(
+        return internals(self.hf).store.seats.take(
             self.hf.settings.tenant, self.pool.key, self.hf.worker, most, round(term * 1_000_000)
         )
 
     def _leave(self, seat: Seat) -> None:
-        self.hf.store.seats.leave(self.hf.settings.tenant, self.pool.key, seat)
+        internals(self.hf).store.seats.leave(self.hf.settings.tenant, self.pool.key, seat)
 
     def _new_member(self, seat: Seat) -> Member:
         if self._address is not None:
@@ -203,7 +204,7 @@ class Supervisor:
         if self._untold is not None:
             queues = self.pool.consumer.queues
             queue = queues[0] if queues else None
-            self.hf.report("crash_loop", self.pool.name, self._untold, owner=self.pool.owner, queue=queue)
+            self.hf.notices.report("crash_loop", self.pool.name, self._untold, owner=self.pool.owner, queue=queue)
             self._untold = None
 
     def _drain_all(self) -> None:
@@ -229,7 +230,7 @@ class Supervisor:
                 self._leave(member.seat)
 
     def _tell(self, kind: Any, **more: Any) -> None:
-        if self.hf._listeners.want(kind):
-            self.hf._listeners.tell(
+        if internals(self.hf).listeners.want(kind):
+            internals(self.hf).listeners.tell(
                 kind(pool=self.pool.name, consumer=self.pool.consumer.name, worker=self.hf.worker, **more)
             )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast import endings
 from holdfast.claiming import LONGEST_NAP
+from holdfast.client import internals
 from holdfast.core.settlement import Settlement
 from holdfast.errors import HoldfastError, UnknownGroup
 from holdfast.events import ConsumerStarted, ConsumerStopped, HandlerStopped, RuntimeEvent
@@ -69,6 +70,7 @@ class Worker:
         pool: str | None = None,
     ) -> None:
         self.hf = hf
+        self.parts = internals(hf)
         self.consumer = consumer
         self.pool = pool
         self.id = f"{hf.worker}:{consumer.name}:{os.urandom(3).hex()}"
@@ -84,7 +86,7 @@ class Worker:
         self.hands: list[Hand] = []
         self._fetching = Fetching(self, solitude)
         self._make_hand = make_hand
-        self._listeners = hf._listeners
+        self._listeners = self.parts.listeners
         self.done: deque[Context] = deque()
         self._wake = threading.Event()
         self._bell: Bell | None = None
@@ -108,7 +110,7 @@ class Worker:
     @property
     def courier(self) -> Courier | None:
         """Who waits for SQS on its behalf, once there is a queue that SQS has to do with."""
-        if self._desk is None and self.open_desk is not None and self.hf.transport.sqs is not None:
+        if self._desk is None and self.open_desk is not None and self.parts.transport.sqs is not None:
             self._desk = self.open_desk(self)
         return self._desk
 
@@ -116,7 +118,7 @@ class Worker:
 
     def start(self) -> None:
         """Begins to claim."""
-        self.hf._gates.add(self.gate)
+        self.parts.starts.gates.add(self.gate)
         self._tell(ConsumerStarted, queues=list(self.consumer.queues))
         if not self.works_alone:
             self.hands = [self._make_hand(self) for _ in range(self.consumer.concurrency)]
@@ -215,7 +217,7 @@ class Worker:
         if not self.hands and self.works_alone:
             self.hands = [OwnHand(self)]
         try:
-            with self.hf._bells.borrowed() as bell:
+            with self.parts.bells.borrowed() as bell:
                 while self._turn_safely(bell):
                     pass
         except Relieved as relieved:
@@ -225,7 +227,7 @@ class Worker:
             self.failed = True
             log.exception("consumer %s has failed", self.consumer.name)
             self._leave_to_others()
-        self.hf._gates.discard(self.gate)
+        self.parts.starts.gates.discard(self.gate)
         self.shelf.close()
         self._tell(ConsumerStopped, reason="stopped" if self.stopping else "empty")
         self.ended.set()
@@ -399,7 +401,7 @@ class Worker:
         nap = min(nap if due is None else due, self.attachments.rest_left())
         self._bell = bell
         try:
-            self._rung = not self._wake.is_set() and self.hf._claiming.nap(request, bell, nap, CREW)
+            self._rung = not self._wake.is_set() and self.parts.claiming.nap(request, bell, nap, CREW)
         finally:
             self._bell = None
             self._hibernates = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from holdfast.client import Holdfast
+from holdfast.client import Holdfast, internals
 from holdfast.http.hooks import MAX_SIZE, Envelope, Expression, Hook, networks
 from holdfast.http.signatures import Verifier, secrets_of
 from holdfast.spec.message_type import message_form
@@ -22,7 +22,7 @@ def expect_message_types(hf: Holdfast, spec: Spec) -> None:
     """From now on this client refuses bodies that do not fit what the spec says of queues that others declare. The type
     of its own queues is stored with them."""
     for name, queue in spec.queues.items():
-        hf._types.expect(name, message_form(queue.message_type) if queue.external else None)
+        internals(hf).types.expect(name, message_form(queue.message_type) if queue.external else None)
 
 
 def _hook(hf: Holdfast, spec: Spec, name: str, webhook: Webhook, environ: Mapping[str, str]) -> Hook:
@@ -67,4 +67,4 @@ def _optional(text: str | None) -> Expression | None:
 
 def _command(hf: Holdfast, call: Call) -> Callable[[Envelope, str | None], Any]:
     inputs = inputs_of(call)
-    return lambda envelope, key: hf.run_command(call.name, inputs(envelope), idempotency_key=key)
+    return lambda envelope, key: hf.commands.run(call.name, inputs(envelope), idempotency_key=key)

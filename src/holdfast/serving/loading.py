@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.client import Holdfast
+from holdfast.client import Holdfast, internals
 from holdfast.errors import InvalidInput
 from holdfast.spec.files import examine, sound_spec
 from holdfast.spec.model import Spec
@@ -38,7 +38,7 @@ def load(hf: Holdfast, sources: Sources, environ: Mapping[str, str]) -> Spec:
     """
     if sources.module is not None:
         register(hf, load_module(sources.module))
-    known = {"commands": hf.commands(), "consumers": hf._consumers}
+    known = {"commands": hf.commands.list(), "consumers": internals(hf).consumers.by_name}
     return sound_spec(examine(sources.spec, environ=environ, serving=True, **known))  # type: ignore[arg-type]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from holdfast.client import Holdfast
+from holdfast.client import Holdfast, internals
 from holdfast.core.command import command_of
 from holdfast.core.message import Message
 from holdfast.errors import ExpressionTooCostly, InvalidInput
@@ -34,7 +34,9 @@ Commanded = tuple[Call | Onward, InputOf]
 def has_staff(hf: Holdfast, spec: Spec) -> bool:
     """Whether there is anything to run beside the server: also for sagas that this spec does not have any more."""
     commanded = any(saga.calls for saga in spec.sagas.values()) or _commanded(spec)
-    return bool(hf._consumers or spec.consumers or commanded or any(one.queues() for one in step_commands(hf)))
+    return bool(
+        internals(hf).consumers.by_name or spec.consumers or commanded or any(one.queues() for one in step_commands(hf))
+    )
 
 
 def declare_staff(hf: Holdfast, spec: Spec) -> None:
@@ -110,6 +112,6 @@ def _command(hf: Holdfast, queue: str, commanded: Mapping[str, Commanded]) -> Ha
     """What runs for the messages of a queue: what the spec says, or the command whose own it is."""
     own = command_of(queue)
     if own is not None and queue not in commanded:
-        return handler_for(hf, own, step_input(hf._command(own)))
+        return handler_for(hf, own, step_input(internals(hf).commands.get(own)))
     aim, inputs = commanded[queue]
     return sending_on(aim.queue, inputs) if isinstance(aim, Onward) else handler_for(hf, aim.name, inputs)

@@ -26,7 +26,7 @@ class Parameter(Protocol):
 
 
 class Command(Protocol):
-    """A declared command, as `hf.commands()` has it."""
+    """A declared command, as `hf.commands.list()` has it."""
 
     @property
     def name(self) -> str: ...

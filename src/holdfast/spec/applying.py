@@ -65,8 +65,8 @@ def apply(
 
 def _remove(hf: Holdfast, step: Step) -> None:
     if step.kind == "schedule":
-        hf.unschedule(step.name)
+        hf.schedules.remove(step.name)
     else:
         found = parts(step.name)
         assert found is not None, "a group is called topic/group"
-        hf.unsubscribe(*found)
+        hf.groups.remove(*found)

@@ -50,8 +50,8 @@ def check(
 ) -> list[Finding]:
     """Everything that is wrong with a spec, in the order of its text if it was read from one.
 
-    `commands` (`hf.commands()`) and `consumers` (names) are those that the program declares; without them nothing is
-    said about those that the spec only names. `handlers` finds what "module:function" stands for, or refuses it.
+    `commands` (`hf.commands.list()`) and `consumers` (names) are those that the program declares; without them nothing
+    is said about those that the spec only names. `handlers` finds what "module:function" stands for, or refuses it.
     `environ` is where secrets should be: one that is missing is a warning, and an error when `serving`.
     `unread` is what was written and is not in the spec, if no text tells.
     """

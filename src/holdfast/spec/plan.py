@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from holdfast import DEFAULT, Holdfast, InvalidInput
+from holdfast.client import internals
 from holdfast.core import routing
 from holdfast.core.command import command_of
 from holdfast.core.notice import owner_spec
@@ -182,18 +183,18 @@ def _stored(hf: Holdfast, one: Wanted) -> Settings | None:
     """The settings of what has this name now; None if nothing has."""
     tenant = hf.settings.tenant
     if one.kind == "owner":
-        owner = hf.owners().get(one.name)
+        owner = hf.notices.owners().get(one.name)
         return None if owner is None else _plain(owner)
     if one.kind == "schedule":
-        return next((_settings_of(schedule) for schedule in hf.schedules() if schedule.name == one.name), None)
-    hf._book.open()
+        return next((_settings_of(schedule) for schedule in hf.schedules.list() if schedule.name == one.name), None)
+    internals(hf).catalog.open()
     if one.kind == "saga":
-        found = hf.store.saga_definitions.find(tenant, one.name)
+        found = internals(hf).store.saga_definitions.find(tenant, one.name)
         return None if found is None else _of_saga(found)
     if one.kind == "topic":
-        topic = hf.store.topics.find(tenant, [one.name])
+        topic = internals(hf).store.topics.find(tenant, [one.name])
         return _plain(topic.spec) if isinstance(topic, Topic) and topic.name == one.name else None
-    channel = hf.store.channels.find(tenant, one.name)
+    channel = internals(hf).store.channels.find(tenant, one.name)
     return None if channel is None else _plain(channel.spec)
 
 
@@ -203,7 +204,7 @@ def _settings_of(schedule: Schedule) -> Settings:
 
 def _refuse_absent(hf: Holdfast, spec: Spec) -> None:
     """What others are to have declared must be there."""
-    queues, topics = set(hf.queues()), set(hf.topics())
+    queues, topics = set(hf.queues.list()), set(hf.topics.list())
     external = [("queue", name, queues) for name, queue in spec.queues.items() if queue.external]
     external += [("topic", name, topics) for name, topic in spec.topics.items() if topic.external]
     for kind, name, known in external:
@@ -215,26 +216,26 @@ def _refuse_absent(hf: Holdfast, spec: Spec) -> None:
 
 
 def _others(hf: Holdfast, spec: Spec) -> Iterator[tuple[Kind, str]]:
-    inboxes = {owner.inbox for owner in hf.owners().values()}
-    queues = hf.queues()
+    inboxes = {owner.inbox for owner in hf.notices.owners().values()}
+    queues = hf.queues.list()
     for name in queues:
         if name not in spec.queues and name not in inboxes and command_of(name) is None:
             yield "queue", name
-    for name in hf.topics():
+    for name in hf.topics.list():
         if name not in spec.topics:
             if name not in queues:  # Some queues own the names below them, as topics do.
                 yield "topic", name
             continue
-        for status in hf.groups(name):
+        for status in hf.groups.list(name):
             if status.group not in spec.topics[name].groups:
                 yield "group", address(name, status.group)
-    for name in hf.owners():
+    for name in hf.notices.owners():
         if name not in spec.owners:
             yield "owner", name
-    for schedule in hf.schedules():
+    for schedule in hf.schedules.list():
         if schedule.name not in spec.schedules:
             yield "schedule", schedule.name
-    for name in hf.store.saga_definitions.names(hf.settings.tenant):
+    for name in internals(hf).store.saga_definitions.names(hf.settings.tenant):
         if name not in spec.sagas:
             yield "saga", name
 
@@ -293,21 +294,21 @@ class _Effects:
             return own  # type: ignore[no-any-return]
         if not now and copies in self._wanted:
             return self._wanted[copies]["max_age"]  # type: ignore[no-any-return]
-        found = self._hf.store.channels.find(self._hf.settings.tenant, copies)
+        found = internals(self._hf).store.channels.find(self._hf.settings.tenant, copies)
         return None if found is None else found.spec.max_age
 
     def _whose_copies_expire(self, queue: str, max_age: float) -> list[str]:
         """The queues and groups whose dead letters live as long as their copies in this queue."""
         losing = []
-        for reader in self._hf._book.readers():
+        for reader in internals(self._hf).catalog.readers():
             settings = self._wanted.get(reader.name) or _plain(reader.spec)
             depends = settings["dead_retention"] is None and settings["dead_letter"] == queue
-            if depends and self._hf.store.retention.removes(reader, "dead_retention", max_age):
+            if depends and internals(self._hf).store.retention.removes(reader, "dead_retention", max_age):
                 losing.append(reader.name)
         return sorted(losing)
 
     def _removes(self, kind: Kind, name: str, setting: str, after: Any) -> bool:
-        tenant, store = self._hf.settings.tenant, self._hf.store
+        tenant, store = self._hf.settings.tenant, internals(self._hf).store
         found = store.topics.find(tenant, [name]) if kind == "topic" else store.channels.find(tenant, name)
         return found is not None and store.retention.removes(found, setting, after)
 

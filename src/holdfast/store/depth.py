@@ -97,7 +97,7 @@ def _refusal(kind: str, name: str, pending: int, count: int, most: int) -> str:
         return (
             f"the topic {name!r} has {pending} messages that groups still need and may have {most} (max_depth), so "
             f"{count} more do not fit; nothing was stored. Try again when its groups have caught up "
-            f"(hf.groups({name!r}) says which lag behind), or allow more with hf.topic({name!r}, max_depth=…)"
+            f"(hf.groups.list({name!r}) says which lag behind), or allow more with hf.topic({name!r}, max_depth=…)"
         )
     return (
         f"the queue {name!r} has {pending} messages waiting and may have {most} (max_depth), so {count} more "

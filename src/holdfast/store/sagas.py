@@ -242,7 +242,7 @@ def _once(tx: Transaction, held: Held, event: Event, call: MessageId) -> bool:
 def _named(tx: Transaction, tenant: str, saga_id: str) -> Held:
     found = tx.one("sagas.lock_named", tenant=tenant, saga_id=saga_id)
     if found is None:
-        raise NotFound(f"there is no saga {saga_id!r}; hf.sagas() lists those that there are")
+        raise NotFound(f"there is no saga {saga_id!r}; hf.sagas.list() lists those that there are")
     return Held.of(found)
 
 

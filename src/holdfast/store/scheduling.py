@@ -215,4 +215,4 @@ def _read(
 
 
 def _unknown(name: str) -> NotFound:
-    return NotFound(f"there is no schedule {name!r}; hf.schedules() lists those that there are")
+    return NotFound(f"there is no schedule {name!r}; hf.schedules.list() lists those that there are")

@@ -85,7 +85,7 @@ def subscribe(tx: Transaction, topic: Topic, group: str, settle: Settle[GroupSpe
     if is_canceled(tx, topic.tenant, name):
         raise GroupCanceled(
             f"the group {name!r} was canceled, which is final: subscribe under another name, or remove it with "
-            f"hf.unsubscribe({topic.name!r}, {group!r}), after which its name is free for a new one"
+            f"hf.groups.remove({topic.name!r}, {group!r}), after which its name is free for a new one"
         )
     before = channels.find(tx, topic.tenant, name)  # One that has ended begins anew.
     spec = settle(before.spec if before is not None and isinstance(before.spec, GroupSpec) else None)
@@ -161,7 +161,7 @@ def ended(tx: Transaction, channel: Channel) -> UnknownGroup:
     """What is said to those who have not heard of the end of their group."""
     if is_canceled(tx, channel.tenant, channel.name):
         return GroupCanceled(f"the group {channel.name!r} was canceled, and is owed nothing any more: stop")
-    return UnknownGroup(f"{channel.name!r} has ended: someone has called hf.unsubscribe(); stop, or subscribe again")
+    return UnknownGroup(f"{channel.name!r} has ended: someone has called hf.groups.remove(); stop, or subscribe again")
 
 
 def _hold(tx: Transaction, channel: Channel) -> None:

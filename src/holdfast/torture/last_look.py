@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from holdfast.client import Holdfast
+from holdfast.client import Holdfast, internals
 from holdfast.core.message import MessageStatus, id_bytes
 from holdfast.store import reading
 from holdfast.torture.address import is_server
@@ -43,7 +43,7 @@ def is_quiet(hf: Holdfast, plan: Plan) -> bool:
             stats = hf.stats(end.name)
             if stats.pending or stats.waiting or stats.processing:
                 return False
-    return not (hf.sagas("in_progress", n=1) or hf.sagas("compensating", n=1) or hf.sagas("pending", n=1))
+    return not any(hf.sagas.list(status, n=1) for status in ("in_progress", "compensating", "pending"))
 
 
 def _heard_of(events: Iterable[Event], keeps: bool) -> tuple[set[str], set[str]]:
@@ -71,7 +71,7 @@ def _readers(channel: str) -> int:
 def _statuses(hf: Holdfast, page: Sequence[str]) -> list[MessageStatus]:
     """All of a page in one transaction: one each would take longer than the run."""
     tenant = hf.settings.tenant
-    found = hf.store.database.read(lambda tx: [reading.status(tx, tenant, id_bytes(id)) for id in page])
+    found = internals(hf).store.database.read(lambda tx: [reading.status(tx, tenant, id_bytes(id)) for id in page])
     return [status for status in found if status is not None]
 
 
@@ -87,11 +87,11 @@ def _note(ends: dict[str, ChannelEnd], found: MessageStatus) -> None:
 def _sagas(hf: Holdfast, known: set[str]) -> Iterator[SagaEnd]:
     after: str | None = None
     found: set[str] = set()
-    while page := hf.sagas(n=SAGAS_AT_ONCE, after=after):
+    while page := hf.sagas.list(n=SAGAS_AT_ONCE, after=after):
         after = page[-1].id
         found.update(saga.id for saga in page)
     for id in sorted(found | known):
-        saga = hf.saga_status(id)
+        saga = hf.sagas.get(id)
         if saga is not None:
             steps = [(step.name, step.status, step.undo is not None) for step in saga.steps]
             lines = [(line.what, line.step or "") for line in saga.timeline]

@@ -18,7 +18,7 @@ from math import inf
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from holdfast.client import Holdfast
+from holdfast.client import Holdfast, internals
 from holdfast.delivery.sqs import AT_ONCE, in_batches
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.torture.address import is_server, server, sessions_of, through
@@ -229,7 +229,7 @@ class Nemesis:
 
     def _sessions(self) -> str:
         try:
-            ended = self._hf.store.faults.end_sessions(sessions_of(self._plan.tenant))
+            ended = internals(self._hf).store.faults.end_sessions(sessions_of(self._plan.tenant))
         except StoreError as problem:
             raise NotDone("the server is away") from problem
         if not ended:
@@ -247,7 +247,7 @@ class Nemesis:
         sent = 0
         try:
             for name in WORK_QUEUES:
-                queue = self._hf.transport.through_sqs().queue(self._hf._book.channel(name))
+                queue = internals(self._hf).transport.through_sqs().queue(internals(self._hf).catalog.channel(name))
                 seen = self._seen.setdefault(name, [])
                 seen += [one.body for one in queue.receive(AT_ONCE, 0, 0)]
                 again = [*seen[-AT_ONCE:], *self._chance.sample(seen, min(len(seen), AT_ONCE))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.client import Holdfast
+from holdfast.client import Holdfast, assembled
 from holdfast.core.saga import Step
 from holdfast.settings import Settings
 from holdfast.store.opening import open_store
@@ -77,10 +77,8 @@ def settings(plan: Plan, url: str, worker: str, patience: float = 60.0) -> Setti
 
 def client(plan: Plan, worker: str = "nemesis") -> Holdfast:
     """One that only looks after others."""
-    found = Holdfast.__new__(Holdfast)
     wanted = settings(plan, plan.url, worker)
-    found._assemble(wanted, open_store(wanted))
-    return found
+    return assembled(wanted, open_store(wanted))
 
 
 def channels(plan: Plan) -> list[ChannelEnd]:

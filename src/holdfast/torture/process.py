@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.client import Holdfast
+from holdfast.client import Holdfast, internals
 from holdfast.errors import StoreError
 from holdfast.torture.history import ERROR, FAIL, Log
 from holdfast.torture.plan import GROUPS, ORDERED_GROUPS, STEP_QUEUES, SWEEP, TOPICS, WORK_QUEUES, Job, settings
@@ -88,7 +88,7 @@ def main() -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     try:
         with recorded(settings(job.plan, job.url, job.name, patience), log) as hf:
-            strings.teach(FILL, lambda full: hf.store.faults.fill(bool(full)))
+            strings.teach(FILL, lambda full: internals(hf).store.faults.fill(bool(full)))
             strings.listen()
             meet(hf, strings)
             ROLES[job.role](hf, job, log, strings)

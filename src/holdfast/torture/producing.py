@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable
 
-from holdfast.client import Holdfast
+from holdfast.client import Holdfast, internals
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.torture.history import INVOKE, OK, SEND, START_SAGA, Item, Sink
 from holdfast.torture.plan import KEYS, NEWS, ORDERED, PLAIN, SAGA, TICKS, URGENT, Job
@@ -132,7 +132,7 @@ def send_late(hf: Holdfast, sink: Sink, values: tuple[str, str], wait: Callable[
     items: list[Item] = []
     call, began = sink.call(), sink.now()
     try:
-        with hf.store.lend() as connection:
+        with internals(hf).store.lend() as connection:
             items.append(Item(hf.enqueue(PLAIN, values[0], conn=connection).id, PLAIN, values[0]))
             items.append(Item(hf.publish(TICKS, values[1], conn=connection).id, TICKS, values[1]))
             sink.note(SEND, INVOKE, items, call=call, at=began)

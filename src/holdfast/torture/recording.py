@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from holdfast.client import Holdfast
+from holdfast.client import Holdfast, assembled, internals
 from holdfast.core.lifecycle import Event as Happening
 from holdfast.core.message import Duplicate, Lease, MessageId, NewMessage, id_text
 from holdfast.core.settlement import Settlement
@@ -55,23 +55,21 @@ MOST_RUNS = 10_000
 
 def recorded(settings: Settings, sink: Sink) -> Holdfast:
     """A client with these settings that writes to this history."""
-    client = Holdfast.__new__(Holdfast)
-    client._assemble(settings, open_store(settings))
-    transport = client.transport
-    transport.messages = RecordedMessages(transport.messages, sink, client.store.faults.unheard)
-    client._assemble(settings, client.store, None, transport)
-    return client
+    store = open_store(settings)
+    transport = internals(assembled(settings, store)).transport
+    transport.messages = RecordedMessages(transport.messages, sink, store.faults.unheard)
+    return assembled(settings, store, transport=transport)
 
 
 def introduce(client: Holdfast, queues: Iterable[str] = (), topics: Iterable[str] = ()) -> None:
     """Tells the history of a client what its queues and topics are called."""
-    messages = client.transport.messages
+    messages = internals(client).transport.messages
     if not isinstance(messages, RecordedMessages):
         return
     for name in queues:
-        messages.meet(client._book.channel(name))
+        messages.meet(internals(client).catalog.channel(name))
     for topic in topics:
-        messages.meet(client._book.topic(topic))
+        messages.meet(internals(client).catalog.topic(topic))
 
 
 class RecordedMessages:

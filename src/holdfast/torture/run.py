@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.client import Holdfast
+from holdfast.client import Holdfast, internals
 from holdfast.core.discretion import without_password
 from holdfast.errors import DeliveryFailed, StoreError
 from holdfast.torture.address import named
@@ -151,13 +151,13 @@ def tidy(plan: Plan) -> None:
     """Takes the messages of a run out of a database that is not its own. The names of its queues stay."""
     with client(plan) as hf:
         declare(hf, msgspec.structs.replace(plan, keeps=False), forget=True)
-        hf.delete_dead_letters()
+        hf.dead_letters.delete_many()
         for end in channels(plan):
             if end.kind != TOPIC:
-                hf.purge(end.name)
+                hf.queues.purge(end.name)
         while hf.maintain():
             continue
         if plan.delivery == "sqs":
-            for name in hf.queues():
+            for name in hf.queues.list():
                 with suppress(DeliveryFailed):
-                    hf.transport.through_sqs().queue(hf._book.channel(name)).remove()
+                    internals(hf).transport.through_sqs().queue(internals(hf).catalog.channel(name)).remove()

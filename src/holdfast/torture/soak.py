@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from holdfast.client import Holdfast
+from holdfast.client import Holdfast, internals
 from holdfast.errors import StoreError
 from holdfast.torture.address import is_server
 from holdfast.torture.crew import Crew
@@ -48,7 +48,7 @@ class Gauge:
         memory = max((resident(member.pid) for member in crew.members), default=0)
         lasting = sum(resident(member.pid) for member in crew.immortals)
         try:
-            database = hf.store.faults.size()
+            database = internals(hf).store.faults.size()
         except (StoreError, OSError):
             return
         log = 0 if self._path is None else size_of(self._path.with_name(self._path.name + "-wal"))

@@ -22,7 +22,7 @@ def dead(hf: Holdfast) -> str:
     hf.enqueue("q", {"payload": {"incident": {"title": "x" * 1_000}}}, headers={"h": 1}, key="k")
     for error in ("timeout", "Command failed: guard rejected"):
         hf.nack(hf.claim("q"), error)
-    [letter] = hf.dead_letters()
+    [letter] = hf.dead_letters.list()
     return letter.id
 
 
@@ -62,7 +62,7 @@ def test_a_replay_may_have_another_body(hf: Holdfast, dead: str, ask: Ask) -> No
 
 def test_deleting_answers_ok_and_then_404(hf: Holdfast, dead: str, ask: Ask) -> None:
     assert ask("DELETE", f"/admin/queues/q/dlq/{dead}") == {"ok": True}
-    assert hf.dead_letters() == []
+    assert hf.dead_letters.list() == []
     ask("DELETE", f"/admin/queues/q/dlq/{dead}", 404)
     assert ask("GET", "/admin/audit")["audit"][0]["act"] == "delete"
 
@@ -141,7 +141,7 @@ def test_what_takes_long_goes_on_without_the_request(
     threads = [one for one in threading.enumerate() if one.name == "holdfast-bulk"]
     for thread in threads:
         thread.join(60)
-    assert 1 <= hf.audit()[0].count < 20, "it ended with the page that it was at"
+    assert 1 <= hf.audit.list()[0].count < 20, "it ended with the page that it was at"
 
 
 def test_only_so_many_go_on_at_once(app: FastAPI, ask: Ask, hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ def dead(hf: Holdfast) -> str:
     hf.queue("q", owner="mia")
     hf.enqueue("q", 1)
     fail(hf, "q")
-    return hf.dead_letters()[0].id
+    return hf.dead_letters.list()[0].id
 
 
 def test_a_dead_letter(ask: Ask, dead: str) -> None:

@@ -74,15 +74,15 @@ class Stream:
 
 
 def test_what_happens_is_told(hf: Holdfast, server: str) -> None:
-    hf.pause("other")
+    hf.queues.pause("other")
     with Stream(server) as stream:
         dead = kill(hf)
         death = stream.next()
         assert (death["event"], death["dead_id"], death["queue"], death["error"]) == ("death", dead, "q", "boom")
-        hf.acting_as("anna").replay(dead)
+        hf.acting_as("anna").dead_letters.replay(dead)
         act = stream.next()
         assert (act["event"], act["actor"], act["act"], act["about"]) == ("act", "anna", "replay", {"id": dead})
-        hf.report("crash_loop", "pool", "crashed")
+        hf.notices.report("crash_loop", "pool", "crashed")
         report = stream.next()
         assert (report["event"], report["kind"], report["about"]) == ("report", "crash_loop", "pool")
 
@@ -101,7 +101,7 @@ def test_what_comes_late_is_not_left_out(hf: Holdfast, server: str, monkeypatch:
     """A transaction that began before others and ended after them."""
     reading = streams.Reading(hf, None)
     reading.look()
-    hf.pause("q")
+    hf.queues.pause("q")
     first = reading.look()
     slow = streams.Event(first[0].place - 5_000_000, "a0", "act", 0, {})
     really = streams._acts
@@ -119,8 +119,8 @@ def test_what_is_too_much_for_one_look_comes_with_the_next(hf: Holdfast, monkeyp
     dead = []
     for number in range(20):
         dead.append(kill(hf, number))
-        hf.pause("other")
-        hf.resume("other")
+        hf.queues.pause("other")
+        hf.queues.resume("other")
     seen = list(everything(reading))
     assert sorted(event.data["dead_id"] for event in seen if event.kind == "death") == sorted(dead)
     assert [event.data["act"] for event in seen if event.kind == "act"] == ["pause", "resume"] * 20
@@ -135,10 +135,10 @@ def test_a_new_reader_knows_all_that_was_before_it(hf: Holdfast, monkeypatch: py
     monkeypatch.setattr(streams, "MOST_PAGES", 1)
     for number in range(9):
         kill(hf, number)
-        hf.pause("other")
+        hf.queues.pause("other")
     reading = streams.Reading(hf, None)
     assert list(everything(reading)) == []
-    hf.resume("other")
+    hf.queues.resume("other")
     assert [event.data["act"] for event in everything(reading)] == ["resume"]
 
 
@@ -154,8 +154,8 @@ def everything(reading: streams.Reading) -> Iterator[streams.Event]:
 
 def test_only_of_one_queue(hf: Holdfast, server: str) -> None:
     with Stream(server, query="?queue=q") as stream:
-        hf.pause("other")
-        hf.pause("q")
+        hf.queues.pause("other")
+        hf.queues.pause("q")
         assert stream.next()["queue"] == "q"
 
 

@@ -8,6 +8,7 @@ import pytest
 from fastapi import FastAPI
 
 from holdfast import Holdfast
+from holdfast.client import internals
 from holdfast.errors import Unavailable
 from holdfast.http import health
 from holdfast.runtime.maintenance import keeper
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.on_postgres
 
 
 def test_it_lives_and_is_ready(hf: Holdfast, ask: Ask) -> None:
-    hf.queues()
+    hf.queues.list()
     assert ask("GET", "/health") == {"status": "ok"}
     assert ask("GET", "/ready") == {"ready": True, "database": "ok", "schema_version": "ok", "maintenance": "ok"}
 
@@ -51,13 +52,13 @@ def test_a_database_that_hangs_is_not_waited_for(app: FastAPI, monkeypatch: pyte
 
 
 def test_it_is_not_ready_while_maintenance_fails(app: FastAPI, hf: Holdfast, ask: Ask) -> None:
-    hf.queues()
+    hf.queues.list()
     app.state.maintenance = lambda: "the disk is full"
     assert ask("GET", "/ready", 503)["maintenance"] == "failing"
 
 
 def test_it_is_not_ready_when_it_is_about_to_stop(app: FastAPI, hf: Holdfast, ask: Ask) -> None:
-    hf.queues()
+    hf.queues.list()
     app.state.stopping.set()
     assert ask("GET", "/ready", 503)["ready"] is False
 
@@ -73,7 +74,7 @@ def test_a_keeper_that_fails_for_a_while_says_so(hf: Holdfast, monkeypatch: pyte
             raise Unavailable("it is away")
         return True
 
-    monkeypatch.setattr(type(hf.store.leaders), "lead", lead)
+    monkeypatch.setattr(type(internals(hf).store.leaders), "lead", lead)
     kept.start()
     eventually(lambda: kept.trouble() == "it is away")
     fails = False
@@ -84,8 +85,8 @@ def test_a_keeper_that_fails_for_a_while_says_so(hf: Holdfast, monkeypatch: pyte
 def test_a_running_server_stays_ready_when_a_newer_release_migrates_and_a_new_one_is_not(
     hf: Holdfast, ask: Ask
 ) -> None:
-    hf.queues()
-    hf.store.database.write(lambda tx: tx.run("schema.record", number=99, name="099_next", digest="cafe"))  # type: ignore[attr-defined]
+    hf.queues.list()
+    internals(hf).store.database.write(lambda tx: tx.run("schema.record", number=99, name="099_next", digest="cafe"))  # type: ignore[attr-defined]
     found = ask("GET", "/ready")
     assert (found["ready"], found["schema_version"]) == (True, "ahead")
     with Holdfast(hf.settings.url, strict=True) as started_late:

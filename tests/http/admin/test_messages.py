@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, effort, endings
+from holdfast.client import internals
 from tests.clock import FakeClock
 from tests.http.admin.conftest import Ask
 
@@ -63,7 +64,7 @@ def test_a_task_tells_of_each_claim(hf: Holdfast, ask: Ask, clock: FakeClock, de
     hf.nack(claim, "no route to host")
     clock.advance(89)
     [claim] = hf.claim("email")
-    effort.remember(hf, claim, "thread-7")
+    effort.remember(internals(hf), claim, "thread-7")
     clock.advance(1)
     for path in ("/tasks", "/admin/messages"):
         task = ask("GET", f"{path}/{made['id']}")
@@ -89,7 +90,7 @@ def test_a_claim_that_was_canceled_is_told_once(hf: Holdfast, ask: Ask) -> None:
     hf.queue("email")
     ids = [receipt.id for receipt in hf.enqueue_many("email", [1, 2])]
     first, _ = hf.claim("email", n=2)
-    hf.store.messages.settle(endings.canceled([first], "nobody wants it"))
+    internals(hf).store.messages.settle(endings.canceled([first], "nobody wants it"))
     hf.cancel(ids[1])
     told = [[step["event"] for step in ask("GET", f"/tasks/{one}")["timeline"]] for one in ids]
     assert told == [["enqueued", "claimed", "failed", "canceled"], ["enqueued", "claimed", "canceled"]]
@@ -102,7 +103,7 @@ def test_a_dead_letter_tells_of_each_claim(hf: Holdfast, ask: Ask, clock: FakeCl
     begun = clock() / 1_000_000
     clock.advance(2)
     claim.nack("no")
-    [letter] = hf.dead_letters("email")
+    [letter] = hf.dead_letters.list("email")
     [line] = ask("GET", f"/admin/queues/email/dlq/{letter.id}")["history"]
     assert (line["claimed_at"], line["at"]) == (begun, begun + 2)
 
@@ -171,7 +172,7 @@ def test_a_task_that_does_not_fit_is_refused(hf: Holdfast, ask: Ask, task: dict[
 
 def test_a_type_that_nobody_declared_is_404(ask: Ask, hf: Holdfast) -> None:
     ask("POST", "/tasks", 404, json={"type": "nobody", "payload": 1})
-    assert hf.queues() == []
+    assert hf.queues.list() == []
 
 
 @pytest.mark.parametrize(

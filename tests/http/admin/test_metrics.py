@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 
 from holdfast import Holdfast, Step
+from holdfast.client import internals
 from holdfast.core.stats import METRICS
 from holdfast.http import metrics as module
 from holdfast.http.app import ROUTERS, create_app
@@ -35,7 +36,7 @@ def busy(hf: Holdfast, clock: FakeClock) -> Holdfast:
     hf.subscribe("orders", "email")
     hf.publish("orders.new", 1)
     hf.schedule("tick", queue="q", every=60)
-    hf.store.crew.beat("default", beat(saturation=0.75))
+    internals(hf).store.crew.beat("default", beat(saturation=0.75))
     clock.advance(5)
     return hf
 
@@ -65,9 +66,9 @@ def test_a_dead_group_is_told_from_a_paused_one(app: FastAPI, hf: Holdfast, cloc
     hf.topic("t")
     for group in ("back", "gone", "idle"):
         hf.subscribe("t", group, timeout=60)
-    hf.pause("t/idle")
+    hf.queues.pause("t/idle")
     die(hf, clock)
-    hf.heartbeat("t", "back")
+    hf.groups.heartbeat("t", "back")
     found = scraped(app, hf)
     states = [dict(labels) for name, labels in found if name == "holdfast_group_state"]
     assert {one["group"]: one["state"] for one in states} == {"back": "active", "gone": "dead", "idle": "paused"}

@@ -3,6 +3,7 @@
 import pytest
 
 from holdfast import Holdfast, Work
+from holdfast.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import beat, bodies, kill
 from tests.http.admin.conftest import Ask
@@ -35,7 +36,7 @@ def test_settings_of_a_topic_and_a_group_can_be_read(hf: Holdfast, orders: list[
     assert ask("GET", "/admin/topics/orders/settings")["settings"]["max_depth"] == 7
     found = ask("GET", GROUP + "/settings")["settings"]
     assert (found["lease"], found["patterns"]) == (120.0, ["orders.**"])
-    assert found.keys() == hf.queue_settings("orders/email").keys()
+    assert found.keys() == hf.queues.settings("orders/email").keys()
     for path in ("nobody", "orders/groups/nobody", "a..b"):
         ask("GET", f"/admin/topics/{path}/settings", 404)
 
@@ -72,9 +73,9 @@ def test_dead_letters_of_a_group_are_among_all(hf: Holdfast, orders: list[str], 
 
 def test_consumers_and_pools_are_seen(hf: Holdfast, ask: Ask) -> None:
     busy = [Work(NOBODY, "q", 1, 0, {"page": 3})]
-    hf.queues()
+    hf.queues.list()
     for name in ("w1", "w2"):
-        hf.store.crew.beat("default", beat(name, pool="mailers", saturation=0.75, handled=4, work=busy))
+        internals(hf).store.crew.beat("default", beat(name, pool="mailers", saturation=0.75, handled=4, work=busy))
     seen = ask("GET", "/admin/consumers")
     assert (len(seen["consumers"]), seen["amplification"]) == (2, 2)
     assert seen["consumers"][0]["work"][0]["progress"] == {"page": 3}

@@ -34,7 +34,7 @@ def test_settings_can_be_read(hf: Holdfast, ask: Ask) -> None:
     hf.queue("q", lease="2m", rate="5/m", backoff=[60, 300])
     found = ask("GET", "/admin/queues/q/settings")["settings"]
     assert (found["lease"], found["max_depth"], found["backoff"]["steps"]) == (120.0, None, [60.0, 300.0])
-    assert found.keys() == hf.queue_settings("q").keys()
+    assert found.keys() == hf.queues.settings("q").keys()
     hf.topic("t", max_depth=7)
     assert ask("GET", "/admin/queues/t/settings")["settings"]["max_depth"] == 7
     ask("GET", "/admin/queues/nobody/settings", 404)
@@ -54,7 +54,7 @@ def test_a_look_makes_no_queue(hf: Holdfast, ask: Ask) -> None:
     for name in ("nobody", "%20", "a%0Ab", "%C2%85", "x" * 200):
         assert "error" in ask("GET", f"/admin/queues/{name}", 404 if name not in ("a%0Ab",) else 422)
         ask("POST", f"/admin/queues/{name}/pause", 404 if name not in ("a%0Ab",) else 422)
-    assert hf.queues() == []
+    assert hf.queues.list() == []
 
 
 def test_pausing_stops_the_handing_out_and_is_in_the_audit(hf: Holdfast, ask: Ask) -> None:

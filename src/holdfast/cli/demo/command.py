@@ -60,5 +60,5 @@ def _tidy(story: Story) -> None:
     """Takes the finished messages out of a database that is not ours."""
     story.team.close()
     story.hf.queue(story.plan.queue, history=0)
-    while story.hf.sweep(story.plan.queue):
+    while story.hf.queues.sweep(story.plan.queue):
         continue

@@ -110,12 +110,12 @@ class Story:
         )
 
     def _replay_one(self) -> None:
-        letters = self.hf.dead_letters(self.plan.queue, n=1)
+        letters = self.hf.dead_letters.list(self.plan.queue, n=1)
         if not letters:
             return
         for member in self.team.consumers:
             member.tell(b"fixed")
-        fresh = self.hf.replay(letters[0].id).id
+        fresh = self.hf.dead_letters.replay(letters[0].id).id
         self._until(lambda: self._succeeded(fresh), "the replayed message to be done")
         order = letters[0].message.body["order"]
         self._tell(f"the handler is mended and a dead letter replayed: order {order} went through this time")
@@ -163,7 +163,7 @@ class Story:
     def _dead(self) -> set[str]:
         found: set[str] = set()
         after = None
-        while letters := self.hf.dead_letters(self.plan.queue, n=_PAGE, after=after):
+        while letters := self.hf.dead_letters.list(self.plan.queue, n=_PAGE, after=after):
             found.update(letter.message.id for letter in letters)
             after = letters[-1].id
         return found

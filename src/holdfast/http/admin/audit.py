@@ -38,7 +38,7 @@ def list_audit(
     before: Annotated[int | None, Query(ge=0, lt=2**62, description="The last id of the page before.")] = None,
 ) -> Audit:
     """What operators did, newest first."""
-    return Audit(audit=[shown(one) for one in access.client.audit(n, before=before)])
+    return Audit(audit=[shown(one) for one in access.client.audit.list(n, before=before)])
 
 
 def shown(one: AuditRecord) -> Act:

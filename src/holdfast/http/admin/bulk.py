@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from fastapi import FastAPI
 
+from holdfast.dead_letters.bulk import Progress
 from holdfast.http.answers import RETRY_AFTER, Refusal
-from holdfast.letters import Progress
 
 log = logging.getLogger("holdfast.http")
 

@@ -126,14 +126,16 @@ def list_consumers(
 ) -> Consumers:
     """Who runs, where, how busy, with what in hand."""
     hf = access.client
-    return Consumers(consumers=[_shown(one) for one in hf.consumers(alive)], amplification=hf.amplification())
+    return Consumers(
+        consumers=[_shown(one) for one in hf.consumers.list(alive)], amplification=hf.consumers.amplification()
+    )
 
 
 @router.get("/pools", operation_id="list_pools", responses=refusals())
 def list_pools(access: Reads) -> Pools:
     """The pools that have live consumers."""
     members: dict[str, list[ConsumerStatus]] = {}
-    for one in access.client.consumers():
+    for one in access.client.consumers.list():
         if one.pool is not None:
             members.setdefault(one.pool, []).append(one)
     return Pools(pools=[_pool(name, crew) for name, crew in sorted(members.items())])
@@ -143,7 +145,7 @@ def list_pools(access: Reads) -> Pools:
 def list_attachments(access: Reads, consumer: ConsumerName = None) -> Attachments:
     """What `attach` and `detach` have changed."""
     name = None if consumer is None else existing(consumer, "consumer")
-    found = access.client.attachments(name)
+    found = access.client.consumers.attachments(name)
     lines = [
         Attachment(
             consumer=one.consumer,
@@ -162,14 +164,14 @@ def list_attachments(access: Reads, consumer: ConsumerName = None) -> Attachment
 def attach_consumer(access: Operates, which: Attach) -> Done:
     """Has a consumer take from a queue too, or in another way; running ones follow at once."""
     queue = existing_reader(which.queue) or ""
-    access.client.attach(existing(which.consumer, "consumer"), queue, weight=which.weight, empty=which.empty)
+    access.client.consumers.attach(existing(which.consumer, "consumer"), queue, weight=which.weight, empty=which.empty)
     return Done()
 
 
 @router.post("/attachments/detach", operation_id="detach_consumer", responses=refusals(body=True))
 def detach_consumer(access: Operates, which: Detach) -> Done:
     """Has a consumer take nothing more from a queue until it is attached again."""
-    access.client.detach(existing(which.consumer, "consumer"), existing_reader(which.queue) or "")
+    access.client.consumers.detach(existing(which.consumer, "consumer"), existing_reader(which.queue) or "")
     return Done()
 
 

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from holdfast.client import Holdfast
 from holdfast.core.deadletter import DeadLetterRecord
+from holdfast.dead_letters.client import KEPT
 from holdfast.errors import NotFound
 from holdfast.http.admin.bulk import Act, bulk_acts
 from holdfast.http.admin.models import (
@@ -37,7 +38,6 @@ from holdfast.http.admin.models import (
 )
 from holdfast.http.admin.previews import preview
 from holdfast.http.admin.roles import Administers, Operates, Reads
-from holdfast.operating import KEPT
 
 of_queue = APIRouter(prefix="/admin/queues/{name}/dlq", tags=["dead letters"])
 of_all = APIRouter(prefix="/admin/dlq", tags=["dead letters"])
@@ -168,8 +168,8 @@ def list_dead_letters(
 ) -> DeadLetters:
     """Dead letters of a queue, oldest first."""
     hf, name = access.client, existing(name)
-    hf.is_paused(name)  # An unknown queue is no empty one.
-    found = hf.dead_letters(name, n=n, after=after, error=error, key=key, since=since, before=before)
+    hf.queues.is_paused(name)  # An unknown queue is no empty one.
+    found = hf.dead_letters.list(name, n=n, after=after, error=error, key=key, since=since, before=before)
     return DeadLetters(dead_letters=[DeadLetter(**_glance(letter)) for letter in found])
 
 
@@ -199,11 +199,11 @@ def replay_dead_letters(
 ) -> Bulk:
     """Replays all that are chosen and were not replayed before, at most `rate` per second."""
     hf, name = access.client, existing(name)
-    hf.is_paused(name)
+    hf.queues.is_paused(name)
     return _in_bulk(
         request,
         response,
-        lambda progress: hf.replay_many(name, rate=which.rate, progress=progress, **which.options()),
+        lambda progress: hf.dead_letters.replay_many(name, rate=which.rate, progress=progress, **which.options()),
     )
 
 
@@ -211,9 +211,9 @@ def replay_dead_letters(
 def purge_dead_letters(access: Administers, name: Name, which: Chosen, request: Request, response: Response) -> Bulk:
     """Removes all that are chosen for good."""
     hf, name = access.client, existing(name)
-    hf.is_paused(name)
+    hf.queues.is_paused(name)
     return _in_bulk(
-        request, response, lambda progress: hf.delete_dead_letters(name, progress=progress, **which.options())
+        request, response, lambda progress: hf.dead_letters.delete_many(name, progress=progress, **which.options())
     )
 
 
@@ -229,7 +229,7 @@ def list_all_dead_letters(
     before: Moment = None,
 ) -> AllDeadLetters:
     """Dead letters of all queues and groups, oldest first."""
-    found = access.client.dead_letters(
+    found = access.client.dead_letters.list(
         existing_reader(queue),
         n=n,
         after=after,
@@ -252,7 +252,7 @@ def count_dead_letters(
     fresh: Annotated[bool, Query(description="Only those that were not replayed.")] = False,
 ) -> Counted:
     """How many there are."""
-    found = access.client.count_dead_letters(
+    found = access.client.dead_letters.count(
         existing_reader(queue),
         error=error,
         key=key,
@@ -288,7 +288,7 @@ def replay_all_dead_letters(access: Operates, which: ChosenReplayOfAll, request:
     return _in_bulk(
         request,
         response,
-        lambda progress: hf.replay_many(queue, rate=which.rate, progress=progress, **which.options()),
+        lambda progress: hf.dead_letters.replay_many(queue, rate=which.rate, progress=progress, **which.options()),
     )
 
 
@@ -297,7 +297,7 @@ def purge_all_dead_letters(access: Administers, which: ChosenOfAll, request: Req
     """Removes all that are chosen for good."""
     hf, queue = access.client, existing_reader(which.queue)
     return _in_bulk(
-        request, response, lambda progress: hf.delete_dead_letters(queue, progress=progress, **which.options())
+        request, response, lambda progress: hf.dead_letters.delete_many(queue, progress=progress, **which.options())
     )
 
 
@@ -309,7 +309,7 @@ def _in_bulk(request: Request, response: Response, act: Act) -> Bulk:
 
 
 def _find(hf: Holdfast, dead_id: str, queue: str | None = None) -> DeadLetterRecord:
-    found = hf.find_dead_letter(dead_id)
+    found = hf.dead_letters.get(dead_id)
     if found is None or queue not in (None, found.queue):
         raise NotFound(f"there is no dead letter {dead_id}" + (f" of {queue!r}" if queue else ""))
     return found
@@ -318,11 +318,11 @@ def _find(hf: Holdfast, dead_id: str, queue: str | None = None) -> DeadLetterRec
 def _replay(hf: Holdfast, dead_id: str, which: Replay | None) -> NewMessage:
     is_mended = which is not None and "body" in which.model_fields_set
     body = which.body if which is not None and is_mended else KEPT
-    return NewMessage(new_message_id=hf.replay(dead_id, body=body).id)
+    return NewMessage(new_message_id=hf.dead_letters.replay(dead_id, body=body).id)
 
 
 def _delete(hf: Holdfast, dead_id: str) -> Done:
-    if not hf.delete_dead_letter(dead_id):
+    if not hf.dead_letters.delete(dead_id):
         raise NotFound(f"there is no dead letter {dead_id}")
     return Done()
 

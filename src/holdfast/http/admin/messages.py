@@ -118,7 +118,9 @@ def search_messages(
     if key is None and correlation_id is None and headers is None:
         return Found(messages=[])
     name = None if queue is None else existing(queue)
-    found = access.client.search(name, key=key, correlation_id=correlation_id, headers=headers, n=n, after=after)
+    found = access.client.messages.search(
+        name, key=key, correlation_id=correlation_id, headers=headers, n=n, after=after
+    )
     return Found(messages=[detail(status, now(access.client)) for status in found])
 
 
@@ -139,7 +141,7 @@ def cancel_message(access: Operates, message_id: Id) -> Done:
 def list_commitments(access: Reads, message_id: Id) -> Commitments:
     """How the checks of a message's commitments went."""
     find(access.client, str(message_id))
-    found = access.client.commitments(str(message_id))
+    found = access.client.messages.commitments(str(message_id))
     lines = [
         Commitment(
             name=one.name,

@@ -97,7 +97,7 @@ def list_notices(
     after: After = None,
 ) -> Notices:
     """What waits for an answer, oldest first. `owner=` (empty) chooses what nobody owns."""
-    found = access.client.notices(owner, queue=existing_reader(queue), acknowledged=acknowledged, n=n, after=after)
+    found = access.client.notices.list(owner, queue=existing_reader(queue), acknowledged=acknowledged, n=n, after=after)
     return Notices(notices=[_shown(one) for one in found])
 
 
@@ -107,7 +107,7 @@ def list_notices(
 def acknowledge_notice(access: Operates, notice_id: Id, how: Acknowledge | None = None) -> Done:
     """Someone looks after it: it climbs no further."""
     hf = access.client
-    if not hf.acknowledge(str(notice_id), remark=how.remark if how else None):
+    if not hf.notices.acknowledge(str(notice_id), remark=how.remark if how else None):
         known = _find(hf, notice_id)
         raise Refusal(409, f"{known.acknowledged_by} has acknowledged it before", code="acknowledged")
     return Done()
@@ -116,7 +116,7 @@ def acknowledge_notice(access: Operates, notice_id: Id, how: Acknowledge | None 
 @router.get("/owners", operation_id="list_owners", responses=refusals())
 def list_owners(access: Reads) -> Owners:
     """Everyone who was declared."""
-    found = access.client.owners()
+    found = access.client.notices.owners()
     lines = [
         Owner(
             name=name,
@@ -134,7 +134,7 @@ def list_owners(access: Reads) -> Owners:
 def _find(hf: Holdfast, notice_id: UUID) -> core.Notice:
     """Notices are listed by id: the first one after the id just before this one."""
     before = str(UUID(int=notice_id.int - 1)) if notice_id.int else None
-    found = hf.notices(acknowledged=True, n=1, after=before)
+    found = hf.notices.list(acknowledged=True, n=1, after=before)
     if not found or found[0].id != str(notice_id):
         raise NotFound(f"there is no notice {notice_id}")
     return found[0]

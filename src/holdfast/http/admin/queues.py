@@ -132,7 +132,7 @@ def list_queues(
 ) -> Queues:
     """All queues of the tenant."""
     hf = access.client
-    names = [name for name in sorted(hf.queues()) if after is None or name > after]
+    names = [name for name in sorted(hf.queues.list()) if after is None or name > after]
     return Queues(queues=[_queue(name, hf.stats(name)) for name in names[:n]])
 
 
@@ -143,7 +143,7 @@ def get_queue(access: Reads, name: Name) -> QueueDetail:
     stats = hf.stats(name)
     return QueueDetail(
         **_queue(name, stats).model_dump(),
-        paused=hf.is_paused(name),
+        paused=hf.queues.is_paused(name),
         pending=stats.pending,
         waiting=stats.waiting,
         dead=stats.dead,
@@ -153,8 +153,8 @@ def get_queue(access: Reads, name: Name) -> QueueDetail:
         failure_rate=stats.failure_rate,
         timeout_rate=stats.timeout_rate,
         avg_processing_time=stats.avg_processing_time,
-        spent=hf.spent(name),
-        blocked_keys=len(hf.blocked_keys(name, MOST_BLOCKED)),
+        spent=hf.queues.budget(name),
+        blocked_keys=len(hf.queues.blocked(name, MOST_BLOCKED)),
     )
 
 
@@ -166,40 +166,40 @@ def get_queue_settings(access: Reads, name: Name) -> Settings:
 
 def stored_settings(client: Holdfast, name: str) -> Settings:
     """The settings of a queue, a topic, or a group by its address."""
-    return Settings(settings=msgspec.to_builtins(client.queue_settings(name)))
+    return Settings(settings=msgspec.to_builtins(client.queues.settings(name)))
 
 
 @router.post("/{name}/pause", operation_id="pause_queue", responses=refusals())
 def pause_queue(access: Operates, name: Name) -> Done:
     """Nothing is handed out any more, anywhere; what comes is kept."""
-    access.client.pause(existing(name))
+    access.client.queues.pause(existing(name))
     return Done()
 
 
 @router.post("/{name}/resume", operation_id="resume_queue", responses=refusals())
 def resume_queue(access: Operates, name: Name) -> Done:
     """Ends a pause."""
-    access.client.resume(existing(name))
+    access.client.queues.resume(existing(name))
     return Done()
 
 
 @router.post("/{name}/purge", operation_id="purge_queue", responses=refusals())
 def purge_queue(access: Administers, name: Name) -> Counted:
     """Removes every pending message for good. What is being worked on is left alone."""
-    return Counted(count=access.client.purge(existing(name)))
+    return Counted(count=access.client.queues.purge(existing(name)))
 
 
 @router.get("/{name}/messages", operation_id="peek_queue", responses=refusals())
 def peek_queue(access: Reads, name: Name, n: Count = 10) -> Peeked:
     """The next messages in the order of claiming, without claiming them."""
-    found = access.client.peek(existing(name), n)
+    found = access.client.queues.peek(existing(name), n)
     return Peeked(messages=[waiting(message) for message in found])
 
 
 @router.get("/{name}/blocked", operation_id="list_blocked_keys", responses=refusals())
 def list_blocked_keys(access: Reads, name: Name, n: Count = 100) -> BlockedKeys:
     """Keys whose head has died and whose queue waits for a decision."""
-    found = access.client.blocked_keys(existing(name), n)
+    found = access.client.queues.blocked(existing(name), n)
     lines = [
         Blocked(key=one.key, dead_id=one.dead_id, blocked_at=seconds(one.blocked_at), waiting=one.waiting)
         for one in found
@@ -210,13 +210,13 @@ def list_blocked_keys(access: Reads, name: Name, n: Count = 100) -> BlockedKeys:
 @router.post("/{name}/unblock", operation_id="unblock_key", responses=refusals(409, body=True))
 def unblock_key(access: Operates, name: Name, which: Unblock) -> Done:
     """Lets a blocked key go on without the one that died. `ok` is false if it was not blocked."""
-    return Done(ok=access.client.unblock(existing(name), which.key))
+    return Done(ok=access.client.queues.unblock(existing(name), which.key))
 
 
 @router.post("/{name}/budget/reset", operation_id="reset_budget", responses=refusals())
 def reset_budget(access: Operates, name: Name) -> BudgetReset:
     """The queue has spent nothing from now on. If it was paused for its budget, it stays so until `resume`."""
-    return BudgetReset(spent=access.client.reset_budget(existing(name)))
+    return BudgetReset(spent=access.client.queues.reset_budget(existing(name)))
 
 
 def waiting(message: Message) -> Waiting:

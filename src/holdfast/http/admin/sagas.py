@@ -129,7 +129,7 @@ def list_sagas(
     """Sagas, all or those with a status or of a definition; the next page is `after` the last id."""
     wanted = None if name is None else existing(name, "saga")
     last = None if after is None else _existing(after)
-    found = access.client.sagas(status, name=wanted, n=n, after=last)
+    found = access.client.sagas.list(status, name=wanted, n=n, after=last)
     return Sagas(sagas=[Saga(**_glance(one)) for one in found])
 
 
@@ -150,7 +150,7 @@ def get_saga(access: Reads, saga_id: SagaId) -> SagaDetail:
 def cancel_saga(access: Operates, saga_id: SagaId, why: MaybeReason) -> Done:
     """Turns it round: what was completed is undone."""
     _find(access.client, saga_id)
-    return _decided(access.client.cancel_saga(saga_id, why.reason), "it has turned round, or ended, before")
+    return _decided(access.client.sagas.cancel(saga_id, why.reason), "it has turned round, or ended, before")
 
 
 @router.post("/{saga_id}/signals/{name}", operation_id="signal_saga", responses=refusals(409, body=True))
@@ -164,21 +164,21 @@ def signal_saga(access: Operates, saga_id: SagaId, name: Name, what: Outcome) ->
 def retry_saga_step(access: Operates, saga_id: SagaId, step: Name) -> Done:
     """Sends a failed step, or a failed undo, once more."""
     place = _step(access.client, saga_id, step)
-    return _decided(access.client.retry_saga(saga_id, place), "it has not failed, or was undone since")
+    return _decided(access.client.sagas.retry(saga_id, place), "it has not failed, or was undone since")
 
 
 @router.post("/{saga_id}/steps/{step}/skip", operation_id="skip_saga_step", responses=refusals(409, body=True))
 def skip_saga_step(access: Operates, saga_id: SagaId, step: Name, why: Reason) -> Done:
     """Goes on without a step, or without its undo. A saga of which an undo was skipped ends as failed."""
     place = _step(access.client, saga_id, step)
-    return _decided(access.client.skip_saga_step(saga_id, place, why.reason), "there is nothing to decide about it")
+    return _decided(access.client.sagas.skip(saga_id, place, why.reason), "there is nothing to decide about it")
 
 
 @router.post("/{saga_id}/steps/{step}/done", operation_id="mark_saga_step_done", responses=refusals(409, body=True))
 def mark_saga_step_done(access: Operates, saga_id: SagaId, step: Name, what: Outcome) -> Done:
     """Says that a step, or its undo, was done by hand."""
     place = _step(access.client, saga_id, step)
-    return _decided(access.client.mark_saga_step_done(saga_id, place, what.data), "there is nothing to decide about it")
+    return _decided(access.client.sagas.mark_done(saga_id, place, what.data), "there is nothing to decide about it")
 
 
 def _existing(saga_id: str) -> str:
@@ -190,7 +190,7 @@ def _existing(saga_id: str) -> str:
 
 
 def _find(hf: Holdfast, saga_id: str) -> core.SagaStatus:
-    found = hf.saga_status(_existing(saga_id))
+    found = hf.sagas.get(_existing(saga_id))
     if found is None:
         raise NotFound(f"there is no saga {saga_id!r}")
     return found

@@ -55,13 +55,13 @@ class Schedules(Output):
 @router.get("", operation_id="list_schedules", responses=refusals())
 def list_schedules(access: Reads) -> Schedules:
     """All schedules of the tenant: when each fires next and did last, and what keeps it from firing."""
-    return Schedules(schedules=[_shown(one) for one in access.client.schedules()])
+    return Schedules(schedules=[_shown(one) for one in access.client.schedules.list()])
 
 
 @router.get("/{name}", operation_id="get_schedule", responses=refusals())
 def get_schedule(access: Reads, name: Name) -> Schedule:
     """One of them."""
-    for one in access.client.schedules():
+    for one in access.client.schedules.list():
         if one.name == name:
             return _shown(one)
     raise NotFound(f"there is no schedule {name!r}")
@@ -70,27 +70,27 @@ def get_schedule(access: Reads, name: Name) -> Schedule:
 @router.post("/{name}/pause", operation_id="pause_schedule", responses=refusals())
 def pause_schedule(access: Operates, name: Name) -> Done:
     """Stops it. Slots in between are not missed, they do not happen."""
-    access.client.pause_schedule(existing(name, "schedule"))
+    access.client.schedules.pause(existing(name, "schedule"))
     return Done()
 
 
 @router.post("/{name}/resume", operation_id="resume_schedule", responses=refusals())
 def resume_schedule(access: Operates, name: Name) -> Done:
     """Lets it go on with its first slot from now."""
-    access.client.resume_schedule(existing(name, "schedule"))
+    access.client.schedules.resume(existing(name, "schedule"))
     return Done()
 
 
 @router.post("/{name}/trigger", operation_id="trigger_schedule", responses=refusals())
 def trigger_schedule(access: Operates, name: Name) -> NewMessage:
     """Sends its message now, beside the plan, paused or not."""
-    return NewMessage(new_message_id=access.client.run_schedule(existing(name, "schedule")).id)
+    return NewMessage(new_message_id=access.client.schedules.run(existing(name, "schedule")).id)
 
 
 @router.delete("/{name}", operation_id="remove_schedule", responses=refusals())
 def remove_schedule(access: Administers, name: Name) -> Done:
     """Ends it. Messages that it has sent stay."""
-    if not access.client.unschedule(existing(name, "schedule")):
+    if not access.client.schedules.remove(existing(name, "schedule")):
         raise NotFound(f"there is no schedule {name!r}")
     return Done()
 

@@ -84,7 +84,7 @@ _GROUP = "/{topic}/groups/{group}"
 @router.get("", operation_id="list_topics", responses=refusals())
 def list_topics(access: Reads) -> Topics:
     """All topics of the tenant."""
-    return Topics(topics=sorted(access.client.topics()))
+    return Topics(topics=sorted(access.client.topics.list()))
 
 
 @router.get("/{topic}", operation_id="get_topic", responses=refusals())
@@ -114,21 +114,21 @@ def get_group_settings(access: Reads, topic: Name, group: Name) -> Settings:
 @router.get(_GROUP + "/messages", operation_id="peek_group", responses=refusals())
 def peek_group(access: Reads, topic: Name, group: Name, n: Count = 10) -> Peeked:
     """The next messages of a group, without claiming them."""
-    found = access.client.peek(_address(access.client, topic, group), n)
+    found = access.client.queues.peek(_address(access.client, topic, group), n)
     return Peeked(messages=[waiting(message) for message in found])
 
 
 @router.post(_GROUP + "/pause", operation_id="pause_group", responses=refusals())
 def pause_group(access: Operates, topic: Name, group: Name) -> Done:
     """The group gets nothing until `resume`; what is published is owed to it."""
-    access.client.pause(_address(access.client, topic, group))
+    access.client.queues.pause(_address(access.client, topic, group))
     return Done()
 
 
 @router.post(_GROUP + "/resume", operation_id="resume_group", responses=refusals())
 def resume_group(access: Operates, topic: Name, group: Name) -> Done:
     """Ends a pause."""
-    access.client.resume(_address(access.client, topic, group))
+    access.client.queues.resume(_address(access.client, topic, group))
     return Done()
 
 
@@ -136,7 +136,7 @@ def resume_group(access: Operates, topic: Name, group: Name) -> Done:
 def seek_group(access: Operates, topic: Name, group: Name, seek: Seek) -> Done:
     """Puts the group elsewhere in its topic. What was open is forgotten; claims that are held are lost."""
     _address(access.client, topic, group)
-    access.client.seek(group, seek.to, topic=topic)
+    access.client.groups.seek(group, seek.to, topic=topic)
     return Done()
 
 
@@ -144,21 +144,21 @@ def seek_group(access: Operates, topic: Name, group: Name, seek: Seek) -> Done:
 def skip_message(access: Operates, topic: Name, group: Name, skip: Skip) -> Done:
     """One message counts as done for this group. `ok` is false if the group is not owed it."""
     _address(access.client, topic, group)
-    return Done(ok=access.client.skip(topic, group, skip.message_id))
+    return Done(ok=access.client.groups.skip(topic, group, skip.message_id))
 
 
 @router.post(_GROUP + "/accept-loss", operation_id="accept_loss", responses=refusals())
 def accept_loss(access: Operates, topic: Name, group: Name) -> Counted:
     """Lets a group go on without what retention took from it while it was dead."""
     _address(access.client, topic, group)
-    return Counted(count=access.client.accept_loss(topic, group))
+    return Counted(count=access.client.groups.accept_loss(topic, group))
 
 
 @router.delete(_GROUP, operation_id="remove_group", responses=refusals())
 def remove_group(access: Administers, topic: Name, group: Name) -> Done:
     """Ends a group for good: nothing is kept for it, and claims that it holds are lost. Its dead letters stay."""
     _address(access.client, topic, group)
-    if not access.client.unsubscribe(topic, group):
+    if not access.client.groups.remove(topic, group):
         raise UnknownGroup
     return Done()
 
@@ -179,7 +179,7 @@ def _find(hf: Holdfast, topic: str, group: str) -> GroupStatus:
 
 def _groups(hf: Holdfast, topic: str) -> list[GroupStatus]:
     try:
-        return hf.groups(existing(topic, "topic"))
+        return hf.groups.list(existing(topic, "topic"))
     except InvalidInput:  # A pattern, or a name with an empty segment.
         raise NotFound(f"there is no topic {shown(topic)}") from None
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from holdfast.client import internals
 from holdfast.limits import SWEEP_LIMIT
 from holdfast.store.api import Channel
 
@@ -31,7 +32,7 @@ def each_channel(hf: Holdfast, work: Callable[[Channel, int], int]) -> int:
     One that fails does not keep the others from their turn: its error is raised after the last one.
     """
     done, problem = 0, None
-    for channel in hf.store.upkeep.due(hf._book.readers()):
+    for channel in internals(hf).store.upkeep.due(internals(hf).catalog.readers()):
         try:
             done += work(channel, SWEEP_LIMIT)
         except Exception as raised:
@@ -46,50 +47,50 @@ def reconcile_with_sqs(hf: Holdfast) -> int:
 
     If SQS refuses, a later turn tries again; nobody waits for it.
     """
-    channels = hf._book.readers()
-    if (sqs := hf.transport.sqs) is not None:
+    channels = internals(hf).catalog.readers()
+    if (sqs := internals(hf).transport.sqs) is not None:
         sqs.aftercare.look_after(channels, never_waits=True)
     return 0
 
 
 def ring_for_what_is_due(hf: Holdfast) -> int:
     """Wake a consumer of every queue with something due, in case a wake-up was lost."""
-    if due := hf.store.reads.due(hf._book.readers()):
-        hf.store.wakeup.ring([channel.id for channel in due])
+    if due := internals(hf).store.reads.due(internals(hf).catalog.readers()):
+        internals(hf).store.wakeup.ring([channel.id for channel in due])
     return 0
 
 
-reaper = Duty("reaper", 1.0, lambda hf: each_channel(hf, hf.store.upkeep.take_back))
+reaper = Duty("reaper", 1.0, lambda hf: each_channel(hf, internals(hf).store.upkeep.take_back))
 """Expired leases: the attempt counts, and the message is retried or dies."""
 
-ageing = Duty("ageing", 1.0, lambda hf: each_channel(hf, hf.store.upkeep.expire))
+ageing = Duty("ageing", 1.0, lambda hf: each_channel(hf, internals(hf).store.upkeep.expire))
 """Messages past their `ttl` or `max_age`."""
 
-history = Duty("history", 1.0, lambda hf: each_channel(hf, hf.store.upkeep.prune))
+history = Duty("history", 1.0, lambda hf: each_channel(hf, internals(hf).store.upkeep.prune))
 """History, results, idempotency keys and dead letters past their retention."""
 
-liveness = Duty("liveness", 5.0, lambda hf: hf._watch_groups())
+liveness = Duty("liveness", 5.0, lambda hf: internals(hf).groups.watch())
 """Groups without a heartbeat for too long: nothing is kept for them any more."""
 
-retention = Duty("retention", 1.0, lambda hf: hf._retain())
+retention = Duty("retention", 1.0, lambda hf: internals(hf).groups.retain())
 """Messages of topics that every group has read, or that are past their retention."""
 
-escalation = Duty("escalation", 5.0, lambda hf: hf.escalate())
+escalation = Duty("escalation", 5.0, lambda hf: hf.notices.escalate())
 """Unanswered notices climb, digests are delivered, callbacks are called."""
 
-schedules = Duty("schedules", 1.0, lambda hf: hf.fire_schedules())
+schedules = Duty("schedules", 1.0, lambda hf: hf.schedules.fire())
 """Slots that are due."""
 
-sagas = Duty("sagas", 1.0, lambda hf: hf.advance_sagas())
+sagas = Duty("sagas", 1.0, lambda hf: hf.sagas.advance())
 """Timeouts and waits of sagas, and the removal of ended ones."""
 
-crew = Duty("crew", 60.0, lambda hf: hf.store.crew.forget(hf.settings.tenant, SWEEP_LIMIT))
+crew = Duty("crew", 60.0, lambda hf: internals(hf).store.crew.forget(hf.settings.tenant, SWEEP_LIMIT))
 """Consumers that have been gone for an hour are removed."""
 
-replies = Duty("replies", 60.0, lambda hf: hf.store.replies.forget(hf.settings.tenant, SWEEP_LIMIT))
+replies = Duty("replies", 60.0, lambda hf: internals(hf).store.replies.forget(hf.settings.tenant, SWEEP_LIMIT))
 """Reply inboxes of askers that are gone, and answers that nobody fetched."""
 
-commands = Duty("commands", 60.0, lambda hf: hf.store.commands.forget(hf.settings.tenant, SWEEP_LIMIT))
+commands = Duty("commands", 60.0, lambda hf: internals(hf).store.commands.forget(hf.settings.tenant, SWEEP_LIMIT))
 """Receipts of commands past their retention."""
 
 deliveries = Duty("deliveries", 5.0, reconcile_with_sqs)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from holdfast.client import internals
 from holdfast.errors import HoldfastError
 from holdfast.limits import SWEEP_LIMIT
 from holdfast.runtime.maintenance.duties import DUTIES
@@ -102,14 +103,14 @@ class Keeper:
 
     def _next_due(self) -> float:
         """When the clock next has something to do; in a while, if it should have been done by now."""
-        tenant, store = self._hf.settings.tenant, self._hf.store
+        tenant, store = self._hf.settings.tenant, internals(self._hf).store
         known = [due for due in (store.schedules.next_due(tenant), store.sagas.next_due(tenant)) if due is not None]
         due = min(known, default=SAFETY)
         return time.monotonic() + (LOOK_EVERY if due <= 0 else min(due, SAFETY))
 
     def _keep(self) -> bool:
         """Does what is due, if this process leads; whether a duty has more to do than it did."""
-        self._leads = self._hf.store.leaders.lead(*self._office, round(TERM * 1_000_000))
+        self._leads = internals(self._hf).store.leaders.lead(*self._office, round(TERM * 1_000_000))
         if not self._leads:
             self._failing.clear()
         return self._leads and self._do_what_is_due()
@@ -140,7 +141,7 @@ class Keeper:
 
     def _step_down(self) -> None:
         try:
-            self._hf.store.leaders.step_down(*self._office)
+            internals(self._hf).store.leaders.step_down(*self._office)
         except HoldfastError as problem:
             log.warning("maintenance: %s", problem)
 

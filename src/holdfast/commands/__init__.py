@@ -1,0 +1,1 @@
+"""Commands: named functions with typed input."""

@@ -1,0 +1,1 @@
+"""Messages, one by one: where each is, and what became of it."""

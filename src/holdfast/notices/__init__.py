@@ -1,0 +1,1 @@
+"""Notices: who answers for dead letters and other trouble."""

@@ -1,0 +1,1 @@
+"""Queues: declared by name, paused, looked at, purged."""

@@ -1,0 +1,1 @@
+"""Replies: a message whose sender waits for the answer."""

@@ -1,0 +1,1 @@
+"""Sagas: several steps that all happen, or are undone."""
