@@ -11,7 +11,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from holdfast.core.lifecycle import FINAL, TABLE, Event, State
+from holdfast.core.lifecycle import FINAL, TABLE, LifecycleEvent, State
 
 PAGE = Path(__file__).parent / "explanation" / "lifecycle.md"
 BEGIN = "<!-- chart: begin (made by docs/make_lifecycle.py) -->"
@@ -20,7 +20,7 @@ END = "<!-- chart: end -->"
 
 def chart() -> str:
     """A mermaid state diagram: moves between the same two states share an arrow."""
-    arrows: dict[tuple[State, State], list[Event]] = defaultdict(list)
+    arrows: dict[tuple[State, State], list[LifecycleEvent]] = defaultdict(list)
     for (state, event), after in TABLE.items():
         arrows[state, after].append(event)
     lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {State.PENDING}: enqueued"]

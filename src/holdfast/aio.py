@@ -22,7 +22,7 @@ from holdfast.claims import Claim
 from holdfast.client import Holdfast, internals, to_run
 from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration, seconds
-from holdfast.core.given import KEPT, Default, Kept
+from holdfast.core.given import KEPT, Default, KeptSentinel
 from holdfast.core.message import Lease, Message
 from holdfast.core.notice import Notice
 from holdfast.core.settlement import Settlement
@@ -203,7 +203,7 @@ class AsyncHoldfast(Awaiting[Holdfast]):
     saga = awaited(Holdfast.saga)
     owner = awaited(Holdfast.owner)
 
-    async def topic(self, name: str, *, mode: str | Default | Kept = KEPT, **settings: Any) -> None:
+    async def topic(self, name: str, *, mode: str | Default | KeptSentinel = KEPT, **settings: Any) -> None:
         """Declares a topic, or changes settings of one. See `Holdfast.topic`."""
         await self._threads.work(partial(self._sync.topic, name, mode=mode, **settings))
 

@@ -150,7 +150,7 @@ class AsyncCommands(Awaiting[Commands]):
         declared, arguments, of = parts.commands.request(parts.settings.tenant, name, input, idempotency_key)
         if declared.is_async:
             context = async_runs.AsyncDirectContext(parts, idempotency_key)
-            return await async_runs.run(executing.Run(parts, declared, arguments, context, of))
+            return await async_runs.run(executing.CommandRun(parts, declared, arguments, context, of))
         call = partial(self._sync.run, name, input, idempotency_key=idempotency_key)
         return await self._threads.finish(call, lambda: None, SLEEPERS)
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from holdfast.core.message import NewMessage
-from holdfast.executing import DirectContext, Run, as_json
+from holdfast.executing import CommandRun, DirectContext, as_json
 from holdfast.joining import is_awaited
 from holdfast.outgoing import Outgoing, await_through
 from holdfast.receipts import Receipt
@@ -20,12 +20,12 @@ from holdfast.store.whole import in_thread
 Result = TypeVar("Result")
 
 
-async def run(one: Run) -> Any:
+async def run(one: CommandRun) -> Any:
     """Runs an `async def`, unless it was run before; what it gave back, as JSON. Steps of ours leave the loop free."""
     return msgspec.json.decode(await (_in_transaction(one) if one.command.takes_conn else _alone(one)))
 
 
-async def _alone(one: Run) -> bytes:
+async def _alone(one: CommandRun) -> bytes:
     raw = await in_thread(one.look)
     if raw is None:
         raw = as_json(one, await one.call())
@@ -33,7 +33,7 @@ async def _alone(one: Run) -> bytes:
     return raw
 
 
-async def _in_transaction(one: Run) -> bytes:
+async def _in_transaction(one: CommandRun) -> bytes:
     await in_thread(one.parts.catalog.open)
     async with one.parts.store.lend.awaited() as conn:
         place = OnLoop(conn, asyncio.get_running_loop()) if is_awaited(conn) else None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from holdfast.store import forks
-from holdfast.store.api import Bell, Wakeup
+from holdfast.store.api import Waiter, Wakeup
 
 
 class Bells(forks.Guarded):
@@ -15,11 +15,11 @@ class Bells(forks.Guarded):
 
     def __init__(self, wakeup: Wakeup) -> None:
         self._wakeup = wakeup
-        self._idle: deque[Bell] = deque()
+        self._idle: deque[Waiter] = deque()
         forks.guard(self)
 
     @contextmanager
-    def borrowed(self) -> Iterator[Bell]:
+    def borrowed(self) -> Iterator[Waiter]:
         """A bell for one wait."""
         try:
             bell = self._idle.pop()

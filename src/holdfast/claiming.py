@@ -18,7 +18,7 @@ from holdfast.core.topic import GroupSpec
 from holdfast.endings import NOTHING, Finished
 from holdfast.errors import HoldfastError, UnknownGroup
 from holdfast.presence import Presence
-from holdfast.store.api import Bell, Channel, Claimed, ClaimRequest
+from holdfast.store.api import Channel, ClaimRequest, ClaimResult, Waiter
 from holdfast.topics.liveness import out_of_range
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Claiming:
             request, finished = unfinished(request), NOTHING
             self.sweep(request.channels, request.worker)
 
-    def patiently(self, request: ClaimRequest, bell: Bell, patience: float) -> list[Claim]:
+    def patiently(self, request: ClaimRequest, bell: Waiter, patience: float) -> list[Claim]:
         """Sleeps until something is due, someone rings, or the time is over."""
         request = unfinished(request)
         deadline = time.monotonic() + patience
@@ -130,7 +130,7 @@ class Claiming:
                 return claims
             self.nap(request, bell, min(left, LONGEST_NAP))
 
-    def nap(self, request: ClaimRequest, bell: Bell, longest: float, *also: int) -> bool:
+    def nap(self, request: ClaimRequest, bell: Waiter, longest: float, *also: int) -> bool:
         """Sleeps until someone rings for these queues (or `also` for these numbers), or something is due there."""
         self.sweep([one for one in request.channels if self._presence.is_due(one)], request.worker)
         own = [one for one in request.channels if one.spec.has_lanes or request.courier is None]
@@ -217,7 +217,7 @@ def unfinished(request: ClaimRequest) -> ClaimRequest:
     return replace(request, ack=(), done=()) if request.ack or request.done else request
 
 
-def _gone(finished: Finished, request: ClaimRequest, claimed: Claimed[Claim]) -> list[Claim]:
+def _gone(finished: Finished, request: ClaimRequest, claimed: ClaimResult[Claim]) -> list[Claim]:
     gone = endings.note(finished.claims, request.ack, claimed.acked)
     return gone + endings.note_runs(finished.runs, claimed.lost)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.core.duration import Duration
-from holdfast.core.lifecycle import Event, attempts_after, must_be_alone
+from holdfast.core.lifecycle import LifecycleEvent, attempts_after, must_be_alone
 from holdfast.core.message import Failure, Lease, Message
 from holdfast.core.settlement import Settlement
 from holdfast.errors import InvalidInput
@@ -30,7 +30,7 @@ class Claim(msgspec.Struct, eq=False, gc=False):
     lease: Lease
     member: int | None
     channel: Channel
-    ended: Event | None = None
+    ended: LifecycleEvent | None = None
     acks_underway: int = 0
 
     @property
@@ -65,7 +65,7 @@ class Claim(msgspec.Struct, eq=False, gc=False):
         """Gives up on it now, whatever attempts are left."""
         self._client.dead_letter(self, error)
 
-    def settlement(self, event: Event, *, delay: int = 0, failure: Failure | None = None) -> Settlement:
+    def settlement(self, event: LifecycleEvent, *, delay: int = 0, failure: Failure | None = None) -> Settlement:
         """The value that ends this claim."""
         alone = must_be_alone(self.channel.spec, attempts_after(self.attempt, event))
         return Settlement(self.lease, self.message.raw_id, self.attempt, event, self.member, delay, failure, alone)

@@ -16,7 +16,7 @@ from holdfast.commands.client import Commands
 from holdfast.core import priority as priorities
 from holdfast.core import routing
 from holdfast.core.duration import Duration, seconds
-from holdfast.core.given import KEPT, Default, Kept
+from holdfast.core.given import KEPT, Default, KeptSentinel
 from holdfast.core.message import MessageStatus
 from holdfast.core.notice import owner_spec
 from holdfast.core.queue import QueueSettings
@@ -196,7 +196,7 @@ class Holdfast:
         """
         declare_queue(self._parts, name, settings)
 
-    def topic(self, name: str, *, mode: str | Default | Kept = KEPT, **settings: Any) -> None:
+    def topic(self, name: str, *, mode: str | Default | KeptSentinel = KEPT, **settings: Any) -> None:
         """Declares a topic, or changes settings of one. It owns its name and all names below: `orders` gets what is
         published as `orders.eu.created`. Settings that are not given are kept, also the mode; `DEFAULT` resets one.
 

@@ -20,7 +20,7 @@ from holdfast.core.message import Message, id_text
 from holdfast.core.replies import DIED, REPLIES, REPLY_SPEC
 from holdfast.errors import HoldfastError, NoAnswer, RequestDied
 from holdfast.store import forks
-from holdfast.store.api import Bell, Channel, ClaimRequest
+from holdfast.store.api import Channel, ClaimRequest, Waiter
 from holdfast.store.ids import new_id
 from holdfast.store.shielding import shielded
 
@@ -41,7 +41,7 @@ class Expected:
         self.wake = wake
         self.answer: Message | None = None
         self.over = False
-        self.bell: Bell | None = None
+        self.bell: Waiter | None = None
         self._queue = queue
         self._patience = patience
         self._deadline = time.monotonic() + patience
@@ -64,7 +64,7 @@ class Expected:
         return self.answer.body
 
 
-class Desk(forks.Guarded):
+class ReplyInbox(forks.Guarded):
     """One per client and process: a forked child has a reply queue of its own."""
 
     def __init__(self, parts: ClientParts) -> None:

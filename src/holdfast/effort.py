@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from holdfast import endings
 from holdfast.claims import Claim
 from holdfast.core import effort
-from holdfast.core.effort import Effort, GiveUp, Limits, Standing, Trigger
+from holdfast.core.effort import Effort, GiveUp, SpendLimits, Standing, Trigger
 from holdfast.core.message import plain_text
 from holdfast.core.queue import QueueSpec
 from holdfast.outcomes import BudgetSpent, GaveUp
@@ -63,7 +63,7 @@ def check(claim: Claim, begun: Effort | None) -> None:
     if begun is not None:
         # A new attempt has done nothing yet; and what the queue has spent stops those who spend.
         earlier = Effort(begun.started_at, begun.spent)
-        _refuse(claim, Standing(earlier, 0.0, Limits.of(claim.channel.spec), claim.lease.since_us))
+        _refuse(claim, Standing(earlier, 0.0, SpendLimits.of(claim.channel.spec), claim.lease.since_us))
 
 
 def session(parts: ClientParts, claim: Claim) -> str | None:

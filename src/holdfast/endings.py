@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from holdfast.claims import Claim
-from holdfast.core.deadletter import Trouble, trouble_of
+from holdfast.core.deadletter import ErrorText, trouble_of
 from holdfast.core.duration import Duration, micros, seconds
-from holdfast.core.lifecycle import Event, after_failure
+from holdfast.core.lifecycle import LifecycleEvent, after_failure
 from holdfast.core.message import NOT_RENEWED, Failure, Lease, encode_json
 from holdfast.core.settlement import Settlement
 from holdfast.errors import LeaseLost
@@ -24,39 +24,39 @@ def acked(claims: Sequence[Claim], result: Any = None) -> list[Settlement]:
     """The work is done."""
     raw = None if result is None else encode_json(result, "result")
     return [
-        Settlement(claim.lease, claim.message.raw_id, claim.attempt, Event.ACKED, claim.member, result=raw)
+        Settlement(claim.lease, claim.message.raw_id, claim.attempt, LifecycleEvent.ACKED, claim.member, result=raw)
         for claim in claims
     ]
 
 
 def released(claims: Sequence[Claim]) -> list[Settlement]:
     """As if they had never been claimed."""
-    return [claim.settlement(Event.RELEASED) for claim in claims]
+    return [claim.settlement(LifecycleEvent.RELEASED) for claim in claims]
 
 
 def expired(claims: Sequence[Claim]) -> list[Settlement]:
     """Nobody wanted them in time."""
-    return [claim.settlement(Event.EXPIRED) for claim in claims]
+    return [claim.settlement(LifecycleEvent.EXPIRED) for claim in claims]
 
 
 def canceled(claims: Sequence[Claim], reason: str) -> list[Settlement]:
     """Their consumer found that nobody wants them any more; why stands in their history."""
     text = trouble_of(reason).error
-    return [claim.settlement(Event.CANCELED, failure=_failure(claim, text)) for claim in claims]
+    return [claim.settlement(LifecycleEvent.CANCELED, failure=_failure(claim, text)) for claim in claims]
 
 
 def snoozed(claims: Sequence[Claim], delay: Duration) -> list[Settlement]:
     """Later, without an attempt spent."""
     wait = micros(delay, "delay")
-    return [claim.settlement(Event.SNOOZED, delay=wait) for claim in claims]
+    return [claim.settlement(LifecycleEvent.SNOOZED, delay=wait) for claim in claims]
 
 
 def nacked(
-    claims: Sequence[Claim], error: str | BaseException | Trouble, delay: Duration | None, permanent: bool
+    claims: Sequence[Claim], error: str | BaseException | ErrorText, delay: Duration | None, permanent: bool
 ) -> list[Settlement]:
     """The work failed: each claim's queue says whether it gets another attempt, and when."""
     wait = None if delay is None else seconds(delay, "delay")
-    trouble = error if isinstance(error, Trouble) else trouble_of(error)
+    trouble = error if isinstance(error, ErrorText) else trouble_of(error)
     text = trouble.error or "failed without a reason"
     settlements = []
     for claim in claims:
@@ -73,7 +73,7 @@ def note(claims: Sequence[Claim], settlements: Sequence[Settlement], applied: Se
     for claim, settlement, held in zip(claims, settlements, applied, strict=True):
         if held:
             claim.ended = settlement.event
-        elif not (claim.ended is Event.ACKED and settlement.event is Event.ACKED):
+        elif not (claim.ended is LifecycleEvent.ACKED and settlement.event is LifecycleEvent.ACKED):
             lost.append(claim)
     return lost
 
@@ -118,7 +118,9 @@ class Attempt:
     def __init__(self, claims: Sequence[Claim], settlements: Sequence[Settlement]) -> None:
         self._claims, self._settlements = claims, settlements
         self._open = [claim.ended is None for claim in claims]
-        self._acked = [claim for claim, one in zip(claims, settlements, strict=True) if one.event is Event.ACKED]
+        self._acked = [
+            claim for claim, one in zip(claims, settlements, strict=True) if one.event is LifecycleEvent.ACKED
+        ]
         self.asks = list(compress(settlements, self._open))
         self.lost: list[Claim] = []
 
@@ -139,7 +141,7 @@ class Attempt:
         if self.lost and self._acked:
             for claim in self.lost:
                 UNDERWAY.wait_for(claim)
-            self.lost = [claim for claim in self.lost if claim.ended is not Event.ACKED]
+            self.lost = [claim for claim in self.lost if claim.ended is not LifecycleEvent.ACKED]
         refuse(self.lost)
 
 
@@ -184,12 +186,12 @@ def note_runs(runs: Sequence[Sequence[Claim]], lost: Sequence[Sequence[int]]) ->
     for run, places in zip(runs, map(set, lost), strict=True):
         if not places:
             for claim in run:
-                claim.ended = Event.ACKED
+                claim.ended = LifecycleEvent.ACKED
             continue
         for claim in run:
             if claim.member not in places:
-                claim.ended = Event.ACKED
-            elif claim.ended is not Event.ACKED:
+                claim.ended = LifecycleEvent.ACKED
+            elif claim.ended is not LifecycleEvent.ACKED:
                 gone.append(claim)
     return gone
 

@@ -33,7 +33,7 @@ class Surroundings(Protocol):
     following: Sequence[NewMessage]
 
 
-class Run:
+class CommandRun:
     """The steps of a run that nothing was claimed for. `of` is None if nobody asked for a receipt."""
 
     def __init__(
@@ -91,12 +91,12 @@ class Run:
         return raw
 
 
-def run(one: Run) -> Any:
+def run(one: CommandRun) -> Any:
     """Runs a `def`, unless it was run before; what it gave back, as JSON."""
     return msgspec.json.decode(_in_transaction(one) if one.command.takes_conn else _alone(one))
 
 
-def _alone(one: Run) -> bytes:
+def _alone(one: CommandRun) -> bytes:
     raw = one.look()
     if raw is None:
         raw = as_json(one, one.call())
@@ -104,7 +104,7 @@ def _alone(one: Run) -> bytes:
     return raw
 
 
-def _in_transaction(one: Run) -> bytes:
+def _in_transaction(one: CommandRun) -> bytes:
     one.parts.catalog.open()
     with one.parts.store.lend() as conn:
         joined = one.parts.store.join(conn)
@@ -117,7 +117,7 @@ def _in_transaction(one: Run) -> bytes:
     return raw
 
 
-def as_json(one: Run, result: Any) -> bytes:
+def as_json(one: CommandRun, result: Any) -> bytes:
     """A result in the form in which it is kept. One that has none is a mistake of the command's, not of its caller."""
     try:
         return encode_json(result, "result")

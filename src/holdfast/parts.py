@@ -18,7 +18,7 @@ from holdfast.commands.registry import CommandRegistry
 from holdfast.core.message import Duplicate, NewMessage
 from holdfast.core.settlement import Settlement
 from holdfast.declared_consumers import DeclaredConsumers
-from holdfast.desk import Desk
+from holdfast.desk import ReplyInbox
 from holdfast.errors import HoldfastError
 from holdfast.events import Listeners
 from holdfast.gather import Gather
@@ -75,7 +75,7 @@ class ClientParts:
         self.groups = GroupWatch(store, self.catalog, settings.tenant, self.listeners, lambda: self.worker)
         self.upkeep = Upkeep(self)
         self.claiming = Claiming(client, self)
-        self.desk = Desk(self)
+        self.desk = ReplyInbox(self)
         self._worker: tuple[int, str] = (0, "")
 
     @property

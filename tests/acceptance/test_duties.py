@@ -176,7 +176,7 @@ def test_missed_slots_are_counted_before_the_write_lock_is_taken(
     clock, is_held = FakeClock(), list[bool]()
     with Holdfast(f"sqlite:///{tmp_path}/q.db", clock=clock, sweep_every=3600) as hf:
 
-        def counted(plan: schedule.Plan, slot: int, end: int) -> int:
+        def counted(plan: schedule.SlotPlan, slot: int, end: int) -> int:
             is_held.append(internals(hf).store.database._writing.locked())  # type: ignore[attr-defined]
             return count(plan, slot, end)
 

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import Holdfast, Unavailable
 from holdfast.store.postgres import driver
-from holdfast.store.postgres.connection import Connection, Plain
+from holdfast.store.postgres.connection import PlainConnection, PostgresConnection
 from holdfast.store.postgres.prepared import Prepared
 from tests.conformance.test_patience import LONGEST, locked, outcomes
 
@@ -26,7 +26,7 @@ def unknown(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(psycopg, "__version__", UNKNOWN)
     monkeypatch.setattr(Prepared, "__init__", gone)
-    monkeypatch.setattr(Connection, "wait", gone)
+    monkeypatch.setattr(PostgresConnection, "wait", gone)
 
 
 def test_the_installed_psycopg_is_known() -> None:
@@ -126,4 +126,4 @@ def test_a_known_psycopg_is_used_past_it(postgres_url: str, monkeypatch: pytest.
     with Holdfast(postgres_url) as hf:
         hf.enqueue("q", 1)
     assert asked
-    assert Connection.single is not Plain.single
+    assert PostgresConnection.single is not PlainConnection.single

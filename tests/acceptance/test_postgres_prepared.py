@@ -14,7 +14,7 @@ from psycopg.pq import TransactionStatus
 from holdfast import Holdfast, QueueFull
 from holdfast.client import internals
 from holdfast.core.message import MessageId
-from holdfast.store.postgres.connection import Connection, _connect
+from holdfast.store.postgres.connection import PostgresConnection, _connect
 from holdfast.store.postgres.prepared import MOST_PREPARED, Prepared, numbered
 from tests.acceptance.sessions import is_waiting
 from tests.waiting import eventually
@@ -23,14 +23,14 @@ Connect = Callable[..., Holdfast]
 
 
 @pytest.fixture
-def connection(postgres_url: str) -> Iterator[Connection]:
-    found = _connect(Connection, postgres_url, ())
+def connection(postgres_url: str) -> Iterator[PostgresConnection]:
+    found = _connect(PostgresConnection, postgres_url, ())
     yield found
     found.close()
 
 
 @pytest.fixture
-def prepared(connection: Connection) -> Prepared:
+def prepared(connection: PostgresConnection) -> Prepared:
     return connection.prepared
 
 
@@ -63,7 +63,7 @@ def test_parameters_are_numbered_by_their_names() -> None:
         ("uuid", MessageId(bytes(range(16)))),
     ],
 )
-def test_values_go_and_come_as_through_a_cursor(connection: Connection, kind: str, value: object) -> None:
+def test_values_go_and_come_as_through_a_cursor(connection: PostgresConnection, kind: str, value: object) -> None:
     query = f"SELECT %(value)b::{kind}, 1".encode()
     for _ in range(2):
         found = connection.prepared.execute(query, {"value": value, "more": 1}).fetchall()
@@ -71,7 +71,7 @@ def test_values_go_and_come_as_through_a_cursor(connection: Connection, kind: st
 
 
 def test_each_statement_is_prepared_once_for_each_kind_of_its_values(
-    connection: Connection, prepared: Prepared
+    connection: PostgresConnection, prepared: Prepared
 ) -> None:
     for value in [1, 2, None, 3, None]:
         assert prepared.execute(b"SELECT %(value)b::bigint", {"value": value}).fetchone() == (value,)
@@ -101,7 +101,7 @@ def test_an_error_is_what_a_cursor_raises_and_the_next_statement_runs(prepared: 
     assert prepared.execute(b"SELECT 1 / %(n)b::bigint", {"n": 1}).fetchone() == (1,)
 
 
-def test_no_more_are_kept_than_a_server_should_keep(connection: Connection, prepared: Prepared) -> None:
+def test_no_more_are_kept_than_a_server_should_keep(connection: PostgresConnection, prepared: Prepared) -> None:
     for number in range(MOST_PREPARED + 20):
         assert prepared.execute(b"SELECT %d + %%(n)b::bigint" % number, {"n": 1}).fetchone() == (number + 1,)
     assert known(connection) == MOST_PREPARED
@@ -112,7 +112,7 @@ def test_no_more_are_kept_than_a_server_should_keep(connection: Connection, prep
     assert known(connection) == 2, "there is room again"
 
 
-def test_what_the_server_has_forgotten_is_prepared_again(connection: Connection, prepared: Prepared) -> None:
+def test_what_the_server_has_forgotten_is_prepared_again(connection: PostgresConnection, prepared: Prepared) -> None:
     assert prepared.execute(b"SELECT %(n)b::bigint", {"n": 1}).fetchone() == (1,)
     connection.execute("DEALLOCATE ALL")
     assert prepared.execute(b"SELECT %(n)b::bigint", {"n": 2}).fetchone() == (2,)
@@ -132,7 +132,9 @@ def test_after_a_transaction_that_was_rolled_back_it_goes_on(postgres_url: str, 
     assert [claim.message.body for claim in hf.claim("q", n=10)] == [0, 1, 2]
 
 
-def test_a_connection_that_is_gone_says_so(connection: Connection, prepared: Prepared, postgres_url: str) -> None:
+def test_a_connection_that_is_gone_says_so(
+    connection: PostgresConnection, prepared: Prepared, postgres_url: str
+) -> None:
     prepared.execute(b"SELECT 1")
     pid = connection.info.backend_pid
     with psycopg.connect(postgres_url, autocommit=True) as other:

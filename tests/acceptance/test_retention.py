@@ -12,7 +12,7 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.client import internals
-from holdfast.core.retention import Kept
+from holdfast.core.retention import RetainedMessage
 from holdfast.store import retention
 from tests.acceptance.sessions import is_waiting
 from tests.waiting import eventually
@@ -48,7 +48,7 @@ def meanwhile(act: Callable[[], object]) -> Iterator[None]:
     """Does something after retention has read all it wants to know, and before it has removed anything."""
     original, calls = retention.removable, []
 
-    def removable(*known: Any) -> list[Kept]:
+    def removable(*known: Any) -> list[RetainedMessage]:
         calls.append(known)
         if len(calls) == 2:  # The first is the look before the transaction.
             act()

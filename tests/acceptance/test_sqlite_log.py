@@ -16,7 +16,7 @@ import apsw
 import pytest
 
 from holdfast import Holdfast
-from holdfast.store.sqlite.log import STEP, Log
+from holdfast.store.sqlite.log import STEP, WalFile
 from tests.acceptance.children import GUARD, ROOT
 from tests.acceptance.test_sqlite_crash import is_sound
 
@@ -89,9 +89,9 @@ def test_only_who_holds_the_write_lock_lengthens_it(
     sqlite_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
     """Otherwise zeros could be written over what another process has just committed."""
-    lengthen, found = Log.lengthen, list[str]()
+    lengthen, found = WalFile.lengthen, list[str]()
 
-    def watched(log: Log) -> None:
+    def watched(log: WalFile) -> None:
         rival = apsw.Connection(str(sqlite_path))
         try:
             rival.execute("BEGIN IMMEDIATE")
@@ -102,7 +102,7 @@ def test_only_who_holds_the_write_lock_lengthens_it(
             rival.close()
         lengthen(log)
 
-    monkeypatch.setattr(Log, "lengthen", watched)
+    monkeypatch.setattr(WalFile, "lengthen", watched)
     with Holdfast(f"sqlite:///{sqlite_path}") as hf:
         for number in range(100):
             hf.enqueue("q", number, **options)
@@ -156,7 +156,7 @@ def test_where_there_is_no_room_for_zeros_it_goes_on_without(sqlite_path: Path) 
 def test_the_next_step_leaves_room_for_many_commits(tmp_path: Path, size: int) -> None:
     path = tmp_path / "some.db"
     log_of(path).write_bytes(b"x" * size)
-    log = Log(str(path))
+    log = WalFile(str(path))
     log.hold(log_of(path).stat().st_ino)
     log.check()
     assert log.is_short
@@ -183,7 +183,7 @@ def test_a_link_to_the_database_leads_to_its_log(sqlite_path: Path, tmp_path: Pa
 
 
 def test_no_log_is_nothing_to_lengthen(tmp_path: Path) -> None:
-    log = Log(str(tmp_path / "none.db"))
+    log = WalFile(str(tmp_path / "none.db"))
     log.check()
     log.lengthen()
     assert list(tmp_path.iterdir()) == []

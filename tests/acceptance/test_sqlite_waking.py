@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.client import internals
-from holdfast.store.api import Bell, Wakeup
+from holdfast.store.api import Waiter, Wakeup
 from tests.waiting import eventually
 
 LONG, SHORT = 30.0, 0.05
@@ -22,20 +22,20 @@ def wakeup(sqlite_path: Path) -> Iterator[Wakeup]:
 
 
 @pytest.fixture
-def bell(wakeup: Wakeup) -> Iterator[Bell]:
+def bell(wakeup: Wakeup) -> Iterator[Waiter]:
     found = wakeup.bell()
     found.wait([0], SHORT)  # Its first look at the file compares with nothing.
     yield found
     found.close()
 
 
-def test_a_ring_for_others_does_not_hide_one_for_oneself(wakeup: Wakeup, bell: Bell) -> None:
+def test_a_ring_for_others_does_not_hide_one_for_oneself(wakeup: Wakeup, bell: Waiter) -> None:
     wakeup.ring([1])
     wakeup.ring([2])
     assert bell.wait([2], LONG)
 
 
-def test_what_was_rung_before_a_look_wakes_once(wakeup: Wakeup, bell: Bell) -> None:
+def test_what_was_rung_before_a_look_wakes_once(wakeup: Wakeup, bell: Waiter) -> None:
     for _ in range(3):
         wakeup.ring([2])
     assert bell.wait([2], LONG)
@@ -43,12 +43,12 @@ def test_what_was_rung_before_a_look_wakes_once(wakeup: Wakeup, bell: Bell) -> N
 
 
 @pytest.mark.parametrize("count", [1, 100, 5_000])
-def test_however_many_are_rung_for_the_last_one_hears(wakeup: Wakeup, bell: Bell, count: int) -> None:
+def test_however_many_are_rung_for_the_last_one_hears(wakeup: Wakeup, bell: Waiter, count: int) -> None:
     wakeup.ring(range(count))
     assert bell.wait([count - 1], LONG)
 
 
-def test_nobody_hears_what_is_for_others(wakeup: Wakeup, bell: Bell) -> None:
+def test_nobody_hears_what_is_for_others(wakeup: Wakeup, bell: Waiter) -> None:
     wakeup.ring([1, 12])
     assert not bell.wait([2], SHORT)
     assert not bell.wait([121], SHORT)

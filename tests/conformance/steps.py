@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from holdfast import Claim, Holdfast, Notice, Schedule, State
 from holdfast.client import internals
 from holdfast.core.crew import Beat
-from holdfast.store.api import Bell
+from holdfast.store.api import Waiter
 from tests.waiting import eventually
 
 OpenClient = Callable[..., Holdfast]
@@ -18,7 +18,7 @@ def bodies(claims: Iterable[Claim]) -> list[Any]:
     return [claim.message.body for claim in claims]
 
 
-def listening(bell: Bell, channel: int) -> Bell:
+def listening(bell: Waiter, channel: int) -> Waiter:
     """A bell that hears what is rung, and has heard all that its own beginning had to say.
 
     Until a session of PostgreSQL has begun to listen, a sleeper is woken once for nothing. How long that takes depends
@@ -111,7 +111,7 @@ def the_schedule(hf: Holdfast) -> Schedule:
 class NoticedBell:
     """A bell that tells when its sleeper lies down."""
 
-    def __init__(self, bell: Bell, asleep: threading.Semaphore) -> None:
+    def __init__(self, bell: Waiter, asleep: threading.Semaphore) -> None:
         self._bell, self._asleep = bell, asleep
         self.close, self.poke = bell.close, bell.poke
 

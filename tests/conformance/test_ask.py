@@ -87,13 +87,13 @@ def test_answers_may_come_in_any_order_and_one_asker_listens_for_all(hf: Holdfas
 def test_one_of_those_who_wait_is_at_the_database(hf: Holdfast, rival: Holdfast, monkeypatch: Any) -> None:
     """No thread but the askers', and only one of them claims: the others sleep without a look."""
     listening: list[int] = []
-    listen = desk.Desk.listen
+    listen = desk.ReplyInbox.listen
 
-    def counted(self: desk.Desk, expected: desk.Expected) -> None:
+    def counted(self: desk.ReplyInbox, expected: desk.Expected) -> None:
         listening.append(threading.get_ident())
         listen(self, expected)
 
-    monkeypatch.setattr(desk.Desk, "listen", counted)
+    monkeypatch.setattr(desk.ReplyInbox, "listen", counted)
     with Background() as meanwhile:
         questions = [meanwhile(hf.ask, "q", number) for number in range(5)]
         claims = [asked(rival) for _ in questions]

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import AsyncClaim, AsyncHoldfast, Claim, Holdfast, InvalidInput, LeaseLost, UnknownQueue
 from holdfast.aio import async_internals
-from holdfast.store.api import Claimed, ClaimRequest, Make
+from holdfast.store.api import ClaimRequest, ClaimResult, Make
 from tests.clock import FakeClock
 from tests.conformance.steps import claim_one, sleepers
 
@@ -248,7 +248,7 @@ def test_a_cancelled_claim_does_not_keep_a_message_from_others(run: Run) -> None
         messages = async_internals(hf).parts.transport.messages
         claim, entered, may_go_on, claimed = messages.claim, *(threading.Event() for _ in range(3))
 
-        def slow(request: ClaimRequest, make: Make[Claim]) -> Claimed[Claim]:
+        def slow(request: ClaimRequest, make: Make[Claim]) -> ClaimResult[Claim]:
             entered.set()
             may_go_on.wait(100)
             try:

@@ -14,7 +14,7 @@ from holdfast.client import internals
 from holdfast.core.pointer import Pointer
 from holdfast.events import DeadTaskEvent
 from holdfast.store.api import Channel, ClaimRequest
-from holdfast.store.delivering import Fate
+from holdfast.store.delivering import PointerFate
 from holdfast.store.delivery_api import Taken
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient
@@ -67,7 +67,7 @@ def test_what_was_not_confirmed_is_handed_over_again_under_another_generation(hf
     internals(hf).store.deliveries.confirm(queue, [first], [second], PATIENCE)
     (again,) = hand_over(hf, queue)
     assert again == Pointer(second.id, 2)
-    assert come_with(hf, queue, [second]).fates == [Fate.OVER]
+    assert come_with(hf, queue, [second]).fates == [PointerFate.OVER]
 
 
 def test_whoever_dies_while_sending_has_marked_for_nothing(hf: Holdfast, clock: FakeClock) -> None:
@@ -100,9 +100,9 @@ def test_a_pointer_whose_row_somebody_holds_is_called_held(postgres_url: str) ->
         found = hand_over(hf, queue)
         somebody.execute("SELECT 1 FROM holdfast_row WHERE id = %s FOR UPDATE", [uuid.UUID(bytes=found[0].id)])
         taken = come_with(hf, queue, found)
-        assert (bodies_of(taken), taken.fates) == ([2], [Fate.HELD, Fate.TAKEN])
+        assert (bodies_of(taken), taken.fates) == ([2], [PointerFate.HELD, PointerFate.TAKEN])
         somebody.rollback()
-        assert come_with(hf, queue, found).fates == [Fate.TAKEN, Fate.LATER]
+        assert come_with(hf, queue, found).fates == [PointerFate.TAKEN, PointerFate.LATER]
 
 
 def test_a_pointer_claims_once_and_is_left_while_that_lasts(hf: Holdfast) -> None:
@@ -110,11 +110,11 @@ def test_a_pointer_claims_once_and_is_left_while_that_lasts(hf: Holdfast) -> Non
     hf.enqueue("q", 1)
     found = hand_over(hf, queue)
     taken = come_with(hf, queue, [*found, *found])
-    assert taken.fates == [Fate.TAKEN, Fate.TAKEN]
+    assert taken.fates == [PointerFate.TAKEN, PointerFate.TAKEN]
     assert [grant.attempt for grant in taken.grants] == [1]
-    assert come_with(hf, queue, found).fates == [Fate.LATER]
+    assert come_with(hf, queue, found).fates == [PointerFate.LATER]
     hf.ack(taken.grants)
-    assert come_with(hf, queue, found).fates == [Fate.OVER]
+    assert come_with(hf, queue, found).fates == [PointerFate.OVER]
 
 
 @pytest.mark.parametrize("end", ["nack", "release", "dead_letter", "cancel", "lapse", "purge"])
@@ -132,7 +132,7 @@ def test_a_pointer_is_worth_nothing_once_its_claim_has_ended(hf: Holdfast, clock
             hf.queues.sweep("q")
         else:
             getattr(hf, end)(claim, *([] if end == "release" else ["no"]))
-    assert come_with(hf, queue, found).fates == [Fate.OVER]
+    assert come_with(hf, queue, found).fates == [PointerFate.OVER]
 
 
 def test_an_enqueued_message_can_be_cancelled_and_expires(hf: Holdfast, clock: FakeClock) -> None:
@@ -151,7 +151,7 @@ def test_a_pause_leaves_pointers_and_hands_nothing_over(hf: Holdfast) -> None:
     first = hand_over(hf, queue, 1)
     hf.queues.pause("q")
     assert hand_over(hf, queue) == []
-    assert come_with(hf, queue, first).fates == [Fate.LATER]
+    assert come_with(hf, queue, first).fates == [PointerFate.LATER]
     hf.queues.resume("q")
     assert bodies_of(come_with(hf, queue, first)) == [1]
 
@@ -203,7 +203,7 @@ def test_a_limit_that_became_stricter_leaves_pointers(hf: Holdfast) -> None:
     found = hand_over(hf, queue)
     queue = through_sqs(hf, concurrency=1)
     taken = come_with(hf, queue, found)
-    assert sorted(taken.fates) == [Fate.LATER, Fate.TAKEN]
+    assert sorted(taken.fates) == [PointerFate.LATER, PointerFate.TAKEN]
 
 
 def test_a_message_on_its_last_attempt_shares_its_claim_with_none(hf: Holdfast) -> None:
@@ -212,8 +212,8 @@ def test_a_message_on_its_last_attempt_shares_its_claim_with_none(hf: Holdfast) 
     found = hand_over(hf, queue)
     taken = come_with(hf, queue, found)
     assert len(taken.grants) == 1
-    assert sorted(taken.fates) == [Fate.BACK, Fate.BACK, Fate.TAKEN]
-    assert come_with(hf, queue, found, alone=False).fates.count(Fate.BACK) == 2
+    assert sorted(taken.fates) == [PointerFate.BACK, PointerFate.BACK, PointerFate.TAKEN]
+    assert come_with(hf, queue, found, alone=False).fates.count(PointerFate.BACK) == 2
 
 
 def test_what_waits_in_lanes_is_handed_over_after_a_switch(hf: Holdfast) -> None:
@@ -242,7 +242,7 @@ def test_the_pointer_of_another_queue_is_left(hf: Holdfast) -> None:
     queue, other = through_sqs(hf), through_sqs(hf, "other")
     hf.enqueue("other", 1)
     found = hand_over(hf, other)
-    assert come_with(hf, queue, found).fates == [Fate.LATER]
+    assert come_with(hf, queue, found).fates == [PointerFate.LATER]
     assert bodies_of(come_with(hf, other, found)) == [1]
 
 
@@ -258,7 +258,7 @@ def test_pointers_that_nobody_comes_with_are_missed_and_sent_again(hf: Holdfast,
     assert internals(hf).store.deliveries.overdue(queue).count == 1
     assert internals(hf).store.deliveries.send_again(queue, 10, 0) == 1
     assert [one.generation for one in hand_over(hf, queue)] == [2]
-    assert sorted(come_with(hf, queue, found).fates) == [Fate.OVER, Fate.TAKEN]
+    assert sorted(come_with(hf, queue, found).fates) == [PointerFate.OVER, PointerFate.TAKEN]
 
 
 def test_a_death_is_unsent_until_someone_was_told(hf: Holdfast, client: OpenClient) -> None:

@@ -11,7 +11,7 @@ from holdfast import Holdfast, InvalidInput
 from holdfast.core.command import command_of, command_queue
 from holdfast.spec.applying import WouldLose, apply
 from holdfast.spec.model import Spec
-from holdfast.spec.plan import Plan, make_plan, summary
+from holdfast.spec.plan import SpecPlan, make_plan, summary
 from holdfast.spec.reading import read_text
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies
@@ -61,7 +61,7 @@ def shop(inside: str) -> Spec:
     return spec_of(f"app Shop {{ {inside} }}")
 
 
-def acts(plan: Plan) -> list[tuple[str, str, str]]:
+def acts(plan: SpecPlan) -> list[tuple[str, str, str]]:
     return [(step.act, step.kind, step.name) for step in plan.steps]
 
 

@@ -20,7 +20,7 @@ from holdfast import (
 )
 from holdfast.client import internals
 from holdfast.core.saga import saga_spec
-from holdfast.store.saga_work import Held, Work
+from holdfast.store.saga_work import LockedSaga, SagaWork
 from tests.conformance.saga_steps import NAMES, die, do, lines, shown, states, take, trip, undo, waiting
 from tests.conformance.steps import OpenClient, sleepers
 from tests.conformance.test_conn import commit, of_the_driver, roll_back
@@ -320,14 +320,14 @@ def test_a_start_that_fails_leaves_the_callers_transaction_as_it_was(
 ) -> None:
     hf = started
 
-    def fail(work: Work) -> None:
+    def fail(work: SagaWork) -> None:
         raise StoreError("the disk is full")
 
     with of_the_driver(url) as conn:
         with pytest.raises(IdempotencyConflict):
             hf.start_saga("trip", id="t1", conn=conn)
         with monkeypatch.context() as broken:
-            broken.setattr(Work, "write", fail)
+            broken.setattr(SagaWork, "write", fail)
             with pytest.raises(StoreError):
                 hf.start_saga("trip", id="t2", conn=conn)
         hf.start_saga("trip", id="t3", conn=conn)
@@ -355,11 +355,11 @@ def test_a_saga_that_someone_else_has_moved_is_not_moved(
     started: Holdfast, others: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What cannot happen, since it is locked; if it did, nothing of the transaction may stay."""
-    hf, read = started, Held.of
+    hf, read = started, LockedSaga.of
     for number in range(others):
         hf.start_saga("trip", id=f"other{number}")
     claims = hf.claim("flight.book", n=10)
-    monkeypatch.setattr(Held, "of", lambda row: replace(read(row), version=77) if row[2] == "t1" else read(row))
+    monkeypatch.setattr(LockedSaga, "of", lambda row: replace(read(row), version=77) if row[2] == "t1" else read(row))
     with pytest.raises(StoreError, match="moved by someone else"):
         hf.ack(claims)
     monkeypatch.undo()

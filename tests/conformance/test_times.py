@@ -10,7 +10,7 @@ import pytest
 from holdfast import Holdfast, InvalidInput, Step
 from holdfast.client import internals
 from holdfast.core.crew import Beat, Work
-from holdfast.core.moments import EPOCH, UNIT, Moment, MomentOrNone, Timed
+from holdfast.core.moments import EPOCH, UNIT, Moment, MomentOrNone, WithTimes
 from holdfast.testing import FakeClock
 from tests.conformance.steps import claim_one
 
@@ -142,7 +142,7 @@ def test_a_time_in_json_says_what_it_is(hf: Holdfast, clock: FakeClock) -> None:
 
 
 def test_every_record_with_a_unit_tells_a_datetime() -> None:
-    for kind in Timed.__subclasses__():
+    for kind in WithTimes.__subclasses__():
         fields = [name for name in kind.__struct_fields__ if name.endswith(UNIT)]  # type: ignore[attr-defined]
         assert fields, kind
         for name in fields:

@@ -10,12 +10,12 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.client import internals
-from holdfast.delivery.beside import Beside
+from holdfast.delivery.beside import BackgroundCalls
 from holdfast.delivery.courier import Round
 from holdfast.delivery.sqs import Received, Sqs, SqsQueue
 from holdfast.delivery.trouble import Troubles
 from holdfast.runtime.context import Context
-from holdfast.runtime.ledger import Ledger
+from holdfast.runtime.ledger import HeldLeases
 from tests.delivery.fake_sqs import FakeSQS
 from tests.delivery.steps import Seen, hand_over, pointers
 from tests.waiting import eventually
@@ -132,7 +132,7 @@ def test_who_claims_by_hand_waits_for_what_another_is_sending(
 def test_the_time_that_sqs_takes_is_not_the_leases(url: str, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch) -> None:
     """A short one would be over before its message is begun."""
     monkeypatch.setattr("holdfast.delivery.courier.ANSWERED", NEVER)
-    receive, opened, came, begun = SqsQueue.receive, Ledger.open, list[float](), list[float]()
+    receive, opened, came, begun = SqsQueue.receive, HeldLeases.open, list[float](), list[float]()
 
     def slow(queue: SqsQueue, most: int, wait: float, hidden: int) -> list[Received]:
         found = receive(queue, most, wait, hidden)
@@ -140,12 +140,12 @@ def test_the_time_that_sqs_takes_is_not_the_leases(url: str, sqs: FakeSQS, monke
             came.append(time.monotonic())
         return found
 
-    def noticed(ledger: Ledger, contexts: list[Context], terms: dict[int, float], started: float) -> None:
+    def noticed(ledger: HeldLeases, contexts: list[Context], terms: dict[int, float], started: float) -> None:
         begun.extend(started for _ in contexts)
         opened(ledger, contexts, terms, started)
 
     monkeypatch.setattr(SqsQueue, "receive", slow)
-    monkeypatch.setattr(Ledger, "open", noticed)
+    monkeypatch.setattr(HeldLeases, "open", noticed)
     with Holdfast(url, delivery="sqs", sqs_create=True) as hf:
         hf.enqueue("q", 1)
         seen = Seen()
@@ -219,7 +219,7 @@ def test_beside_the_work_each_item_waits_once() -> None:
         assert go_on.wait(60)
         done.append(items)
 
-    beside: Beside[str, int] = Beside("tests", work)
+    beside: BackgroundCalls[str, int] = BackgroundCalls("tests", work)
     beside.switch_on()
     beside.put("q", [0])
     assert begun.wait(60)
@@ -232,7 +232,7 @@ def test_beside_the_work_each_item_waits_once() -> None:
 
 def test_a_child_of_a_fork_does_itself_what_a_thread_of_the_parent_would() -> None:
     done = list[int]()
-    beside: Beside[str, int] = Beside("tests", lambda _, items: done.extend(items))
+    beside: BackgroundCalls[str, int] = BackgroundCalls("tests", lambda _, items: done.extend(items))
     beside.switch_on()
     beside.put("q", [1])
     assert beside.finish(60)

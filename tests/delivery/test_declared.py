@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from holdfast import Holdfast
-from holdfast.http.metrics import Queues
+from holdfast.http.metrics import QueueCollector
 from tests.cli.commands import holdfast as run
 from tests.delivery.fake_sqs import FakeSQS
 from tests.delivery.steps import Seen, hand_over
@@ -59,7 +59,7 @@ def test_commands_and_metrics_know_what_sqs_has(applied: str, sqs: FakeSQS, tmp_
         hf.enqueue_many("tasks", [1, 2, 3])
         hand_over(hf, "tasks")
         registry = CollectorRegistry()
-        registry.register(Queues(hf))
+        registry.register(QueueCollector(hf))
         told = generate_latest(registry).decode().splitlines()
     assert 'holdfast_enqueued{queue="tasks"} 3.0' in told
     assert 'holdfast_sqs_total{queue="tasks",what="sent"} 3.0' in told

@@ -15,7 +15,7 @@ from holdfast import Holdfast
 from holdfast.http.app import App, create_app
 from holdfast.http.hooks import Hook
 from holdfast.http.ingress import Ingress
-from holdfast.http.limits import Limits
+from holdfast.http.limits import ServerLimits
 from holdfast.http.server import Server
 from holdfast.http.signatures import Verifier
 
@@ -89,7 +89,7 @@ def hook(name: str = "orders", **settings: Any) -> Hook:
 def running(
     hf: Holdfast,
     *hooks: Hook,
-    limits: Limits | None = None,
+    limits: ServerLimits | None = None,
     patience: float = 10,
     proxies: Sequence[str] = (),
     **app: Any,
@@ -102,7 +102,9 @@ def running(
 
 
 @contextmanager
-def serving(hf: Holdfast, app: App, limits: Limits | None = None, proxies: Sequence[str] = ()) -> Iterator[Server]:
+def serving(
+    hf: Holdfast, app: App, limits: ServerLimits | None = None, proxies: Sequence[str] = ()
+) -> Iterator[Server]:
     """A server of this application."""
     server = Server(hf, app, port=0, limits=limits, grace=5, trusted_proxies=proxies)
     started = threading.Event()

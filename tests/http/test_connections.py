@@ -16,9 +16,9 @@ from starlette.responses import StreamingResponse
 
 from holdfast import Holdfast
 from holdfast.http.auth import Access, require
-from holdfast.http.framing import MOST_STEPS, Chunked
+from holdfast.http.framing import MOST_STEPS, ChunkedBody
 from holdfast.http.heads import Request
-from holdfast.http.protocol import Connection
+from holdfast.http.protocol import HttpConnection
 from tests.http.servers import Running, everything, hook, running, sign
 from tests.waiting import eventually
 
@@ -134,7 +134,7 @@ def test_what_stands_behind_a_request_is_not_parsed_before_its_answer(
         connection.sendall(HELD + HEALTH * 5_000 + HEALTH.replace(b"Host", b"Connection: close\r\nHost"))
         begun(gate)
         [protocol] = server.server._http.state.connections
-        assert isinstance(protocol, Connection)
+        assert isinstance(protocol, HttpConnection)
         eventually(lambda: protocol._wire.is_paused)
         assert parsed == [HELD]
         assert len(protocol._buffer) <= 300_000, "one read of the socket"
@@ -150,13 +150,13 @@ def test_no_more_is_read_while_there_are_requests_in_the_buffer(
 ) -> None:
     """These are 2.5 MB of small requests. If each answer let the server read on, it would soon hold all of them."""
     held: list[int] = []
-    read_on = Connection._read_on
+    read_on = HttpConnection._read_on
 
-    def note(self: Connection) -> None:
+    def note(self: HttpConnection) -> None:
         held.append(len(self._buffer))
         read_on(self)
 
-    monkeypatch.setattr(Connection, "_read_on", note)
+    monkeypatch.setattr(HttpConnection, "_read_on", note)
     with server.connect() as connection:
         sender = threading.Thread(target=send, args=[connection, HEALTH * 50_000])
         sender.start()
@@ -221,14 +221,14 @@ def test_empty_lines_between_requests_are_skipped(server: Running) -> None:
 def test_tiny_chunks_take_turns_with_everybody_else(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     head = delivery(b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked").replace(b"orders", b"unknown")
     taken: list[int] = []
-    take = Chunked.take
+    take = ChunkedBody.take
 
-    def note(self: Chunked, data: bytes, at: int) -> tuple[bytes, int]:
+    def note(self: ChunkedBody, data: bytes, at: int) -> tuple[bytes, int]:
         found = take(self, data, at)
         taken.append(found[1] - at)
         return found
 
-    monkeypatch.setattr(Chunked, "take", note)
+    monkeypatch.setattr(ChunkedBody, "take", note)
     body = b"5\r\n12345\r\n" * 10_000
     answers = server.raw(head + body + b"0\r\n\r\n" + delivery(b"1", b"Connection: close"))
     assert statuses(answers) == [b"404", b"202"]

@@ -16,9 +16,9 @@ from starlette.responses import Response
 
 from holdfast import Holdfast
 from holdfast.http.app import ROUTERS
-from holdfast.http.hooks import Fault, Hook, networks
-from holdfast.http.limits import Limits
-from holdfast.http.protocol import Connection
+from holdfast.http.hooks import Hook, TypeFault, networks
+from holdfast.http.limits import ServerLimits
+from holdfast.http.protocol import HttpConnection
 from holdfast.spec.running import function_of
 from tests.http.servers import Running, everything, hook, running, sign
 from tests.waiting import eventually, spend
@@ -128,7 +128,7 @@ RULES: dict[str, tuple[dict[str, Any], bytes, int, str | None]] = {
     "the key": ({"key": lambda envelope: None}, b"{}", 400, "invalid"),
     "an empty key": ({"key": lambda envelope: ""}, b"{}", 400, "invalid"),
     "the route": ({"queue": None, "queues": frozenset({"q"}), "routing": lambda envelope: "z"}, b"{}", 400, "no_route"),
-    "the message type": ({"check": lambda envelope: Fault("$.payload", "no")}, b"{}", 400, "schema"),
+    "the message type": ({"check": lambda envelope: TypeFault("$.payload", "no")}, b"{}", 400, "schema"),
     "the priority": ({"priority": lambda envelope: "wrong"}, b"{}", 400, "schema"),
     "a bug": ({"wanted": fail}, b"{}", 500, "internal"),
 }
@@ -180,7 +180,9 @@ def test_several_in_one_piece_are_answered_in_their_order(server: Running) -> No
 def file_server(sqlite_path: Path) -> Iterator[Running]:
     with (
         Holdfast(f"sqlite:///{sqlite_path}", patience=30) as hf,
-        running(hf, hook(key=function_of("payload.id"), key_is_signed=True), limits=Limits(idle_seconds=IDLE)) as found,
+        running(
+            hf, hook(key=function_of("payload.id"), key_is_signed=True), limits=ServerLimits(idle_seconds=IDLE)
+        ) as found,
     ):
         assert deliver(found, b'{"id": 1}')[0] == 202
         hf.queues.purge("orders")
@@ -200,7 +202,7 @@ def locked(path: Path) -> Iterator[None]:
         rival.close()
 
 
-def is_the_last(connection: Connection) -> bool:
+def is_the_last(connection: HttpConnection) -> bool:
     """Whether the delivery under way is the connection's last one, with another behind it."""
     return bool(connection._under_way and not connection._under_way.keep_alive and connection._buffer)
 
@@ -266,7 +268,7 @@ def test_a_server_that_stops_answers_what_is_under_way(file_server: Running, sql
             [protocol] = file_server.server._http.state.connections
             connection.sendall(request(b'{"id": "b"}'))
             file_server.server.stop()
-            assert isinstance(protocol, Connection)
+            assert isinstance(protocol, HttpConnection)
             eventually(lambda: is_the_last(protocol), "the stop has reached the connection")
         answer = everything(connection)
     assert answer.startswith(b"HTTP/1.1 202 ")

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.http.hooks import Hook, networks, type_check
-from holdfast.http.limits import Limits
+from holdfast.http.limits import ServerLimits
 from holdfast.http.signatures import Verifier
 from tests.http.servers import NOW, SECRET, Running, hook, running, sign, sign_base64
 
@@ -205,7 +205,7 @@ def test_a_form_if_the_webhook_wants_one(hf: Holdfast) -> None:
 
 def test_a_webhook_may_allow_more_than_the_server_does(hf: Holdfast) -> None:
     """Others on the same server may not, and neither may the admin API."""
-    most = Limits().body_bytes
+    most = ServerLimits().body_bytes
     hooks = [hook("large", queue="q", max_size=2 * most), hook("usual", queue="q")]
     hf.queue("q", max_size=3 * most)
     with running(hf, *hooks) as server:

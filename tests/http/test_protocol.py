@@ -15,12 +15,12 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.errors import InvalidInput
-from holdfast.http.heads import Refused, Request
-from holdfast.http.limits import Limits
+from holdfast.http.heads import Request, RequestRefused
+from holdfast.http.limits import ServerLimits
 from tests.http.servers import Running, everything, hook, running, sign
 from tests.waiting import eventually, leave_time
 
-LIMITS = Limits(
+LIMITS = ServerLimits(
     headers=20,
     header_bytes=8_000,
     body_bytes=100_000,
@@ -417,7 +417,7 @@ def refusal_of(head: bytes, cut: int) -> int | None:
             line = head[:end].partition(b"\r\n")[0]
             request.feed(head[begin:end], line)
         request.finish(line, LIMITS)
-    except Refused as problem:
+    except RequestRefused as problem:
         return problem.status
     return None
 
@@ -455,4 +455,4 @@ def test_h5_a_signature_in_a_trailer_is_none(server: Running) -> None:
 @pytest.mark.parametrize("name", ["headers", "header_bytes", "body_bytes", "header_seconds", "connections"])
 def test_a_limit_of_nothing_is_refused(name: str) -> None:
     with pytest.raises(InvalidInput):
-        Limits(**{name: 0})
+        ServerLimits(**{name: 0})

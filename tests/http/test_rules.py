@@ -9,12 +9,12 @@ from holdfast.http import rules
 from holdfast.http.answers import Refusal
 from holdfast.http.bodies import check_size
 from holdfast.http.headers import Fields
-from holdfast.http.hooks import Fault, Hook, networks
+from holdfast.http.hooks import Hook, TypeFault, networks
 from holdfast.http.rules import CheckedDelivery
 from holdfast.http.signatures import Verifier
 from tests.http.servers import NOW, SECRET, sign
 
-FAULT = Fault("$.payload", "no")
+FAULT = TypeFault("$.payload", "no")
 
 
 class Attempt:

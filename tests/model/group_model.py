@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from holdfast.core.lifecycle import FINAL, Event, State, must_be_alone
+from holdfast.core.lifecycle import FINAL, LifecycleEvent, State, must_be_alone
 from holdfast.core.priority import ALL as PRIORITIES
 from holdfast.core.routing import matches_any
 from holdfast.core.topic import GroupSpec
@@ -241,7 +241,7 @@ class Group(Model):
     def skip(self, name: str) -> bool:
         message, entry = self.messages.get(name), self.log.find(name)
         if message is not None and message.state not in FINAL:
-            self._move(message, Event.CANCELED)
+            self._move(message, LifecycleEvent.CANCELED)
             self._forget([message])
             return True
         if entry is None or not self.is_owed(entry):

@@ -26,9 +26,9 @@ from holdfast.core.duration import micros
 from holdfast.core.lifecycle import (
     FINAL,
     GIVES_ATTEMPT_BACK,
-    Event,
+    FailureVerdict,
+    LifecycleEvent,
     State,
-    Verdict,
     after_failure,
     after_lapse,
     attempts_after,
@@ -166,12 +166,12 @@ class Model:
         for queue in queues:
             self.sweep(queue)
         self._claims_of_client += 1
-        lost = self._end_all(ack, Event.ACKED)
+        lost = self._end_all(ack, LifecycleEvent.ACKED)
         claims = self._take_alone(queues, lease) if self._claims_of_client % ALONE_EVERY == 0 else []
         claims = claims or self._take(queues, n, lease)
         if lost:
             for claim in claims:
-                self._end(claim, Verdict(Event.RELEASED))
+                self._end(claim, FailureVerdict(LifecycleEvent.RELEASED))
             raise LeaseLost
         self.claims += claims
         return [claim.granted for claim in claims]
@@ -218,7 +218,7 @@ class Model:
     def _lease(self, members: list[Message], until: int) -> list[Claim]:
         lease = Lease(next(self._leases), self.clock(), until, members, is_run=bool(members) and members[0].plain)
         for message in members:
-            message.state = next_state(message.state, Event.CLAIMED)
+            message.state = next_state(message.state, LifecycleEvent.CLAIMED)
             message.attempts += 1
             message.lease = lease
         return [Claim(message, lease, message.attempts, self.specs[message.queue]) for message in members]
@@ -259,7 +259,9 @@ class Model:
     def settle(
         self, verb: str, claims: Sequence[int], error: str = "", delay: float | None = None, permanent: bool = False
     ) -> None:
-        event = {"ack": Event.ACKED, "release": Event.RELEASED, "snooze": Event.SNOOZED}.get(verb, Event.FAILED)
+        event = {"ack": LifecycleEvent.ACKED, "release": LifecycleEvent.RELEASED, "snooze": LifecycleEvent.SNOOZED}.get(
+            verb, LifecycleEvent.FAILED
+        )
         if self._end_all(claims, event, error, delay, permanent or verb == "dead_letter"):
             raise LeaseLost
 
@@ -273,7 +275,12 @@ class Model:
             raise LeaseLost
 
     def _end_all(
-        self, numbers: Sequence[int], event: Event, error: str = "", delay: float | None = None, permanent: bool = False
+        self,
+        numbers: Sequence[int],
+        event: LifecycleEvent,
+        error: str = "",
+        delay: float | None = None,
+        permanent: bool = False,
     ) -> bool:
         """Ends claims, those of runs first; whether one of them was lost. Acking again what was acked is no loss."""
         claims = [self.claims[number] for number in numbers]
@@ -281,20 +288,22 @@ class Model:
         lost = False
         for claim in claims:
             if claim.message.lease is not claim.lease:
-                lost = lost or not (claim.ended is event is Event.ACKED)
-            elif event is Event.FAILED:
+                lost = lost or not (claim.ended is event is LifecycleEvent.ACKED)
+            elif event is LifecycleEvent.FAILED:
                 verdict = after_failure(claim.spec, claim.attempt, chance=0.5, delay=delay, permanent=permanent)
                 self._end(claim, verdict, error or "failed without a reason")
             else:
-                self._end(claim, Verdict(event, delay or 0))
+                self._end(claim, FailureVerdict(event, delay or 0))
         return lost
 
-    def _end(self, claim: Claim, verdict: Verdict, error: str = "") -> None:
+    def _end(self, claim: Claim, verdict: FailureVerdict, error: str = "") -> None:
         claim.ended = verdict.event
         last_try = must_be_alone(claim.spec, attempts_after(claim.attempt, verdict.event))
         self._move(claim.message, verdict.event, micros(verdict.wait), error, last_try)
 
-    def _move(self, message: Message, event: Event, wait: int = 0, error: str = "", last_try: bool = False) -> None:
+    def _move(
+        self, message: Message, event: LifecycleEvent, wait: int = 0, error: str = "", last_try: bool = False
+    ) -> None:
         """What happens to a message that is being worked on, whoever says so."""
         lease, message.lease = message.lease, None
         since = lease.since if lease else None
@@ -305,7 +314,7 @@ class Model:
             message.errors = [*message.errors, failure][-HISTORY_LIMIT:]
         if message.state is State.PENDING:
             kept = message.alone and event in GIVES_ATTEMPT_BACK
-            self._put_back(message, wait, alone=event is Event.LAPSED or kept or last_try)
+            self._put_back(message, wait, alone=event is LifecycleEvent.LAPSED or kept or last_try)
         elif message.state is State.DEAD:
             self._bury(message, error)
         elif message.state is State.CANCELED:
@@ -386,7 +395,7 @@ class Model:
         message = self.messages.get(name)
         if message is None or message.state in FINAL or self._has_expired(message):
             return False
-        self._move(message, Event.CANCELED)
+        self._move(message, LifecycleEvent.CANCELED)
         return True
 
     def unblock(self, queue: str, key: str | None) -> bool:
@@ -395,7 +404,7 @@ class Model:
     def purge(self, queue: str) -> int:
         pending = self._pending(queue)
         for message in pending:
-            message.state = next_state(message.state, Event.CANCELED)
+            message.state = next_state(message.state, LifecycleEvent.CANCELED)
             self._end_replay(message)
         self._forget(pending)
         return len(pending)
@@ -423,7 +432,7 @@ class Model:
     def _expire(self, queue: str) -> list[Message]:
         over = [m for m in self._pending(queue) if m.is_over(self.specs[queue], self.clock())]
         for message in over:
-            message.state = next_state(message.state, Event.EXPIRED)
+            message.state = next_state(message.state, LifecycleEvent.EXPIRED)
             message.finished_at = self.clock()
             self._end_replay(message)
         return over

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast import Claim, Holdfast, LeaseLost, SagaStatus, Step, Wait
-from holdfast.core.saga_events import Cancel, MarkDone, Retry, Signal, Skip
+from holdfast.core.saga_events import CancelSaga, MarkDone, RetryStep, Signal, SkipStep
 from holdfast.core.saga_steps import next_due
 from tests.clock import FakeClock
 from tests.conftest import STORES
@@ -75,7 +75,7 @@ class Pair:
         elif choice == 9:
             assert self.hf.signal("x", "go", which) == self.world.apply(Signal("go", which)).accepted
         elif choice == 10:
-            assert self.hf.sagas.cancel("x") == self.world.apply(Cancel()).accepted
+            assert self.hf.sagas.cancel("x") == self.world.apply(CancelSaga()).accepted
         elif choice == 11:
             self.decide(place, step, which)
         elif choice == 12:
@@ -83,9 +83,9 @@ class Pair:
 
     def decide(self, place: int, step: str, which: int) -> None:
         if which % 3 == 0:
-            assert self.hf.sagas.retry("x", step) == self.world.apply(Retry(place)).accepted
+            assert self.hf.sagas.retry("x", step) == self.world.apply(RetryStep(place)).accepted
         elif which % 3 == 1:
-            assert self.hf.sagas.skip("x", step, "why") == self.world.apply(Skip(place, "why")).accepted
+            assert self.hf.sagas.skip("x", step, "why") == self.world.apply(SkipStep(place, "why")).accepted
         else:
             assert self.hf.sagas.mark_done("x", step, 1) == self.world.apply(MarkDone(place, 1)).accepted
 

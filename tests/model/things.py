@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from holdfast.core.duration import micros
-from holdfast.core.lifecycle import Event, State
+from holdfast.core.lifecycle import LifecycleEvent, State
 from holdfast.core.message import Failure, MessageStatus, encode_json
 from holdfast.core.moments import text_of
 from holdfast.core.queue import QueueSpec
@@ -127,7 +127,7 @@ class Claim:
     lease: Lease
     attempt: int
     spec: QueueSpec
-    ended: Event | None = None
+    ended: LifecycleEvent | None = None
 
     @property
     def granted(self) -> Granted:

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast import Holdfast, Message, State, exec_handler
 from holdfast.runtime.context import Context
-from holdfast.runtime.renewal import Watch
+from holdfast.runtime.renewal import HandlerWatch
 from tests.runtime.attempts import sh
 from tests.runtime.steps import Calls, ended
 from tests.waiting import eventually
@@ -56,14 +56,14 @@ def test_the_time_of_a_check_is_not_the_handlers(
         f"touch {tmp_path}/begun; until [ -e {tmp_path}/go ]; do sleep 0.01; done; echo ${{HOLDFAST_DEADLINE:-none}}"
     )
     one.queue("q", max_attempts=1, commitments=[{"name": "slow", "check": check, "timeout": "10m"}])
-    rounds, make_round = Calls(), Watch.round
+    rounds, make_round = Calls(), HandlerWatch.round
 
-    def note_round(watch: Watch, now: float) -> float | None:
+    def note_round(watch: HandlerWatch, now: float) -> float | None:
         found = make_round(watch, now)
         rounds.note(now)
         return found
 
-    monkeypatch.setattr(Watch, "round", note_round)
+    monkeypatch.setattr(HandlerWatch, "round", note_round)
     begun = begin(one, kind, timeout=3600)
     sent = one.enqueue("q", 1)
     with one.running():

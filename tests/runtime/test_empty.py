@@ -12,7 +12,7 @@ from holdfast import Context, Holdfast, Message, Wait
 from holdfast.client import internals
 from holdfast.events import ConsumerStopped
 from holdfast.runtime.runner import Runner
-from holdfast.store.api import Bell
+from holdfast.store.api import Waiter
 from tests.acceptance.children import Family
 from tests.clock import FakeClock
 from tests.conformance.steps import NoticedBell
@@ -76,7 +76,7 @@ def asleep(runner: Runner) -> None:
 class NotedBell(NoticedBell):
     """Notes down that its sleeper has asked all that it wants to know, and lies down."""
 
-    def __init__(self, bell: Bell, naps: list[int]) -> None:
+    def __init__(self, bell: Waiter, naps: list[int]) -> None:
         super().__init__(bell, threading.Semaphore(0))
         self._naps = naps
 

@@ -224,7 +224,7 @@ def test_a_context_knows_the_same() -> None:
     assert outside == {
         *("message", "queue", "attempt", "max_attempts", "step_key", "deadline", "session", "cancelled"),
     }
-    work = border.Work(
+    work = border.HandlerWork(
         *(bytes(16), 0, b"1", None, None, None, None, None, None, 0, None),
         *("q", 1, 5, None),
     )

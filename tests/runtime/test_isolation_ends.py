@@ -13,7 +13,7 @@ import pytest
 
 from holdfast import Holdfast, State
 from holdfast.events import HandlerStopped
-from holdfast.runtime.renewal import Watch
+from holdfast.runtime.renewal import HandlerWatch
 from tests.runtime import cells
 from tests.runtime.isolation_steps import all_gone, declare, done, is_running, pids
 from tests.runtime.steps import PATIENCE, Calls, ended, let_time_pass
@@ -280,8 +280,8 @@ def test_the_time_of_a_handler_begins_when_its_process_is_ready(
     one.queue("q", max_attempts=1)
     declare(one, slow.handler, timeout=60)
     sent = one.enqueue("q", 1)
-    rounds, look = Calls(), Watch.round
-    monkeypatch.setattr(Watch, "round", lambda watch, now: (look(watch, now), rounds.note(1))[0])
+    rounds, look = Calls(), HandlerWatch.round
+    monkeypatch.setattr(HandlerWatch, "round", lambda watch, now: (look(watch, now), rounds.note(1))[0])
     with one.running() as runner:
         eventually(begun.exists, "the process starts")
         let_time_pass(runner)

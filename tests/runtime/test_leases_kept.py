@@ -13,7 +13,7 @@ from holdfast import Holdfast, Message, State, Unavailable
 from holdfast.client import internals
 from holdfast.events import HandlerStopped, MessageLost
 from holdfast.runtime.context import Context
-from holdfast.runtime.ledger import Held
+from holdfast.runtime.ledger import HeldLease
 from holdfast.runtime.runner import Runner
 from tests.acceptance.children import Child, Family
 from tests.clock import FakeClock
@@ -49,11 +49,11 @@ def stood(url: str, clock: FakeClock) -> Iterator[Holdfast]:
         yield client
 
 
-def leases(runner: Runner) -> list[Held]:
+def leases(runner: Runner) -> list[HeldLease]:
     return [held for worker in runner.workers for held in worker.ledger.held()]
 
 
-def grow_older(held: Held, seconds: float) -> float:
+def grow_older(held: HeldLease, seconds: float) -> float:
     """For the runtime, it was last renewed so much earlier; when."""
     with held.storing:  # Nobody is just renewing it, and would take that back.
         held.renewed -= seconds

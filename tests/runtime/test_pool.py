@@ -14,7 +14,7 @@ from holdfast.client import internals
 from holdfast.core.scaling import Load, Scaler
 from holdfast.events import PoolScaled
 from holdfast.runtime.consumer import Consumer
-from holdfast.runtime.locating import Address, address_of, located
+from holdfast.runtime.locating import ConsumerAddress, address_of, located
 from holdfast.runtime.members import SeatKeeper
 from holdfast.runtime.pool import Pool
 from tests.runtime.steps import PATIENCE, Calls, ended
@@ -55,23 +55,23 @@ def job(message: Any) -> None:
 
 def test_a_consumer_is_found_by_its_name(mine: Holdfast, module: types.ModuleType) -> None:
     module.work = mine.consumer("q", name="sell")(job)
-    assert address_of(module.work) == Address("shop", "work", "sell")
-    assert located(Address("shop", "work", "sell")) is module.work
+    assert address_of(module.work) == ConsumerAddress("shop", "work", "sell")
+    assert located(ConsumerAddress("shop", "work", "sell")) is module.work
 
 
 @pytest.mark.parametrize("handler", [exec_handler("true"), lambda message: None], ids=["program", "lambda"])
 def test_or_by_its_client(mine: Holdfast, module: types.ModuleType, handler: Any) -> None:
     module.hf = mine
     consumer = mine.consumer("q", name="sell")(handler)
-    assert address_of(consumer) == Address("shop", "hf", "sell")
-    assert located(Address("shop", "hf", "sell")) is consumer
+    assert address_of(consumer) == ConsumerAddress("shop", "hf", "sell")
+    assert located(ConsumerAddress("shop", "hf", "sell")) is consumer
 
 
 def test_or_by_its_asyncio_client(tmp_path: Path, module: types.ModuleType) -> None:
     module.app = AsyncHoldfast(f"sqlite:///{tmp_path}/work.db")
     consumer = module.app.consumer("q", name="sell")(job)
-    assert address_of(consumer) == Address("shop", "app", "sell")
-    assert located(Address("shop", "app", "sell")) is consumer
+    assert address_of(consumer) == ConsumerAddress("shop", "app", "sell")
+    assert located(ConsumerAddress("shop", "app", "sell")) is consumer
 
 
 def test_two_consumers_of_one_name_are_not_mixed_up(tmp_path: Path, module: types.ModuleType) -> None:
@@ -93,7 +93,7 @@ def test_what_no_process_could_find_is_refused_at_once(mine: Holdfast) -> None:
 def test_what_is_gone_is_said(mine: Holdfast, module: types.ModuleType, place: str) -> None:
     module.hf, module.sys = mine, sys
     with pytest.raises(InvalidInput, match="has no consumer 'sell' here"):
-        located(Address("shop", place, "sell"))
+        located(ConsumerAddress("shop", place, "sell"))
 
 
 def test_asked_to_stop_while_it_starts(hf: Holdfast) -> None:

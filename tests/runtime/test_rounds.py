@@ -7,13 +7,13 @@ import pytest
 
 from holdfast import Holdfast, Message, State
 from holdfast.runtime import renewal
-from holdfast.runtime.ledger import Held
-from holdfast.runtime.renewal import RENEW_AFTER, TICK, Renewal, Rounds, Watch
+from holdfast.runtime.ledger import HeldLease
+from holdfast.runtime.renewal import RENEW_AFTER, TICK, HandlerWatch, Renewal, Rounds
 from tests.runtime.steps import PATIENCE, Calls, ended
 from tests.waiting import eventually
 
 
-class Lease(Held):
+class Lease(HeldLease):
     """One that is held since a moment."""
 
     def __init__(self, term: float, since: float) -> None:
@@ -153,4 +153,4 @@ def test_both_sleep_while_a_consumer_waits_and_wake_for_its_next_message(
         finish.set()
         assert ended(one, sent.id) is State.SUCCEEDED
     assert calls.seen == ["short", "long"], "once each"
-    assert isinstance(runner._watch, Watch)
+    assert isinstance(runner._watch, HandlerWatch)

@@ -93,14 +93,14 @@ def test_a_message_of_no_saga_has_no_step_key(hf: Holdfast) -> None:
 def counted_rounds(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
     """Return a semaphore that is released after each round of the watch over handlers."""
     rounds = threading.Semaphore(0)
-    look = renewal.Watch.round
+    look = renewal.HandlerWatch.round
 
-    def counted(watch: renewal.Watch, now: float) -> float | None:
+    def counted(watch: renewal.HandlerWatch, now: float) -> float | None:
         shortest = look(watch, now)
         rounds.release()
         return shortest
 
-    monkeypatch.setattr(renewal.Watch, "round", counted)
+    monkeypatch.setattr(renewal.HandlerWatch, "round", counted)
     return rounds
 
 

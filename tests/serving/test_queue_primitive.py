@@ -19,7 +19,7 @@ import pytest
 
 from holdfast import Holdfast, State
 from holdfast.http.app import ROUTERS, create_app
-from holdfast.serving.live import Live
+from holdfast.serving.live import ServedSpec
 from holdfast.serving.loading import Sources, load
 from holdfast.serving.staffing import declare_staff
 from tests.http.servers import serving
@@ -59,7 +59,7 @@ class Desk:
         self.server = Holdfast(url, strict=True)
         self.hf = Holdfast(url)
         self._sources = Sources(str(folder / "app.holdfast"), str(folder / "handlers.py"))
-        self.live = Live(self.server, self._sources, {"PAGERDUTY_WEBHOOK_SECRET": SECRET})
+        self.live = ServedSpec(self.server, self._sources, {"PAGERDUTY_WEBHOOK_SECRET": SECRET})
         self.base = ""
 
     def deliver(self, number: int, urgency: str = "high", **headers: str) -> httpx.Response:

@@ -102,7 +102,7 @@ def test_a_server_is_told_to_stop_while_consumers_start(
         "import pathlib, time\npathlib.Path(__file__).with_name('begun').touch()\ntime.sleep(3600)\n"
     )
     sources = Sources(str(tmp_path / "app.holdfast"), str(tmp_path / "slow.py"))
-    keeping = workers.Workers(workers.Orders(db, "default", sources, 30.0))
+    keeping = workers.Workers(workers.WorkerOrders(db, "default", sources, 30.0))
     with ThreadPoolExecutor(2) as pool:
         starting = pool.submit(keeping.replace)
         try:

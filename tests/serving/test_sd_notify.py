@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.serving.loading import Sources
-from holdfast.serving.workers import Orders, Workers
+from holdfast.serving.workers import WorkerOrders, Workers
 from tests.manager import Manager
 from tests.serving.conftest import Desk
 from tests.waiting import eventually
@@ -61,7 +61,7 @@ def test_it_tells_of_start_reload_and_stop_and_pings_from_its_event_loop(desk: D
 
 
 def test_consumers_that_nobody_looks_after_are_noticed() -> None:
-    workers = Workers(Orders("sqlite:///no.db", "default", Sources("app.holdfast", None), 1.0))
+    workers = Workers(WorkerOrders("sqlite:///no.db", "default", Sources("app.holdfast", None), 1.0))
     workers.start(wanted=False)
     assert workers.stuck() is None
     workers.ask_to_stop()  # Which ends the thread, as a fault would.

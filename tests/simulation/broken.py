@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from holdfast.core import priority
 from holdfast.core.message import Duplicate, NewMessage
 from holdfast.store import arriving, expiry, history, idempotency
-from holdfast.store.api import Channel, Claimed, ClaimRequest, Make
+from holdfast.store.api import Channel, ClaimRequest, ClaimResult, Make
 from holdfast.store.sqlite import connection, lanes
 from holdfast.store.sqlite.messages import SqliteMessages
 from holdfast.store.sqlite.statements import QUERIES
@@ -74,7 +74,7 @@ class Remembering:
 def select_then_update() -> AbstractContextManager[Any]:
     """Looks for what is due, and takes it in another transaction without looking again."""
 
-    def claim(self: SqliteMessages, request: ClaimRequest, make: Make[Any]) -> Claimed[Any]:
+    def claim(self: SqliteMessages, request: ClaimRequest, make: Make[Any]) -> ClaimResult[Any]:
         acked = self._database.write(lambda tx: lanes.settle(tx, request.ack))
         lost = self._database.write(lambda tx: [lanes.finish(tx, lease) for lease in request.done])
         rest = replace(request, ack=(), done=())
@@ -84,9 +84,9 @@ def select_then_update() -> AbstractContextManager[Any]:
                 grants = self._database.write(
                     partial(lanes._take_rows, request=request, make=make, channel=channel, due=due)
                 )
-                return Claimed(grants, acked, lost)
+                return ClaimResult(grants, acked, lost)
         claimed = self._database.write(lambda tx: lanes.claim(tx, rest, make))
-        return Claimed(claimed.grants, acked, lost, claimed.silent)
+        return ClaimResult(claimed.grants, acked, lost, claimed.silent)
 
     return patch.object(SqliteMessages, "claim", claim)
 

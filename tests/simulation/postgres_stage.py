@@ -17,7 +17,7 @@ from psycopg.pq import TransactionStatus
 
 from holdfast.store.postgres import PostgresStore
 from holdfast.store.postgres.adapting import adapt
-from holdfast.store.postgres.connection import _SESSION, Connection
+from holdfast.store.postgres.connection import _SESSION, PostgresConnection
 from holdfast.store.postgres.prepared import Prepared
 from tests.simulation.faults import PATIENCE, Faults
 from tests.simulation.scheduler import Actor
@@ -75,7 +75,7 @@ class PostgresStage(Stage):
         store = PostgresStore(self.url, clock=self.clock, patience=PATIENCE)
         database = store.database
 
-        def take(_: float) -> Connection:
+        def take(_: float) -> PostgresConnection:
             """In no thread beside the actors, and however long it really takes."""
             return database._idle.pop() if database._idle else self._connect()
 
@@ -103,7 +103,7 @@ class PostgresStage(Stage):
         return connection
 
 
-class Watched(Connection):
+class Watched(PostgresConnection):
     """A connection that never keeps the others from going on. Closed, it waits for the next one who needs one."""
 
     stage: PostgresStage | None = None

@@ -9,7 +9,7 @@ import hashlib
 import sys
 from contextlib import ExitStack, closing
 
-from holdfast.torture.history import Event
+from holdfast.torture.history import HistoryEvent
 from tests.servers import PostgresServer
 from tests.simulation.postgres_stage import PostgresStage
 from tests.simulation.simulation import Outcome, simulate
@@ -24,7 +24,7 @@ def told(outcome: Outcome, stage: Stage) -> str:
     return f"seed {outcome.seed} (python -m tests.simulation.replay{where} {outcome.seed}):\n{findings}"
 
 
-def line(event: Event) -> str:
+def line(event: HistoryEvent) -> str:
     items = "; ".join(
         f"{one.id[-4:]} {one.channel} {one.value} {one.key or ''} attempt {one.attempt} token {one.token}"
         for one in event.items

@@ -15,8 +15,8 @@ from holdfast.client import internals
 from holdfast.torture.checks import check
 from holdfast.torture.ending import GROUP, QUEUE, STEP, ChannelEnd, FinalState, SagaEnd
 from holdfast.torture.ending import TOPIC as A_TOPIC
-from holdfast.torture.history import ENDED, ENDINGS, ERROR, FAIL, INFO, INVOKE, OK, Event, Memory
-from holdfast.torture.verdict import Verdict
+from holdfast.torture.history import ENDED, ENDINGS, ERROR, FAIL, INFO, INVOKE, OK, HistoryEvent, Memory
+from holdfast.torture.verdict import TortureVerdict
 from tests.simulation import actors
 from tests.simulation.faults import Faults, Plan
 from tests.simulation.scheduler import Actor, Scheduler
@@ -35,12 +35,12 @@ class Outcome:
     """What happened."""
 
     seed: int
-    events: list[Event]
+    events: list[HistoryEvent]
     final: FinalState
     faults: Counter[str]
     calls: int
     turns: int
-    verdict: Verdict
+    verdict: TortureVerdict
 
     @property
     def history(self) -> bytes:
@@ -73,11 +73,11 @@ def simulate(stage: Stage, seed: int, queues: Sequence[str] = (), cast: Sequence
 class Doubting(Memory):
     """A history that takes no refusal for certain where an answer was lost on the way."""
 
-    def __init__(self, who: str, events: list[Event], clock: Callable[[], int], doubtful: set[str]) -> None:
+    def __init__(self, who: str, events: list[HistoryEvent], clock: Callable[[], int], doubtful: set[str]) -> None:
         super().__init__(who, events, clock)
         self._doubtful = doubtful
 
-    def keep(self, event: Event) -> None:
+    def keep(self, event: HistoryEvent) -> None:
         if event.phase == FAIL and event.op in ENDINGS and self.who in self._doubtful:
             event.phase = INFO
         elif event.phase == INVOKE:
@@ -92,7 +92,7 @@ class Play:
         self, stage: Stage, scheduler: Scheduler, chance: Random, queues: Sequence[str], cast: Sequence[str]
     ) -> None:
         self.stage = stage
-        self.events: list[Event] = []
+        self.events: list[HistoryEvent] = []
         self.doubtful: set[str] = set()
         self.common = actors.Common(
             scheduler, chance, list(queues) or chance.sample(list(QUEUES), chance.randrange(1, 3))
@@ -110,7 +110,7 @@ class Play:
 
     def replace(self, killed: Actor) -> None:
         """Someone else, after a while, with the same part; not too often."""
-        self.events.append(Event(self.stage.clock.now, "nemesis", ENDED, OK, note=killed.name))
+        self.events.append(HistoryEvent(self.stage.clock.now, "nemesis", ENDED, OK, note=killed.name))
         part = killed.name.rstrip("0123456789")
         if self._names[part] < 5:
             self._spawn(part).wakes_at = self.stage.clock.now + 1_000_000

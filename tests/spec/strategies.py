@@ -54,12 +54,12 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     "json": json_values,
     "fields": fields,
     "call": st.builds(
-        model.Call, entity_type=words, command=words, input_map=st.dictionaries(names, expressions, max_size=3)
+        model.CommandCall, entity_type=words, command=words, input_map=st.dictionaries(names, expressions, max_size=3)
     ),
 }
 
 onwards = st.none() | st.builds(
-    model.Onward, queue=references, input_map=st.dictionaries(names, expressions, max_size=3)
+    model.ForwardCall, queue=references, input_map=st.dictionaries(names, expressions, max_size=3)
 )
 
 
@@ -97,12 +97,12 @@ def part(of: type[Any]) -> st.SearchStrategy[Any]:
     if of is model.Spec:
         fixed["app"] = names
     made = st.fixed_dictionaries(fixed, optional=free)
-    if issubclass(of, model.Retry | model.Step):
+    if issubclass(of, model.RetryPolicy | model.StepDeclaration):
         made = st.one_of(made, st.builds(with_steps, made, st.lists(milliseconds, min_size=1, max_size=3)))
-    if of in (model.Queue, model.Group):
+    if of in (model.QueueDeclaration, model.GroupDeclaration):
         made = st.builds(with_onward, made, onwards)
-    if of is model.Saga:
-        made = st.builds(with_parallel, made, names, st.lists(part(model.Step), min_size=1, max_size=2))
+    if of is model.SagaDeclaration:
+        made = st.builds(with_parallel, made, names, st.lists(part(model.StepDeclaration), min_size=1, max_size=2))
     return made.map(lambda values: of(**values))
 
 
@@ -112,22 +112,22 @@ def with_steps(values: dict[str, Any], steps: list[int]) -> dict[str, Any]:
     return {**kept, "backoff_steps_ms": steps}
 
 
-def with_onward(values: dict[str, Any], onward: model.Onward | None) -> dict[str, Any]:
+def with_onward(values: dict[str, Any], onward: model.ForwardCall | None) -> dict[str, Any]:
     """The next queue stands instead of a command."""
     return values if values.get("map_to") is not None else {**values, "map_to_queue": onward}
 
 
 def with_parallel(values: dict[str, Any], name: str, steps: list[Any]) -> dict[str, Any]:
-    return {**values, "steps": [*values.get("steps", []), model.Step(name=name, parallel=steps)]}
+    return {**values, "steps": [*values.get("steps", []), model.StepDeclaration(name=name, parallel=steps)]}
 
 
 OTHER_WORDS = {"max_age", "backoff", "dead_letter", "parallel"}
 REQUIRED: dict[type[Any], tuple[str, ...]] = {
-    model.Schedule: ("queue",),
+    model.ScheduleDeclaration: ("queue",),
     model.VerifyHmac: ("header",),
-    model.Commitment: ("check",),
+    model.CommitmentDeclaration: ("check",),
 }
-NAMED = (model.Commitment, model.Step)
+NAMED = (model.CommitmentDeclaration, model.StepDeclaration)
 
 specs = part(model.Spec)
 

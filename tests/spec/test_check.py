@@ -11,8 +11,8 @@ from holdfast.core.expressions import types
 from holdfast.spec.annotations import type_of
 from holdfast.spec.check import MOST, check, check_reading
 from holdfast.spec.files import examine
-from holdfast.spec.findings import Finding
-from holdfast.spec.model import Call, Queue, Spec, from_json
+from holdfast.spec.findings import SpecFinding
+from holdfast.spec.model import CommandCall, QueueDeclaration, Spec, from_json
 from holdfast.spec.reading import read_text
 
 
@@ -128,18 +128,18 @@ def test_a_model_without_a_text_is_checked_too() -> None:
 
 
 def test_too_many_of_something_is_said() -> None:
-    spec = Spec(app="A", queues={f"q{number}": Queue() for number in range(MOST["queues"] + 1)})
+    spec = Spec(app="A", queues={f"q{number}": QueueDeclaration() for number in range(MOST["queues"] + 1)})
     assert [finding.message for finding in check(spec)] == ["there are 1,001 queues; at most 1,000 are allowed"]
 
 
 def test_no_finding_of_a_broken_text_is_a_consequence_of_another() -> None:
     reading = read_text("app A {\n queue q { delivery { dead_letter: d } }\n queue d { ordering }\n}")
-    findings: list[Finding] = check_reading(reading)
+    findings: list[SpecFinding] = check_reading(reading)
     assert [finding.message for finding in findings] == ["expected ':' after 'ordering', found '}'"]
 
 
 def test_the_name_of_a_command() -> None:
-    assert Call(entity_type="Incident", command="Create").name == "Incident.Create"
+    assert CommandCall(entity_type="Incident", command="Create").name == "Incident.Create"
 
 
 class Charge(msgspec.Struct):

@@ -4,12 +4,12 @@ from contextlib import ExitStack
 
 import pytest
 
-from holdfast.core.expressions.cursor import DEEPEST, Cursor, Lost
+from holdfast.core.expressions.cursor import DEEPEST, Lost, TokenCursor
 from holdfast.core.expressions.source import Source, Span
 
 
 def test_tokens_come_one_by_one_without_comments() -> None:
-    cursor = Cursor(Source("a // b\n: 1 # c"))
+    cursor = TokenCursor(Source("a // b\n: 1 # c"))
     assert [cursor.peek(ahead).text for ahead in range(5)] == ["a", ":", "1", "", ""]
     assert [cursor.next().text for _ in range(5)] == ["a", ":", "1", "", ""]
     assert [comment.text for comment in cursor.comments] == ["// b", "# c"]
@@ -17,7 +17,7 @@ def test_tokens_come_one_by_one_without_comments() -> None:
 
 
 def test_only_what_is_asked_for_is_taken() -> None:
-    cursor = Cursor(Source("queue : x"))
+    cursor = TokenCursor(Source("queue : x"))
     assert cursor.accept(":") is None
     assert cursor.accept_word("topic") is None
     assert cursor.at_word("topic", "queue")
@@ -32,7 +32,7 @@ def test_only_what_is_asked_for_is_taken() -> None:
     [("a b", "expected ':' after the name, found 'b'", (2, 3)), ("a ", "expected ':' after the name, found", (1, 2))],
 )
 def test_what_is_missing_is_noted_at_its_place(text: str, said: str, span: tuple[int, int]) -> None:
-    cursor = Cursor(Source(text))
+    cursor = TokenCursor(Source(text))
     cursor.next()
     with pytest.raises(Lost):
         cursor.expect(":", "the name", "write a colon")
@@ -42,11 +42,11 @@ def test_what_is_missing_is_noted_at_its_place(text: str, said: str, span: tuple
 
 
 def test_problems_of_the_lexer_are_kept() -> None:
-    assert [problem.message for problem in Cursor(Source("a $")).problems] == ["'$' has no meaning here"]
+    assert [problem.message for problem in TokenCursor(Source("a $")).problems] == ["'$' has no meaning here"]
 
 
 def test_depth_is_limited_and_given_back() -> None:
-    cursor = Cursor(Source("a"))
+    cursor = TokenCursor(Source("a"))
     for _ in range(2):
         with ExitStack() as levels:
             for _ in range(DEEPEST):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.expressions.lexer import tokens
-from holdfast.core.expressions.source import Problem, Source, Span, did_you_mean
+from holdfast.core.expressions.source import Source, SourceProblem, Span, did_you_mean
 
 
 def read(text: str) -> list[tuple[str, object]]:
@@ -58,7 +58,7 @@ def test_any_text_has_an_end(text: str) -> None:
 
 def test_a_problem_is_shown_with_its_line() -> None:
     source = Source("app X {\n\tqueu Mails {}\n}", "app.holdfast")
-    problem = Problem("nothing is called 'queu'", Span(9, 13), did_you_mean("queu", ["queue", "topic"]))
+    problem = SourceProblem("nothing is called 'queu'", Span(9, 13), did_you_mean("queu", ["queue", "topic"]))
     assert source.show(problem) == (
         "app.holdfast:2:2: error: nothing is called 'queu'\n  \tqueu Mails {}\n  \t^^^^\n  did you mean 'queue'?"
     )

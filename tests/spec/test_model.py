@@ -28,17 +28,17 @@ from holdfast.spec import declaring
 from holdfast.spec.files import examine
 from holdfast.spec.grammar import grammar_of
 from holdfast.spec.model import (
-    Call,
-    Consumer,
-    Group,
-    Owner,
+    CommandCall,
+    ConsumerDeclaration,
+    GroupDeclaration,
+    OwnerDeclaration,
     Part,
-    Pool,
-    Queue,
-    Saga,
-    Schedule,
+    PoolDeclaration,
+    QueueDeclaration,
+    SagaDeclaration,
+    ScheduleDeclaration,
     Spec,
-    Topic,
+    TopicDeclaration,
     from_json,
     json_schema,
     to_json,
@@ -69,7 +69,7 @@ def test_the_seeds_names_are_accepted_and_emitted() -> None:
 OLDER = {"on_type": "Incident", "command": "CreateIncident", "verify": {"header": "X-Signature", "secret_env": "KEY"}}
 """A webhook as `WebhookSpecV0` has it."""
 
-PAYLOAD = Call(entity_type="Incident", command="CreateIncident", input_map={"payload": "payload"})
+PAYLOAD = CommandCall(entity_type="Incident", command="CreateIncident", input_map={"payload": "payload"})
 
 
 def older(**webhook: Any) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def test_half_of_the_older_form_is_refused(webhook: Any) -> None:
 
 
 def test_a_queue_always_shows_what_the_seed_requires() -> None:
-    (queue,) = json.loads(to_json(Spec(app="A", queues={"q": Queue()})))["queues"].values()
+    (queue,) = json.loads(to_json(Spec(app="A", queues={"q": QueueDeclaration()})))["queues"].values()
     assert queue == {
         "message_type": {},
         "ordering": "unordered",
@@ -140,31 +140,35 @@ def test_a_queue_always_shows_what_the_seed_requires() -> None:
 
 
 def test_a_queue_that_says_nothing_is_a_queue_with_the_defaults() -> None:
-    assert queue_spec(declaring.queue_settings(Queue())) == QueueSpec()  # type: ignore[arg-type]
+    assert queue_spec(declaring.queue_settings(QueueDeclaration())) == QueueSpec()  # type: ignore[arg-type]
 
 
 def test_a_group_that_says_nothing_is_a_group_with_the_defaults() -> None:
-    settings = declaring.group_settings(Group())
+    settings = declaring.group_settings(GroupDeclaration())
     assert (settings.pop("patterns"), settings.pop("start")) == (None, "latest")
     assert group_spec((), settings) == GroupSpec()  # type: ignore[arg-type]
 
 
 def test_topics_and_owners_have_the_defaults() -> None:
-    assert topic_spec(declaring.topic_settings(Topic())) == TopicSpec()  # type: ignore[arg-type]
-    assert owner_spec("me", **declaring.owner_settings(Owner())) == OwnerSpec("me.inbox")
+    assert topic_spec(declaring.topic_settings(TopicDeclaration())) == TopicSpec()  # type: ignore[arg-type]
+    assert owner_spec("me", **declaring.owner_settings(OwnerDeclaration())) == OwnerSpec("me.inbox")
 
 
 def test_every_setting_of_the_client_can_be_said() -> None:
     """Otherwise `apply`, for which a spec is the complete definition, would reset it."""
-    assert declaring.queue_settings(Queue()).keys() == READERS.keys() == QueueSettings.__annotations__.keys()
-    assert declaring.topic_settings(Topic()).keys() == TOPIC_READERS.keys() == TopicSettings.__annotations__.keys()
-    assert declaring.group_settings(Group()).keys() - {"start"} == GROUP_READERS.keys()
+    assert declaring.queue_settings(QueueDeclaration()).keys() == READERS.keys() == QueueSettings.__annotations__.keys()
+    assert (
+        declaring.topic_settings(TopicDeclaration()).keys()
+        == TOPIC_READERS.keys()
+        == TopicSettings.__annotations__.keys()
+    )
+    assert declaring.group_settings(GroupDeclaration()).keys() - {"start"} == GROUP_READERS.keys()
     assert GROUP_READERS.keys() == GroupSettings.__annotations__.keys()
-    assert declaring.schedule_settings(Schedule(queue="q")).keys() == ScheduleSettings.__annotations__.keys()
-    assert declaring.owner_settings(Owner()).keys() == keywords_of(Holdfast.owner)
-    assert declaring.saga_settings(Saga()).keys() == keywords_of(Holdfast.saga)
-    assert declaring.pool_options("p", Pool()).keys() == PoolOptions.__annotations__.keys()
-    said = {*declaring.consumer_options("c", Consumer()), "preflight"}
+    assert declaring.schedule_settings(ScheduleDeclaration(queue="q")).keys() == ScheduleSettings.__annotations__.keys()
+    assert declaring.owner_settings(OwnerDeclaration()).keys() == keywords_of(Holdfast.owner)
+    assert declaring.saga_settings(SagaDeclaration()).keys() == keywords_of(Holdfast.saga)
+    assert declaring.pool_options("p", PoolDeclaration()).keys() == PoolOptions.__annotations__.keys()
+    said = {*declaring.consumer_options("c", ConsumerDeclaration()), "preflight"}
     assert ConsumerOptions.__annotations__.keys() - said == {"permanent", "middleware"}, "only Python can say these"
 
 
@@ -185,7 +189,8 @@ def test_every_stored_setting_can_be_declared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "places"), [(Queue, declaring.QUEUE), (Topic, declaring.TOPIC), (Group, declaring.GROUP)]
+    ("part", "places"),
+    [(QueueDeclaration, declaring.QUEUE), (TopicDeclaration, declaring.TOPIC), (GroupDeclaration, declaring.GROUP)],
 )
 def test_every_setting_has_a_word_in_the_language(part: type[Part], places: declaring.Places) -> None:
     for setting, place in places.items():

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Holdfast, InvalidInput
-from holdfast.spec.model import Call, Queue
+from holdfast.spec.model import CommandCall, QueueDeclaration
 from holdfast.spec.reading import read_text
 from holdfast.spec.running import enveloped, function_of, message_inputs
 from tests.spec.golden import text_of
@@ -39,7 +39,7 @@ def test_a_body_that_is_no_object_has_no_fields(tmp_path: Path, body: object) ->
     with Holdfast(f"sqlite:///{tmp_path}/work.db") as hf:
         hf.enqueue("q", body)
         (claim,) = hf.claim("q")
-    call = Call(entity_type="A", command="B", input_map={"title": "payload.title", "fixed": "1 + 1"})
+    call = CommandCall(entity_type="A", command="B", input_map={"title": "payload.title", "fixed": "1 + 1"})
     assert message_inputs(call)(claim.message) == {"title": None, "fixed": 2}
 
 
@@ -49,5 +49,5 @@ def test_what_is_no_expression_is_refused() -> None:
 
 
 def test_an_envelope_is_cut_to_the_message_type() -> None:
-    assert enveloped(Queue(message_type={"payload": "json"}))(ENVELOPE) == {"payload": ENVELOPE["payload"]}
-    assert enveloped(Queue())(ENVELOPE) == ENVELOPE
+    assert enveloped(QueueDeclaration(message_type={"payload": "json"}))(ENVELOPE) == {"payload": ENVELOPE["payload"]}
+    assert enveloped(QueueDeclaration())(ENVELOPE) == ENVELOPE

@@ -4,8 +4,8 @@ from typing import Self
 
 from holdfast.torture.checks import check
 from holdfast.torture.ending import ChannelEnd, FinalState, SagaEnd
-from holdfast.torture.history import CLAIM, EXTEND, FAIL, INVOKE, OK, SEND, START_SAGA, Event, Item
-from holdfast.torture.verdict import Verdict
+from holdfast.torture.history import CLAIM, EXTEND, FAIL, INVOKE, OK, SEND, START_SAGA, HistoryEvent, Item
+from holdfast.torture.verdict import TortureVerdict
 
 LEASE = 1000_000
 """One second."""
@@ -17,7 +17,7 @@ class Tale:
     def __init__(self, *channels: ChannelEnd) -> None:
         self.now = 1_000_000
         self.calls = 0
-        self.events: list[Event] = []
+        self.events: list[HistoryEvent] = []
         self.ends = {end.name: end for end in channels or (ChannelEnd("q", max_attempts=5),)}
         self.sagas: list[SagaEnd] = []
 
@@ -66,10 +66,12 @@ class Tale:
     def call(self, who: str, op: str, asked: list[Item], answered: list[Item], outcome: str) -> Self:
         """`lost` is a call that was never answered."""
         self.calls += 1
-        self.events.append(Event(self.now, who, op, INVOKE, self.calls, asked))
+        self.events.append(HistoryEvent(self.now, who, op, INVOKE, self.calls, asked))
         self.now += 500
         if outcome in (OK, FAIL):
-            self.events.append(Event(self.now, who, op, outcome, self.calls, answered if outcome == OK else asked))
+            self.events.append(
+                HistoryEvent(self.now, who, op, outcome, self.calls, answered if outcome == OK else asked)
+            )
         self.now += 500
         return self
 
@@ -79,7 +81,7 @@ class Tale:
     def final(self) -> FinalState:
         return FinalState(list(self.ends.values()), self.sagas)
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> TortureVerdict:
         return check(self.events, self.final())
 
     def faults(self) -> dict[str, int]:

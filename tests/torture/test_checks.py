@@ -2,7 +2,7 @@
 
 from holdfast.torture.checks import check
 from holdfast.torture.ending import GROUP, STEP, TOPIC, ChannelEnd, SagaEnd
-from holdfast.torture.history import CLAIM, ENDED, ERROR, HEAL, MARK, Event
+from holdfast.torture.history import CLAIM, ENDED, ERROR, HEAL, MARK, HistoryEvent
 from tests.torture.histories import LEASE, Tale, life
 
 UNHEARD = "lost"
@@ -169,7 +169,7 @@ def test_a_server_may_still_be_at_a_claim_that_was_tried_again() -> None:
 
 def test_a_claim_hides_nothing_that_was_sent_later() -> None:
     """Nor anything at all once whoever asked is dead, or was told that it failed; a server may linger."""
-    for end in (Event(0, "nemesis", ENDED, "ok", note="bob"), Event(0, "bob", CLAIM, "info", call=1)):
+    for end in (HistoryEvent(0, "nemesis", ENDED, "ok", note="bob"), HistoryEvent(0, "bob", CLAIM, "info", call=1)):
         tale = Tale().claim("m1", by="bob", outcome=UNHEARD)
         end.at, end.call = tale.now, tale.calls
         tale.events.append(end)
@@ -186,7 +186,7 @@ def test_a_claim_hides_nothing_that_was_sent_later() -> None:
 
 def test_a_claim_hides_nothing_before_the_last_one() -> None:
     tale = Tale().send("m1").claim("m1", outcome=UNHEARD, by="bob")
-    tale.events.append(Event(tale.now, "nemesis", ENDED, "ok", note="bob"))
+    tale.events.append(HistoryEvent(tale.now, "nemesis", ENDED, "ok", note="bob"))
     tale.wait(LEASE).claim("m1", 2).end("nack", "m1", 2)
     good = tale.claim("m1", 3).end("nack", "m1", 3)
     assert good.state("m1", "dead").faults() == {}
@@ -331,7 +331,7 @@ def test_stuck() -> None:
 
 def test_ended_too_late() -> None:
     tale = Tale().send("m1").claim("m1")
-    tale.events.append(Event(tale.now, "nemesis", MARK, "ok", note=HEAL))
+    tale.events.append(HistoryEvent(tale.now, "nemesis", MARK, "ok", note=HEAL))
     tale.wait(2 * LEASE).end("ack", "m1").state("m1", "succeeded")
     final = tale.final()
     for patience, count in ((0, 0), (3, 0), (1, 1)):
@@ -364,7 +364,7 @@ def test_conservation() -> None:
 
 def test_an_error_nobody_was_ready_for() -> None:
     tale = Tale()
-    tale.events.append(Event(1, "ann", ERROR, "fail", note="TypeError()"))
+    tale.events.append(HistoryEvent(1, "ann", ERROR, "fail", note="TypeError()"))
     assert tale.faults() == {"error": 1}
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.cli.torture import _table
-from holdfast.torture.plan import Plan, client, declare
+from holdfast.torture.plan import TorturePlan, client, declare
 from holdfast.torture.run import tidy
-from holdfast.torture.verdict import Verdict
+from holdfast.torture.verdict import TortureVerdict
 from tests.cli.commands import command, environment, holdfast
 from tests.delivery import emulator
 
@@ -109,7 +109,7 @@ def test_what_cannot_be_run(tmp_path: Path) -> None:
 
 
 def test_a_fault_that_was_never_done_is_told() -> None:
-    table = _table(Verdict({}, {"kill": 3}, {"kill": 0.5}), ("kill", "restart"))
+    table = _table(TortureVerdict({}, {"kill": 3}, {"kill": 0.5}), ("kill", "restart"))
     names, counts, remarks = (list(column.cells) for column in table.columns)
     told = dict(zip(map(str, names), zip(counts, remarks, strict=True), strict=True))
     assert told["fault kill"] == ("3", "longest silence after it: 0.5 s")
@@ -126,7 +126,7 @@ def test_a_folder_with_histories_is_not_written_to(tmp_path: Path) -> None:
 def test_queues_of_sqs_are_deleted_afterwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in emulator.environment().items():
         monkeypatch.setenv(name, value)
-    plan = Plan(url=f"sqlite:///{tmp_path}/work.db", tenant="torture-1", seed=1, delivery="sqs")
+    plan = TorturePlan(url=f"sqlite:///{tmp_path}/work.db", tenant="torture-1", seed=1, delivery="sqs")
     with client(plan) as hf:
         declare(hf, plan)
         hf.enqueue("plain", "one")

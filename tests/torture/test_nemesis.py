@@ -15,19 +15,19 @@ from holdfast.errors import Unavailable
 from holdfast.store import ids
 from holdfast.store.ids import new_id
 from holdfast.torture import crew, nemesis, run
-from holdfast.torture.crew import Crew
-from holdfast.torture.history import ENDED, FAULT, MARK, Event, Memory
+from holdfast.torture.crew import ProcessFleet
+from holdfast.torture.history import ENDED, FAULT, MARK, HistoryEvent, Memory
 from holdfast.torture.nemesis import FAULTS, Nemesis, NotDone
-from holdfast.torture.plan import Job, Plan
+from holdfast.torture.plan import TortureJob, TorturePlan
 from holdfast.torture.process import KEEPER, PRODUCER
-from holdfast.torture.run import Run
+from holdfast.torture.run import TortureRun
 from holdfast.torture.strings import Clock, Deed, Order
 
-PLAN = Plan(url="postgresql://a@b/c", tenant="t", seed=1, seconds=7.0, faults=tuple(FAULTS))
+PLAN = TorturePlan(url="postgresql://a@b/c", tenant="t", seed=1, seconds=7.0, faults=tuple(FAULTS))
 
 
-def nemesis_of(plan: Plan, members: Any = None) -> tuple[Nemesis, list[Event]]:
-    events: list[Event] = []
+def nemesis_of(plan: TorturePlan, members: Any = None) -> tuple[Nemesis, list[HistoryEvent]]:
+    events: list[HistoryEvent] = []
     return Nemesis(plan, cast(Any, None), members, Memory("nemesis", events), None), events
 
 
@@ -101,10 +101,10 @@ class Process:
 def crew_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Makes crews of processes that are not there, and their notes."""
     monkeypatch.setattr(crew.subprocess, "Popen", Process)
-    events: list[Event] = []
+    events: list[HistoryEvent] = []
 
-    def make(plan: Plan) -> tuple[Crew, list[Event]]:
-        return Crew(plan, tmp_path, Memory("nemesis", events), "postgresql://proxy/c"), events
+    def make(plan: TorturePlan) -> tuple[ProcessFleet, list[HistoryEvent]]:
+        return ProcessFleet(plan, tmp_path, Memory("nemesis", events), "postgresql://proxy/c"), events
 
     return make
 
@@ -116,7 +116,7 @@ def told(one: Any) -> list[bytes]:
 def test_all_but_the_keeper_go_through_the_proxy(crew_of: Any) -> None:
     """So answers to those who send are lost as well."""
     members, _ = crew_of(PLAN)
-    jobs = [msgspec.json.decode(told(member)[0], type=Job) for member in members.members]
+    jobs = [msgspec.json.decode(told(member)[0], type=TortureJob) for member in members.members]
     assert {job.role for job in jobs if job.url != "postgresql://proxy/c"} == {KEEPER}
     assert PRODUCER in {job.role for job in jobs}
 
@@ -199,7 +199,7 @@ def test_a_store_that_gives_out_the_same_for_ever(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("holdfast.torture.plan.SLACK", 0.0)
     monkeypatch.setattr(run, "LOOK", 0.0)
     monkeypatch.setattr(run, "is_quiet", lambda hf, plan: False)
-    one = Run(msgspec.structs.replace(PLAN, seconds=0.1, lease=0.1), tmp_path, Nobody())
+    one = TortureRun(msgspec.structs.replace(PLAN, seconds=0.1, lease=0.1), tmp_path, Nobody())
 
     def done_again() -> Counter[str]:
         one.progress.counts["done"] += 1

@@ -20,12 +20,12 @@ from holdfast.settings import Settings
 from holdfast.torture import address
 from holdfast.torture.chart import draw
 from holdfast.torture.checks import check
-from holdfast.torture.history import CLAIM, INVOKE, OK, SEND, Event, Item, Log, Memory, read_folder
+from holdfast.torture.history import CLAIM, INVOKE, OK, SEND, HistoryEvent, HistoryLog, Item, Memory, read_folder
 from holdfast.torture.nemesis import FAULTS, OF_POSTGRES, OF_SQLITE, OF_SQS, ProxyProcess, possible
-from holdfast.torture.plan import TICKS, Plan
+from holdfast.torture.plan import TICKS, TorturePlan
 from holdfast.torture.producing import send_late
 from holdfast.torture.recording import introduce, outcome_of, recorded
-from holdfast.torture.soak import Gauge, Reading
+from holdfast.torture.soak import Gauge, SoakSample
 from tests.torture.histories import Tale, life
 
 # --- histories --------------------------------------------------------------------------------------------------------
@@ -50,7 +50,7 @@ def test_a_history_survives_its_process(tmp_path: Path) -> None:
 
 def test_a_late_transaction_is_sent_from_when_it_began(sqlite_path: Path) -> None:
     """On PostgreSQL its messages have their place since then, before what others publish while it is open."""
-    events, ticks = list[Event](), itertools.count()
+    events, ticks = list[HistoryEvent](), itertools.count()
     with Holdfast(f"sqlite:///{sqlite_path}") as hf:
         hf.topic(TICKS)
         enqueue, began = hf.enqueue, list[int]()
@@ -68,7 +68,7 @@ def test_a_late_transaction_is_sent_from_when_it_began(sqlite_path: Path) -> Non
 
 
 def test_a_history_goes_on_in_another_file_when_one_may_not_grow(tmp_path: Path) -> None:
-    log = Log(tmp_path / "a.log")
+    log = HistoryLog(tmp_path / "a.log")
     for number in range(100):
         log.note(SEND, OK, [Item(id=str(number))])
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -90,7 +90,7 @@ def test_a_history_goes_on_in_another_file_when_one_may_not_grow(tmp_path: Path)
 
 
 def test_a_client_that_is_recorded(url: str) -> None:
-    events: list[Event] = []
+    events: list[HistoryEvent] = []
     with recorded(Settings(url), Memory("me", events)) as hf:
         hf.queue("q", lease=60, history="1d")
         introduce(hf, ["q"])
@@ -119,7 +119,7 @@ def test_a_client_that_is_recorded(url: str) -> None:
 
 
 def test_a_consumer_that_is_recorded(url: str) -> None:
-    events: list[Event] = []
+    events: list[HistoryEvent] = []
     with recorded(Settings(url), Memory("me", events)) as hf:
         hf.queue("q", history="1d")
         introduce(hf, ["q"])
@@ -250,11 +250,11 @@ def ended(client: socket.socket) -> bool:
 
 
 def test_a_chart() -> None:
-    plan = Plan(url="sqlite:///x.db", tenant="t", seed=3)
+    plan = TorturePlan(url="sqlite:///x.db", tenant="t", seed=3)
     gauge = Gauge(plan)
     assert "</svg>" in draw(gauge, plan)
     assert gauge.thirds() == {}
-    gauge.readings = [Reading(float(at), 100.0, 40.0, 200.0, 2.0 * at, 4.0 if at else 0.0) for at in range(5)]
+    gauge.readings = [SoakSample(float(at), 100.0, 40.0, 200.0, 2.0 * at, 4.0 if at else 0.0) for at in range(5)]
     drawn = draw(gauge, plan)
     assert drawn.count("<polyline") == 5
     assert ">40<" in drawn
@@ -265,7 +265,7 @@ def test_a_chart() -> None:
 
 def test_the_time_after_a_fault() -> None:
     tale = life(Tale(), "m1")
-    tale.events.append(Event(tale.now, "nemesis", "fault", OK, note="kill: worker-1"))
+    tale.events.append(HistoryEvent(tale.now, "nemesis", "fault", OK, note="kill: worker-1"))
     verdict = life(tale.wait(2_000_000), "m2").verdict()
     assert verdict.faults == {"kill": 1}
     assert 2.0 < verdict.silence["kill"] < 2.1

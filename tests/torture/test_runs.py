@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from holdfast.torture.nemesis import OF_POSTGRES, OF_SQLITE, OF_SQS
-from holdfast.torture.plan import Plan
-from holdfast.torture.progress import Progress
-from holdfast.torture.run import Run, check_folder
+from holdfast.torture.plan import TorturePlan
+from holdfast.torture.progress import HistoryProgress
+from holdfast.torture.run import TortureRun, check_folder
 from tests.conftest import STORES
 from tests.delivery.fake_sqs import FakeSQS
 from tests.long import only_long, size
@@ -29,11 +29,11 @@ pytestmark = [pytest.mark.timeout(300 + 3 * SECONDS), pytest.mark.spread]
 class Nobody:
     """Watches."""
 
-    def show(self, phase: str, progress: Progress) -> None: ...
+    def show(self, phase: str, progress: HistoryProgress) -> None: ...
     def tell(self, fault: str) -> None: ...
 
 
-Prepare = Callable[[str, int], Plan]
+Prepare = Callable[[str, int], TorturePlan]
 
 
 @pytest.fixture
@@ -41,14 +41,14 @@ def prepare(tmp_path: Path, start_postgres: Callable[..., PostgresServer]) -> It
     """The plan of a run on a store; PostgreSQL is a server of its own, because it is restarted."""
     with ExitStack() as stack:
 
-        def prepare(store: str, seed: int) -> Plan:
+        def prepare(store: str, seed: int) -> TorturePlan:
             if store != "postgres":
                 url = f"sqlite:///{tmp_path}/work.db?engine={store.removeprefix('sqlite-')}"
-                return Plan(url=url, tenant="torture", seed=seed, seconds=SECONDS, faults=OF_SQLITE)
+                return TorturePlan(url=url, tenant="torture", seed=seed, seconds=SECONDS, faults=OF_SQLITE)
             server = start_postgres()
             command = stack.enter_context(Restarts(server)).command
             faults = OF_POSTGRES
-            return Plan(
+            return TorturePlan(
                 url=server.url(), tenant="torture", seed=seed, seconds=SECONDS, faults=faults, restart_command=command
             )
 
@@ -67,7 +67,7 @@ def test_nothing_is_violated_through_sqs(tmp_path: Path, monkeypatch: pytest.Mon
     """Who is killed with pointers in hand leaves them hidden for half a minute: that is how long it takes to drain."""
     url = f"sqlite:///{tmp_path}/work.db"
     faults = (*OF_SQLITE, *OF_SQS)
-    plan = Plan(url=url, tenant="torture", seed=seed, seconds=SECONDS, faults=faults, delivery="sqs")
+    plan = TorturePlan(url=url, tenant="torture", seed=seed, seconds=SECONDS, faults=faults, delivery="sqs")
     with FakeSQS() as sqs:
         for name, value in sqs.environment.items():
             monkeypatch.setenv(name, value)
@@ -83,9 +83,9 @@ def test_a_long_run_forgets_what_is_done(prepare: Prepare, tmp_path: Path, monke
     torture(msgspec.structs.replace(plan, keeps=False, seconds=5, faults=("kill", "late")), tmp_path / "histories")
 
 
-def torture(plan: Plan, folder: Path) -> None:
+def torture(plan: TorturePlan, folder: Path) -> None:
     folder.mkdir()
-    verdict = Run(plan, folder, Nobody()).run()
+    verdict = TortureRun(plan, folder, Nobody()).run()
     assert verdict.findings == []
     assert verdict.clean
     assert verdict.counts["done"] > 0

@@ -8,7 +8,7 @@ from holdfast import Failure, InvalidInput, Message
 from holdfast.core.deadletter import (
     ERROR_LIMIT,
     HISTORY_LIMIT,
-    Trouble,
+    ErrorText,
     add_to_history,
     envelope,
     read_history,
@@ -92,7 +92,7 @@ def test_an_envelope_can_carry_any_error_text() -> None:
 
 
 def test_text_is_kept_as_it_is() -> None:
-    assert trouble_of("it broke") == Trouble("it broke")
+    assert trouble_of("it broke") == ErrorText("it broke")
 
 
 def test_an_exception_is_kept_as_a_sentence_and_a_traceback() -> None:

@@ -10,7 +10,7 @@ from holdfast.core.effort import (
     ACTION_SHOWN,
     Effort,
     GiveUp,
-    Limits,
+    SpendLimits,
     Trigger,
     fingerprint,
     own_budget,
@@ -29,7 +29,7 @@ efforts = st.builds(
     Effort, st.integers(0, 10**9), amounts, st.sampled_from([None, "look", "read page #"]), st.integers(0, 20)
 )
 limits = st.builds(
-    Limits,
+    SpendLimits,
     st.none() | st.floats(1, 1e6),
     st.none() | st.floats(1, 1e6),
     st.none() | st.floats(1, 1000),
@@ -42,27 +42,27 @@ def trigger(found: GiveUp | None) -> Trigger | None:
 
 
 def test_without_limits_nothing_is_too_much() -> None:
-    assert verdict(Effort(0, 1e15, "look", 1000), 1e15, Limits(), 10**18) is None
+    assert verdict(Effort(0, 1e15, "look", 1000), 1e15, SpendLimits(), 10**18) is None
 
 
 @pytest.mark.parametrize(
     ("effort", "queue_spent", "given", "now", "says"),
     [
-        (Effort(0, 1200), 0, Limits(message_budget=1000), 0, "spent 1200 of 1000"),
-        (Effort(0, 0.5), 0, Limits(message_budget=0.25), 0, "spent 0.5 of 0.25"),
-        (Effort(0), 50.5, Limits(queue_budget=50), 0, "the queue spent 50.5 of 50"),
+        (Effort(0, 1200), 0, SpendLimits(message_budget=1000), 0, "spent 1200 of 1000"),
+        (Effort(0, 0.5), 0, SpendLimits(message_budget=0.25), 0, "spent 0.5 of 0.25"),
+        (Effort(0), 50.5, SpendLimits(queue_budget=50), 0, "the queue spent 50.5 of 50"),
         (
             Effort(100 * SECOND),
             0,
-            Limits(max_time=3600),
+            SpendLimits(max_time=3600),
             3800 * SECOND,
             "not done 3700 s after its first claim; 3600 s are allowed in all",
         ),
-        (Effort(0, 0, "look", 5), 0, Limits(max_repeats=5), 0, "did the same thing 5 times in a row: look"),
+        (Effort(0, 0, "look", 5), 0, SpendLimits(max_repeats=5), 0, "did the same thing 5 times in a row: look"),
     ],
 )
 def test_each_reason_says_how_much_it_was(
-    effort: Effort, queue_spent: float, given: Limits, now: int, says: str
+    effort: Effort, queue_spent: float, given: SpendLimits, now: int, says: str
 ) -> None:
     found = verdict(effort, queue_spent, given, now)
     assert found is not None
@@ -72,23 +72,23 @@ def test_each_reason_says_how_much_it_was(
 @pytest.mark.parametrize(
     ("effort", "given", "now"),
     [
-        (Effort(0, 1000), Limits(message_budget=1000, queue_budget=1000), 0),
-        (Effort(0), Limits(max_time=10), 10 * SECOND - 1),
-        (Effort(0, 0, "look", 4), Limits(max_repeats=5), 0),
+        (Effort(0, 1000), SpendLimits(message_budget=1000, queue_budget=1000), 0),
+        (Effort(0), SpendLimits(max_time=10), 10 * SECOND - 1),
+        (Effort(0, 0, "look", 4), SpendLimits(max_repeats=5), 0),
     ],
 )
-def test_up_to_the_limit_is_allowed(effort: Effort, given: Limits, now: int) -> None:
+def test_up_to_the_limit_is_allowed(effort: Effort, given: SpendLimits, now: int) -> None:
     assert verdict(effort, effort.spent, given, now) is None
 
 
 def test_the_queue_goes_first_for_its_messages_are_not_to_blame() -> None:
-    found = verdict(Effort(0, 9, "look", 9), 9, Limits(1, 1, 1, 2), 9 * SECOND)
+    found = verdict(Effort(0, 9, "look", 9), 9, SpendLimits(1, 1, 1, 2), 9 * SECOND)
     assert trigger(found) is Trigger.QUEUE_BUDGET
 
 
 @given(efforts, amounts, limits, moments, amounts, st.integers(0, 10**9))
 def test_what_was_too_much_stays_too_much(
-    effort: Effort, queue_spent: float, given: Limits, now: int, more: float, later: int
+    effort: Effort, queue_spent: float, given: SpendLimits, now: int, more: float, later: int
 ) -> None:
     """More spent, or more time, never makes it good again."""
     if verdict(effort, queue_spent, given, now) is not None:
@@ -99,11 +99,11 @@ def test_what_was_too_much_stays_too_much(
     efforts, amounts, limits, moments, st.sampled_from(["message_budget", "queue_budget", "max_time", "max_repeats"])
 )
 def test_who_may_do_more_does_not_stop_earlier(
-    effort: Effort, queue_spent: float, given: Limits, now: int, name: str
+    effort: Effort, queue_spent: float, given: SpendLimits, now: int, name: str
 ) -> None:
     """Taking a limit away can only help, and does not change what the others say."""
     values = {field: getattr(given, field) for field in given.__struct_fields__}
-    freer = verdict(effort, queue_spent, Limits(**{**values, name: None}), now)
+    freer = verdict(effort, queue_spent, SpendLimits(**{**values, name: None}), now)
     if verdict(effort, queue_spent, given, now) is None:
         assert freer is None
 
@@ -111,7 +111,7 @@ def test_who_may_do_more_does_not_stop_earlier(
 @given(efforts, st.none() | st.floats(1e-6, 1000), moments)
 def test_the_time_that_is_left_ends_when_the_verdict_falls(effort: Effort, max_time: float | None, now: int) -> None:
     left = time_left(effort, max_time, now)
-    over = trigger(verdict(effort, 0, Limits(max_time=max_time), now)) is Trigger.TIME
+    over = trigger(verdict(effort, 0, SpendLimits(max_time=max_time), now)) is Trigger.TIME
     assert (left is None) == (max_time is None)
     assert over == (left == 0)
 
@@ -175,7 +175,7 @@ def test_a_header_that_is_no_budget_is_none(value: Any) -> None:
 
 
 def test_of_two_budgets_the_smaller_one_counts() -> None:
-    queue = Limits.of(QueueSpec(message_budget=10, budget=100, max_time=5, max_repeats=3))
-    assert queue == Limits(10, 100, 5, 3)
+    queue = SpendLimits.of(QueueSpec(message_budget=10, budget=100, max_time=5, max_repeats=3))
+    assert queue == SpendLimits(10, 100, 5, 3)
     assert [queue.with_own_budget(own).message_budget for own in (None, 5, 20)] == [10, 5, 10]
-    assert [Limits().with_own_budget(own).message_budget for own in (None, 5)] == [None, 5]
+    assert [SpendLimits().with_own_budget(own).message_budget for own in (None, 5)] == [None, 5]

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.core.health import (
     MOST_COUNTED,
-    Finding,
+    HealthFinding,
     QueueHealth,
     count,
     newest_finding,
@@ -30,7 +30,7 @@ def queue(name: str = "emails", **seen: Any) -> QueueHealth:
     return QueueHealth(**{"tenant": "default", "name": name, **nothing, **seen})
 
 
-def only(findings: list[Finding], check: str) -> Finding:
+def only(findings: list[HealthFinding], check: str) -> HealthFinding:
     [found] = [finding for finding in findings if finding.check == check]
     return found
 

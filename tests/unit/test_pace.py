@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.pace import MOMENT, MOST_AHEAD, PART_OF_LEASE, Pace
+from holdfast.core.pace import MOMENT, MOST_AHEAD, PART_OF_LEASE, HandlingPace
 
 times = st.floats(0, 100)
 
 
 def settled(seconds: float, concurrency: int = 1, lease: float = 30.0) -> int:
     """What it comes to for a handler that always takes so long."""
-    pace = Pace()
+    pace = HandlingPace()
     for _ in range(30):
         pace.note(seconds, 1)
         ahead = pace.ahead(concurrency, lease)
@@ -18,7 +18,7 @@ def settled(seconds: float, concurrency: int = 1, lease: float = 30.0) -> int:
 
 
 def test_nothing_is_claimed_ahead_before_anything_is_known() -> None:
-    assert Pace().ahead(4, 30.0) == 0
+    assert HandlingPace().ahead(4, 30.0) == 0
 
 
 def test_slow_handlers_get_what_they_can_begin() -> None:
@@ -37,13 +37,13 @@ def test_there_is_a_most() -> None:
 
 
 def test_it_grows_by_doubling() -> None:
-    pace = Pace()
+    pace = HandlingPace()
     pace.note(0.0, 100)
     assert [pace.ahead(1, 30.0) for _ in range(6)] == [16, 48, 112, 240, 496, MOST_AHEAD]
 
 
 def test_one_slow_message_is_believed_at_once_and_quick_ones_little_by_little() -> None:
-    pace = Pace()
+    pace = HandlingPace()
     for _ in range(20):
         pace.note(0.001, 1)
         pace.ahead(1, 30.0)
@@ -64,7 +64,7 @@ def test_a_short_lease_is_kept_in_mind() -> None:
 def test_what_is_claimed_is_through_in_a_part_of_the_lease(
     samples: list[tuple[float, int]], concurrency: int, lease: float
 ) -> None:
-    pace = Pace()
+    pace = HandlingPace()
     for seconds, count in samples:
         pace.note(seconds, count)
         ahead = pace.ahead(concurrency, lease)

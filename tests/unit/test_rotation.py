@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.rotation import POLICIES, Rotation, Turns
+from holdfast.core.rotation import POLICIES, QueueRotation, Rotation
 
 weights = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 20).map(float), min_size=1)
 
@@ -79,8 +79,8 @@ def stocked(**counts: int) -> dict[str, deque[str]]:
     return {name: deque(f"{name}{number}" for number in range(count)) for name, count in counts.items()}
 
 
-def turns_for(policy: str = "round_robin", **queues: float) -> Turns:
-    return Turns(Rotation(policy, queues))
+def turns_for(policy: str = "round_robin", **queues: float) -> QueueRotation:
+    return QueueRotation(Rotation(policy, queues))
 
 
 def test_messages_come_in_the_order_of_their_turns() -> None:
@@ -132,7 +132,7 @@ def test_the_order_is_that_of_single_turns_however_many_are_claimed(
     queues: dict[str, float], policy: str, steps: list[tuple[int, int, int]], seed: int
 ) -> None:
     """As long as all queues have work: claims of any size, some of them short, some handed back before they begin."""
-    turns, alone = (Turns(Rotation(policy, queues, Random(seed).random)) for _ in range(2))
+    turns, alone = (QueueRotation(Rotation(policy, queues, Random(seed).random)) for _ in range(2))
     begun: list[str] = []
     stock: dict[str, deque[str]] = {name: deque() for name in queues}
     waiting: list[str] = []

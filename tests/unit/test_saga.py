@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from holdfast import Expression, InvalidInput
 from holdfast.core.expressions import to_text
 from holdfast.core.saga import Reference, Status, Step, StepState, Wait, saga_spec
-from holdfast.core.saga_events import Begin, Cancel, MarkDone, MessageEnded, Retry, Signal, Skip, Tick
+from holdfast.core.saga_events import Begin, CancelSaga, MarkDone, MessageEnded, RetryStep, Signal, SkipStep, Tick
 from holdfast.core.saga_messages import body_of
 from tests.spec.expressions.trees import EXPRESSIONS, JSON
 from tests.unit.sagas import Letter, World
@@ -151,7 +151,7 @@ def test_what_an_operator_has_left_done_is_never_called_compensated() -> None:
     world.fail(first)
     world.succeed(second)
     world.fail(world.only())
-    world.apply(Skip(0, "it stays"))
+    world.apply(SkipStep(0, "it stays"))
     world.replay(0)
     world.run()
     assert world.status is Status.FAILED
@@ -172,9 +172,9 @@ def test_an_undo_that_cannot_succeed_stops_everything_and_is_told() -> None:
 @pytest.mark.parametrize(
     ("act", "state", "status"),
     [
-        (Retry(1), "compensated", Status.COMPENSATED),
+        (RetryStep(1), "compensated", Status.COMPENSATED),
         (MarkDone(1), "compensated", Status.COMPENSATED),
-        (Skip(1, "paid by us"), "skipped", Status.FAILED),
+        (SkipStep(1, "paid by us"), "skipped", Status.FAILED),
     ],
 )
 def test_an_operator_resumes_a_failed_compensation(act: Any, state: str, status: Status) -> None:
@@ -204,8 +204,8 @@ def test_where_it_stops_instead_an_operator_goes_on_forwards() -> None:
     world.succeed(world.only(), 1)
     world.fail(world.only())
     assert (world.status, world.told) == (Status.FAILED, ["b: no"])
-    assert not world.apply(Retry(0)).accepted
-    assert world.apply(Retry(1)).accepted
+    assert not world.apply(RetryStep(0)).accepted
+    assert world.apply(RetryStep(1)).accepted
     assert (world.saga.data, world.saga.error) == ({"a": 1}, None)
     world.run()
     assert world.status is Status.COMPLETED
@@ -214,10 +214,10 @@ def test_where_it_stops_instead_an_operator_goes_on_forwards() -> None:
 def test_cancel_is_compensation() -> None:
     world = World([A, B, C]).start()
     world.succeed(world.only())
-    assert world.apply(Cancel("nobody travels")).accepted
+    assert world.apply(CancelSaga("nobody travels")).accepted
     world.run()
     assert (world.status, world.ledger) == (Status.CANCELED, [("do", 0), ("undo", 0)])
-    assert not world.apply(Cancel()).accepted
+    assert not world.apply(CancelSaga()).accepted
 
 
 def test_a_saga_that_waits_to_begin_can_be_cancelled() -> None:
@@ -225,7 +225,7 @@ def test_a_saga_that_waits_to_begin_can_be_cancelled() -> None:
     world.apply(Begin(delay=10))
     world.apply(Tick())
     assert world.status is Status.PENDING
-    world.apply(Cancel())
+    world.apply(CancelSaga())
     assert (world.status, world.ledger) == (Status.CANCELED, [])
 
 
@@ -276,7 +276,7 @@ def test_a_success_that_nobody_needs_any_more_is_a_line() -> None:
     world = World([A]).start()
     slow = world.only()
     slow.held = True
-    world.apply(Skip(0, "we walk"))
+    world.apply(SkipStep(0, "we walk"))
     world.succeed(slow)
     assert (world.status, world.notes[-1]) == (Status.COMPLETED, "not_needed")
 
@@ -323,7 +323,7 @@ def test_a_wait_that_failed_can_be_tried_again(step: Wait) -> None:
     world.tick()
     assert world.status is Status.FAILED
     world.saga.data["at"] = 5
-    world.apply(Retry(0))
+    world.apply(RetryStep(0))
     assert (world.status, world.states(), world.letters) == (Status.IN_PROGRESS, ["running"], {})
 
 
@@ -449,9 +449,9 @@ def do_something(world: World, choice: int, which: int) -> None:
     elif choice == 9:
         world.apply(Signal("go", which))
     elif choice == 10:
-        world.apply(Cancel())
+        world.apply(CancelSaga())
     elif choice == 11:
-        world.apply([Retry(step), Skip(step, "why"), MarkDone(step, 1)][which % 3])
+        world.apply([RetryStep(step), SkipStep(step, "why"), MarkDone(step, 1)][which % 3])
     elif letter and choice == 12 and not letter.undo:
         world.lapse(letter, done=which % 2 == 0)
 
@@ -462,7 +462,7 @@ def resolve(world: World) -> None:
         world.run()
         world.apply(Signal("go"))
         stuck = [n for n, one in enumerate(world.saga.steps) if one.state is StepState.FAILED]
-        if not any(world.apply(Retry(n)).accepted for n in stuck) and not world.letters and world.saga.has_ended:
+        if not any(world.apply(RetryStep(n)).accepted for n in stuck) and not world.letters and world.saga.has_ended:
             return
     raise AssertionError("an operator cannot resolve it")
 

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast import Expression
 from holdfast.core.saga import Status, Step, Wait
-from holdfast.core.saga_events import Cancel, MarkDone, MessageEnded, Retry, Signal, Skip
+from holdfast.core.saga_events import CancelSaga, MarkDone, MessageEnded, RetryStep, Signal, SkipStep
 from tests.unit.sagas import Letter, World
 
 A, B, C = (Step(name, name, undo=f"un{name}") for name in "abc")
@@ -49,7 +49,7 @@ def test_an_undo_is_tried_as_often_as_its_step() -> None:
     assert (world.status, world.only().undo, world.only().delay) == (Status.COMPENSATING, True, 30_000_000)
     world.fail(world.only())
     assert world.status is Status.COMPENSATION_FAILED
-    world.apply(Retry(0))
+    world.apply(RetryStep(0))
     assert (world.saga.steps[0].undo_tries, world.only().delay) == (1, 0)
     world.fail(world.only(), final=True)
     assert world.status is Status.COMPENSATION_FAILED
@@ -59,7 +59,7 @@ def test_a_step_that_is_retried_has_all_its_tries_again() -> None:
     world = World([Step("a", "a", retry=1)], on_failure="stop").start()
     for _ in range(2):
         world.fail(world.only())
-    assert world.apply(Retry(0)).accepted
+    assert world.apply(RetryStep(0)).accepted
     world.fail(world.only())
     assert world.states() == ["running"]
 
@@ -74,7 +74,7 @@ def test_a_try_that_was_about_to_be_sent_is_not_when_the_saga_turns_round() -> N
 @pytest.mark.parametrize("succeeds", [True, False])
 def test_of_a_replayed_undo_and_a_retried_one_the_first_success_counts(succeeds: bool) -> None:
     world = stuck()
-    world.apply(Retry(0))
+    world.apply(RetryStep(0))
     world.apply(MessageEnded(0, True, "a replay", succeeds, error="no", attempt=1))
     assert world.status is (Status.COMPENSATED if succeeds else Status.COMPENSATING)
     assert len(world.letters) == int(not succeeds)
@@ -97,7 +97,7 @@ def test_what_a_receipt_vouches_for_is_undone_if_the_saga_never_heard_of_it() ->
 def test_what_was_skipped_and_is_done_all_the_same_is_completed() -> None:
     world = World([A, B]).start()
     late = begun(world, 0)
-    world.apply(Skip(0, "we walk"))
+    world.apply(SkipStep(0, "we walk"))
     world.succeed(late, 1)
     assert (world.states(), world.saga.data) == (["completed", "running"], {"a": 1})
 
@@ -111,7 +111,7 @@ def test_what_was_completed_late_waits_for_its_turn_and_comes_before_what_is_stu
     world.fail(world.only())
     world.replay(1)
     assert (world.status, world.states()[1]) == (Status.COMPENSATION_FAILED, "completed")
-    world.apply(Retry(0))
+    world.apply(RetryStep(0))
     assert world.only().step == 1
     world.run()
     assert world.ledger[-2:] == [("undo", 1), ("undo", 0)]
@@ -139,7 +139,7 @@ def test_what_was_withdrawn_and_done_all_the_same_is_not_done_again() -> None:
     world.fail(next(letter for letter in world.letters.values() if letter is not late))
     world.succeed(late)
     assert world.status is Status.FAILED
-    assert world.apply(Retry(1)).accepted
+    assert world.apply(RetryStep(1)).accepted
     assert (world.only().step, world.states()) == (1, ["completed", "running"])
 
 
@@ -155,15 +155,15 @@ def test_an_attempt_is_a_line_if_there_was_one() -> None:
 # --- who decides ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("act", [Skip(0, "we walk"), MarkDone(0, "by hand")])
+@pytest.mark.parametrize("act", [SkipStep(0, "we walk"), MarkDone(0, "by hand")])
 def test_who_decides_about_a_step_takes_its_message_away(act: Any) -> None:
     world = World([Step("a", "a", timeout=5), B]).start()
     world.apply(act)
     assert (world.only().step, world.saga.steps[0].due) == (1, None)
-    assert world.saga.data == ({} if isinstance(act, Skip) else {"a": "by hand"})
+    assert world.saga.data == ({} if isinstance(act, SkipStep) else {"a": "by hand"})
 
 
-@pytest.mark.parametrize("act", [Retry(1), Skip(1, "why"), MarkDone(1)])
+@pytest.mark.parametrize("act", [RetryStep(1), SkipStep(1, "why"), MarkDone(1)])
 def test_nobody_decides_about_a_step_whose_saga_is_being_undone(act: Any) -> None:
     world = World([A, B]).start()
     world.succeed(world.only())
@@ -176,7 +176,7 @@ def test_a_saga_that_stopped_can_be_cancelled() -> None:
     world = World([A, B], on_failure="stop").start()
     world.succeed(world.only())
     world.fail(world.only())
-    assert world.apply(Cancel()).accepted
+    assert world.apply(CancelSaga()).accepted
     world.run()
     assert (world.status, world.ledger) == (Status.CANCELED, [("do", 0), ("undo", 0)])
 
@@ -193,7 +193,7 @@ def test_what_was_withdrawn_is_wanted_again_when_someone_retries() -> None:
     world.fail(next(letter for letter in world.letters.values() if letter.step == 2))
     assert world.states() == ["skipped", "skipped", "failed"]
     assert world.apply(Signal("payment", 7)).accepted
-    assert world.apply(Retry(2)).accepted
+    assert world.apply(RetryStep(2)).accepted
     assert (world.states(), world.saga.data) == (["running", "completed", "running"], {"paid": 7})
 
 
@@ -213,7 +213,7 @@ def test_a_wait_needs_no_undo_and_a_step_without_one_is_noted_each_time() -> Non
     for times in (1, 2):
         world.fail(world.only())
         assert (world.status, world.notes.count("not_undoable")) == (Status.FAILED, times)
-        world.apply(Retry(2))
+        world.apply(RetryStep(2))
 
 
 def test_a_condition_that_cannot_be_worked_out_is_a_failure() -> None:
@@ -232,7 +232,7 @@ def test_a_lease_that_ends_without_an_answer_is_undone_first(done: bool) -> None
     world = World([A, B]).start()
     world.succeed(world.only())
     held = begun(world, 1)
-    world.apply(Cancel())
+    world.apply(CancelSaga())
     assert world.only() is held
     world.lapse(held, done)
     assert (world.only().step, world.only().undo) == (1, True)
@@ -253,7 +253,7 @@ def test_what_is_unknown_and_has_no_undo_stays_failed() -> None:
     world = World([A, MAIL]).start()
     world.succeed(world.only())
     held = begun(world, 1)
-    world.apply(Cancel())
+    world.apply(CancelSaga())
     world.lapse(held)
     assert (world.only().step, "not_undoable" in world.notes) == (0, True)
 
@@ -264,7 +264,7 @@ def test_a_handler_that_gave_up_has_failed_and_the_rest_goes_with_the_one_that_f
     world.fail(next(letter for letter in world.letters.values() if letter is not held))
     world.fail(held, "told to stop", attempt=1)
     assert (world.states(), world.status) == (["failed", "failed"], Status.FAILED)
-    assert not world.apply(Retry(0)).accepted
-    assert not world.apply(Skip(0, "why")).accepted
-    assert world.apply(Retry(1)).accepted
+    assert not world.apply(RetryStep(0)).accepted
+    assert not world.apply(SkipStep(0, "why")).accepted
+    assert world.apply(RetryStep(1)).accepted
     assert world.states() == ["running", "running"]

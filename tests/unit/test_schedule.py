@@ -14,8 +14,8 @@ from holdfast.core.schedule import (
     GRACE,
     MOST_COUNTED,
     Fire,
-    Plan,
     ScheduleSpec,
+    SlotPlan,
     fires,
     first_after,
     last_slot,
@@ -321,7 +321,7 @@ def test_time_ends_with_the_year_9999() -> None:
 HOUR = 3600 * SECOND
 
 
-def hourly() -> tuple[Plan, int]:
+def hourly() -> tuple[SlotPlan, int]:
     return plan(spec("@hourly"), 0), at("2026-01-01T01:00")
 
 

@@ -12,7 +12,7 @@ import psycopg
 
 from holdfast import Holdfast
 from holdfast.client import internals
-from holdfast.store.migrate import Known, Migration, Migrator
+from holdfast.store.migrate import KnownMigrations, Migration, Migrator
 
 FOLDER = Path(__file__).parent
 RELEASES = sorted(path.parent.name for path in FOLDER.glob("*/expected.json"))
@@ -81,7 +81,7 @@ def make_newer(hf: Holdfast, *more: Migration) -> Holdfast:
     """Give a client that was not used yet the migrations of a release after this one."""
     schema = internals(hf).store.schema
     assert isinstance(schema, Migrator)
-    internals(hf).store.schema = Migrator(schema._database, Known([*schema.known.all, *more]))  # type: ignore[misc]
+    internals(hf).store.schema = Migrator(schema._database, KnownMigrations([*schema.known.all, *more]))  # type: ignore[misc]
     return hf
 
 

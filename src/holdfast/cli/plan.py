@@ -12,7 +12,7 @@ from holdfast.cli.showing import show_json
 from holdfast.spec.applying import accepting
 from holdfast.spec.applying import apply as apply_spec
 from holdfast.spec.files import examine, sound_spec
-from holdfast.spec.plan import Change, Plan, Step, make_plan, summary
+from holdfast.spec.plan import PlanStep, SettingChange, SpecPlan, make_plan, summary
 
 CHANGES = 2
 MARKS = {"create": "+", "change": "~", "remove": "-"}
@@ -53,7 +53,7 @@ def apply(spec: str, url: str, tenant: str, prune: bool, accept_loss: bool, as_j
         click.echo(f"done: {len(done.steps)} changed, {done.unchanged} as they were")
 
 
-def _show(found: Plan) -> None:
+def _show(found: SpecPlan) -> None:
     for step in found.steps:
         _show_step(step)
     for kind, name in found.others:
@@ -61,7 +61,7 @@ def _show(found: Plan) -> None:
     click.echo(f"{summary(found.steps)}; {found.unchanged} as they should be")
 
 
-def _show_step(step: Step) -> None:
+def _show_step(step: PlanStep) -> None:
     click.echo(f"{MARKS[step.act]} {step.kind} {step.name}")
     _show_effects(step)
     for change in step.changes:
@@ -69,7 +69,7 @@ def _show_step(step: Step) -> None:
         _show_effects(change)
 
 
-def _show_effects(of: Step | Change) -> None:
+def _show_effects(of: PlanStep | SettingChange) -> None:
     if of.loses:
         click.secho(f"    ! {of.loses}", fg="red")
     if of.means:

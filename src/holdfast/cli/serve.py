@@ -19,7 +19,7 @@ from holdfast.serving.loading import Sources
 
 if TYPE_CHECKING:
     from holdfast.serving.serving import Options, Started
-    from holdfast.spec.model import Step
+    from holdfast.spec.model import StepDeclaration
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -90,7 +90,7 @@ def serve(
     Serving(options, notifier).run(lambda started: _introduce(started, options))
 
 
-def _step(step: Step) -> str:
+def _step(step: StepDeclaration) -> str:
     return f"({' + '.join(one.name for one in step.parallel)})" if step.parallel else step.name
 
 

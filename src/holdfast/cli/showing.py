@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.core.health import Finding
+from holdfast.core.health import HealthFinding
 from holdfast.core.message import Message
 from holdfast.core.moments import readable
 
@@ -43,7 +43,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], right: 
     console.print(table, markup=False)
 
 
-def show_findings(findings: Iterable[Finding]) -> None:
+def show_findings(findings: Iterable[HealthFinding]) -> None:
     """One finding after the other, its advice below it; nothing is cut off."""
     console = Console(highlight=False)
     if not console.is_terminal:

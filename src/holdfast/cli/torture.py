@@ -24,11 +24,11 @@ from holdfast.errors import HoldfastError
 from holdfast.torture.address import is_server
 from holdfast.torture.chart import ROWS, draw
 from holdfast.torture.nemesis import FAULTS, possible
-from holdfast.torture.plan import FEW_ATTEMPTS, KEYS, Plan
-from holdfast.torture.progress import Progress
-from holdfast.torture.run import FINAL, Run, check_folder, tidy
+from holdfast.torture.plan import FEW_ATTEMPTS, KEYS, TorturePlan
+from holdfast.torture.progress import HistoryProgress
+from holdfast.torture.run import FINAL, TortureRun, check_folder, tidy
 from holdfast.torture.soak import Gauge
-from holdfast.torture.verdict import Verdict
+from holdfast.torture.verdict import TortureVerdict
 
 LINE_EVERY = 5.0
 LONG = 300.0
@@ -113,7 +113,7 @@ def torture(url: str | None, folder: Path | None, checked: Path | None, **option
         raise CannotRun(" ".join(str(problem).split())) from problem
 
 
-def _check(folder: Path) -> Verdict:
+def _check(folder: Path) -> TortureVerdict:
     if not (folder / FINAL).exists():
         raise click.UsageError(f"{folder} has no run that came to its end: there is no {FINAL} in it")
     try:
@@ -122,7 +122,7 @@ def _check(folder: Path) -> Verdict:
         raise click.UsageError(f"what {folder} holds of a run cannot be read: {problem}") from problem
 
 
-def _plan(url: str, **options: object) -> Plan:
+def _plan(url: str, **options: object) -> TorturePlan:
     seed, restart, seconds = options["seed"], options["restart_command"], options["seconds"]
     if not is_server(url) and not url.startswith("sqlite:"):
         raise click.UsageError("--db takes sqlite:///… or postgresql://…")
@@ -137,7 +137,7 @@ def _plan(url: str, **options: object) -> Plan:
                 f"the fault {name!r} ({FAULTS[name]}) is not possible here; these are: {', '.join(can)}"
             )
     number = seed if isinstance(seed, int) else int.from_bytes(os.urandom(3))
-    return Plan(
+    return TorturePlan(
         url=url,
         tenant=f"torture-{number}-{os.urandom(3).hex()}",
         seed=number,
@@ -153,12 +153,12 @@ def _plan(url: str, **options: object) -> Plan:
     )
 
 
-def _run(console: Console, plan: Plan, folder: Path, keeps: bool, chart: object) -> int:
+def _run(console: Console, plan: TorturePlan, folder: Path, keeps: bool, chart: object) -> int:
     signal.signal(signal.SIGTERM, _leave)
     console.print(_announcement(plan, folder, keeps), soft_wrap=True)
     gauge = Gauge(plan) if chart else None
-    with Screen(console, plan) as screen:
-        run = Run(plan, folder, screen, gauge)
+    with TortureScreen(console, plan) as screen:
+        run = TortureRun(plan, folder, screen, gauge)
         verdict = run.run()
     if not keeps:
         tidy(plan)
@@ -183,10 +183,10 @@ def _leave(number: int, _: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-class Screen:
+class TortureScreen:
     """A line that lives in a terminal, or one now and then where the output is piped."""
 
-    def __init__(self, console: Console, plan: Plan) -> None:
+    def __init__(self, console: Console, plan: TorturePlan) -> None:
         self._console = console
         self._plan = plan
         self._printed = -LINE_EVERY
@@ -195,7 +195,7 @@ class Screen:
         alive = console.is_terminal and not console.is_dumb_terminal
         self._live = Live(console=console, auto_refresh=False, transient=True) if alive else None
 
-    def __enter__(self) -> Screen:
+    def __enter__(self) -> TortureScreen:
         if self._live:
             self._live.start()
         return self
@@ -208,14 +208,14 @@ class Screen:
         self._faults += 1
         self._last = fault
 
-    def show(self, phase: str, progress: Progress) -> None:
+    def show(self, phase: str, progress: HistoryProgress) -> None:
         if self._live:
             self._live.update(self._line(phase, progress), refresh=True)
         elif time.monotonic() - self._printed >= LINE_EVERY:
             self._printed = time.monotonic()
             self._console.print(self._line(phase, progress), soft_wrap=True)
 
-    def _line(self, phase: str, progress: Progress) -> Text:
+    def _line(self, phase: str, progress: HistoryProgress) -> Text:
         counts = progress.counts
         what = f"{progress.seconds:5.0f} of {self._plan.seconds:.0f} s" if phase == "storm" else "  healed, draining"
         return Text.assemble(
@@ -227,7 +227,7 @@ class Screen:
         )
 
 
-def _announcement(plan: Plan, folder: Path, keeps: bool) -> str:
+def _announcement(plan: TorturePlan, folder: Path, keeps: bool) -> str:
     kind = "file" if urlsplit(plan.url).scheme == "sqlite" else "database"
     stays = "Its messages stay there." if keeps else "Afterwards its messages are removed; its queues' names stay."
     return "\n".join(
@@ -241,7 +241,7 @@ def _announcement(plan: Plan, folder: Path, keeps: bool) -> str:
     )
 
 
-def _conclude(console: Console, verdict: Verdict, folder: Path, plan: Plan | None = None) -> int:
+def _conclude(console: Console, verdict: TortureVerdict, folder: Path, plan: TorturePlan | None = None) -> int:
     console.print(_table(verdict, () if plan is None else plan.faults))
     for finding in verdict.findings:
         console.print(Text.assemble((f" {finding.check}: ", "bold red"), finding.what), soft_wrap=True)
@@ -261,7 +261,7 @@ def _conclude(console: Console, verdict: Verdict, folder: Path, plan: Plan | Non
     return 1
 
 
-def _once_more(plan: Plan) -> str:
+def _once_more(plan: TorturePlan) -> str:
     """The same command with the same seed, in another folder."""
     words = ["holdfast", "torture", "--seed", str(plan.seed)]
     context = click.get_current_context()
@@ -277,7 +277,7 @@ def _once_more(plan: Plan) -> str:
     return shlex.join(words)
 
 
-def _why_empty(verdict: Verdict, folder: Path) -> str:
+def _why_empty(verdict: TortureVerdict, folder: Path) -> str:
     """What the processes said last."""
     what = "was done" if verdict.counts["enqueued"] else "was enqueued"
     lines = {path.stem: path.read_text(errors="replace").strip().splitlines()[-1:] for path in folder.glob("*.txt")}
@@ -285,7 +285,7 @@ def _why_empty(verdict: Verdict, folder: Path) -> str:
     return " ".join([f"there is no verdict, because nothing {what}: see {folder}.", *said])
 
 
-def _table(verdict: Verdict, wanted: Sequence[str]) -> Table:
+def _table(verdict: TortureVerdict, wanted: Sequence[str]) -> Table:
     """A fault that was wanted and never done is told too."""
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 1))
     table.add_column()

@@ -35,7 +35,7 @@ class Commands(Namespace):
         declared, arguments, of = parts.commands.request(self._tenant, name, input, idempotency_key)
         if not declared.is_async:
             context = executing.DirectContext(parts, idempotency_key)
-            return executing.run(executing.Run(parts, declared, arguments, context, of))
+            return executing.run(executing.CommandRun(parts, declared, arguments, context, of))
         import asyncio
 
         from holdfast import async_runs
@@ -44,5 +44,5 @@ class Commands(Namespace):
             asyncio.get_running_loop()
         except RuntimeError:
             awaited = async_runs.AsyncDirectContext(parts, idempotency_key)
-            return asyncio.run(async_runs.run(executing.Run(parts, declared, arguments, awaited, of)))
+            return asyncio.run(async_runs.run(executing.CommandRun(parts, declared, arguments, awaited, of)))
         raise InvalidInput(f"{name} is an async def, and this thread runs an event loop: use AsyncHoldfast there")

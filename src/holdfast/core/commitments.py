@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.core.duration import seconds
 from holdfast.core.message import clean_text
-from holdfast.core.moments import Moment, Timed
+from holdfast.core.moments import Moment, WithTimes
 from holdfast.core.queue import NAME_LIMIT
 from holdfast.errors import InvalidInput, shown
 
@@ -33,7 +33,7 @@ class Commitment(msgspec.Struct, frozen=True):
     timeout: float = TIMEOUT
 
 
-class CommitmentResult(Timed, msgspec.Struct, frozen=True):
+class CommitmentResult(WithTimes, msgspec.Struct, frozen=True):
     """How a check went. `code` is None where it did not finish, `output` is the end of what it printed.
 
     `checked_at` is the database's clock.

@@ -10,7 +10,7 @@ import msgspec
 from holdfast.core.duration import micros
 from holdfast.core.labels import missing
 from holdfast.core.message import plain_text
-from holdfast.core.moments import Moment, MomentOrNone, Timed
+from holdfast.core.moments import Moment, MomentOrNone, WithTimes
 from holdfast.core.queue import EMPTY, channel_name
 from holdfast.errors import InvalidInput, shown
 
@@ -22,7 +22,7 @@ MOST_WORK = 20
 HEAVIEST = 1_000_000.0
 
 
-class Work(Timed, msgspec.Struct, frozen=True, rename={"since_us": "since"}):
+class Work(WithTimes, msgspec.Struct, frozen=True, rename={"since_us": "since"}):
     """A message in a consumer's hands. `since` is when it was claimed; `progress` is what its handler last told."""
 
     id: str
@@ -67,7 +67,7 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
         checked_share(self.saturation, "saturation")
 
 
-class ConsumerStatus(Timed, msgspec.Struct, frozen=True, kw_only=True):
+class ConsumerStatus(WithTimes, msgspec.Struct, frozen=True, kw_only=True):
     """A running consumer, as it last told of itself. It is `alive` until it should have told again and has not.
 
     `state` is "working", "idle", "hibernating" or "draining". `saturation` is the share of the time that it spent
@@ -109,7 +109,7 @@ class PoolStatus(msgspec.Struct, frozen=True):
     failed: int
 
 
-class Attachment(Timed, msgspec.Struct, frozen=True):
+class Attachment(WithTimes, msgspec.Struct, frozen=True):
     """That a consumer takes from a queue; as a change, with `attached` False, that it does not any more.
 
     `weight` is how often this queue has its turn beside the consumer's others, `empty` what happens when nothing is

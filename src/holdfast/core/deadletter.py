@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.core.message import Failure, Message, MessageId, clean_text, encode_json
 from holdfast.core.message_form import MessageForm, misfit
-from holdfast.core.moments import Moment, Timed, text_of
+from holdfast.core.moments import Moment, WithTimes, text_of
 from holdfast.errors import InvalidInput
 
 HISTORY_LIMIT = 20
@@ -23,7 +23,7 @@ _OF_ORIGINAL = re.compile(r"at `\$\.original_message\.(body|headers|key|correlat
 _history = msgspec.json.Decoder(list[Failure])
 
 
-class DeadLetterRecord(Timed, msgspec.Struct, frozen=True):
+class DeadLetterRecord(WithTimes, msgspec.Struct, frozen=True):
     """A dead letter as `hf.dead_letters.list()` lists it. Times are datetimes in UTC, the database's clock.
 
     `error` begins with one sentence, such as "RuntimeError: guard rejected"; `traceback` is that of the last attempt,
@@ -62,7 +62,7 @@ def told(chosen: Selection) -> dict[str, Any]:
     return {name: value for name, value in msgspec.structs.asdict(chosen).items() if value} | times
 
 
-class BlockedKey(Timed, msgspec.Struct, frozen=True):
+class BlockedKey(WithTimes, msgspec.Struct, frozen=True):
     """A key whose head has died, and how many wait behind it. `key` is None for all of a fifo queue."""
 
     key: str | None
@@ -73,7 +73,7 @@ class BlockedKey(Timed, msgspec.Struct, frozen=True):
     blocked_at = Moment()
 
 
-class AuditRecord(Timed, msgspec.Struct, frozen=True):
+class AuditRecord(WithTimes, msgspec.Struct, frozen=True):
     """An act of an operator: who, what, when, how many. `about` says which ones were chosen."""
 
     id: int
@@ -140,22 +140,22 @@ def copy_misfit(form: MessageForm, queue: str) -> str | None:
     return None
 
 
-class Trouble(msgspec.Struct, frozen=True):
+class ErrorText(msgspec.Struct, frozen=True):
     """What is kept of an error: text that begins with one sentence, and the traceback of an exception."""
 
     error: str
     traceback: str | None = None
 
 
-def trouble_of(error: object) -> Trouble:
+def trouble_of(error: object) -> ErrorText:
     """What is kept of a text or an exception. A traceback that is handed over as text is taken apart."""
     if isinstance(error, BaseException):
-        return Trouble(short_error(_sentence(error)), short_traceback("".join(traceback.format_exception(error))))
+        return ErrorText(short_error(_sentence(error)), short_traceback("".join(traceback.format_exception(error))))
     if not isinstance(error, str):
         raise InvalidInput(f"an error must be text or an exception, not {type(error).__name__}")
     if error.startswith(TRACEBACK) and (lines := error.rstrip().splitlines())[1:]:
-        return Trouble(short_error(lines[-1].strip()), short_traceback(error))
-    return Trouble(short_error(error))
+        return ErrorText(short_error(lines[-1].strip()), short_traceback(error))
+    return ErrorText(short_error(error))
 
 
 def short_error(error: str) -> str:

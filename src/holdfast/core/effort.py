@@ -43,7 +43,7 @@ class Effort(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, action=action, repeats=repeats)
 
 
-class Limits(msgspec.Struct, frozen=True):
+class SpendLimits(msgspec.Struct, frozen=True):
     """How far a message may go. None is no limit."""
 
     message_budget: float | None = None
@@ -52,11 +52,11 @@ class Limits(msgspec.Struct, frozen=True):
     max_repeats: int | None = None
 
     @classmethod
-    def of(cls, spec: QueueSpec) -> Limits:
+    def of(cls, spec: QueueSpec) -> SpendLimits:
         """What a queue's settings say."""
         return cls(spec.message_budget, spec.budget, spec.max_time, spec.max_repeats)
 
-    def with_own_budget(self, budget: float | None) -> Limits:
+    def with_own_budget(self, budget: float | None) -> SpendLimits:
         """Of a message's own budget and the one that its queue allows, the smaller one counts."""
         budgets = [one for one in (budget, self.message_budget) if one is not None]
         return msgspec.structs.replace(self, message_budget=min(budgets, default=None))
@@ -70,7 +70,7 @@ class Standing(msgspec.Struct, frozen=True):
 
     effort: Effort
     queue_spent: float
-    limits: Limits
+    limits: SpendLimits
     now: int
     is_first: bool = False
 
@@ -91,7 +91,7 @@ class GiveUp(msgspec.Struct, frozen=True):
     reason: str
 
 
-def verdict(effort: Effort, queue_spent: float, limits: Limits, now: int) -> GiveUp | None:
+def verdict(effort: Effort, queue_spent: float, limits: SpendLimits, now: int) -> GiveUp | None:
     """Whether a limit is overstepped.
 
     The queue's budget comes first: it is not the message's fault, and whoever answers for the queue must hear of it.
@@ -109,7 +109,7 @@ def verdict(effort: Effort, queue_spent: float, limits: Limits, now: int) -> Giv
     return None
 
 
-def paused_text(queue: str, queue_spent: float, limits: Limits) -> str:
+def paused_text(queue: str, queue_spent: float, limits: SpendLimits) -> str:
     """What to say of a queue that was paused because its budget is spent, and what to do."""
     return (
         f"{_queue_spent(queue_spent, limits)}: {queue!r} is paused. Allow more with hf.queue({queue!r}, budget=…), or "
@@ -117,7 +117,7 @@ def paused_text(queue: str, queue_spent: float, limits: Limits) -> str:
     )
 
 
-def _queue_spent(queue_spent: float, limits: Limits) -> str:
+def _queue_spent(queue_spent: float, limits: SpendLimits) -> str:
     return f"the queue spent {_number(queue_spent)} of {_number(limits.queue_budget)}"
 
 

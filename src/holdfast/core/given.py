@@ -29,7 +29,7 @@ DEFAULT: Final = Default.DEFAULT
 """Resets a setting to its default: `hf.queue("emails", lease=DEFAULT)`. Settings that are not given are kept."""
 
 
-class Kept(Enum):
+class KeptSentinel(Enum):
     """The type of `KEPT`."""
 
     KEPT = "KEPT"
@@ -38,7 +38,7 @@ class Kept(Enum):
         return "as it is"
 
 
-KEPT: Final = Kept.KEPT
+KEPT: Final = KeptSentinel.KEPT
 """Stands for an argument that was not given where None would be one."""
 
 
@@ -50,7 +50,7 @@ def read_settings(call: str, settings: Mapping[str, Any], readers: Mapping[str, 
     return {name: DEFAULT if value is DEFAULT else readers[name](name, value) for name, value in settings.items()}
 
 
-class Change(Generic[Spec]):
+class SettingsUpdate(Generic[Spec]):
     """What a declaration changes. Called with the stored settings (None: there are none) it returns those to store.
 
     The store calls it while it holds the row, so that of two declarations at once neither undoes the other. `usual` are

@@ -21,7 +21,7 @@ NOTICEABLE_SKEW = 2_000_000
 SERIOUS_SKEW = 60_000_000
 
 
-class Finding(msgspec.Struct, frozen=True):
+class HealthFinding(msgspec.Struct, frozen=True):
     """One thing that was looked at: what was found, how good that is, and what to do if it is not good."""
 
     check: str
@@ -59,22 +59,22 @@ def label(tenant: str, name: str) -> str:
     return name if tenant == "default" else f"{tenant}/{name}"
 
 
-def ok(check: str, found: str) -> Finding:
+def ok(check: str, found: str) -> HealthFinding:
     """Nothing to do."""
-    return Finding(check, "ok", found)
+    return HealthFinding(check, "ok", found)
 
 
-def advise(check: str, found: str, advice: str) -> Finding:
+def advise(check: str, found: str, advice: str) -> HealthFinding:
     """It works, but someone should know."""
-    return Finding(check, "advice", found, advice)
+    return HealthFinding(check, "advice", found, advice)
 
 
-def problem(check: str, found: str, advice: str) -> Finding:
+def problem(check: str, found: str, advice: str) -> HealthFinding:
     """It does not work, or puts messages at risk."""
-    return Finding(check, "problem", found, advice)
+    return HealthFinding(check, "problem", found, advice)
 
 
-def schema_finding(version: int, newest: int) -> Finding:
+def schema_finding(version: int, newest: int) -> HealthFinding:
     """The structure of the database against what this code knows."""
     if version > newest:
         found = f"{version}, this Holdfast knows {newest}"
@@ -93,7 +93,7 @@ def schema_finding(version: int, newest: int) -> Finding:
     return ok("schema", f"{version}, the newest")
 
 
-def newest_finding(newest: int | None, now: int) -> Finding:
+def newest_finding(newest: int | None, now: int) -> HealthFinding:
     """The latest time that anything in the database carries against its clock: a clock that went back shows."""
     ahead = (newest or 0) - now
     if ahead <= NOTICEABLE_SKEW:
@@ -103,7 +103,7 @@ def newest_finding(newest: int | None, now: int) -> Finding:
     return problem("clock", found, advice) if ahead > SERIOUS_SKEW else advise("clock", found, advice)
 
 
-def skew_finding(ahead: int) -> Finding:
+def skew_finding(ahead: int) -> HealthFinding:
     """The server's clock against this machine's."""
     if abs(ahead) <= NOTICEABLE_SKEW:
         return ok("clock", "the server's and this machine's agree")
@@ -114,7 +114,7 @@ def skew_finding(ahead: int) -> Finding:
     )
 
 
-def queue_findings(queues: Sequence[QueueHealth], now: int, is_cut: bool) -> list[Finding]:
+def queue_findings(queues: Sequence[QueueHealth], now: int, is_cut: bool) -> list[HealthFinding]:
     """Everything about queues, the ones that need someone first."""
     if not queues:
         return [ok("queues", "there are none yet")]
@@ -132,13 +132,13 @@ def queue_findings(queues: Sequence[QueueHealth], now: int, is_cut: bool) -> lis
     ]
 
 
-def saga_findings(stuck: Sequence[tuple[str, int]]) -> list[Finding]:
+def saga_findings(stuck: Sequence[tuple[str, int]]) -> list[HealthFinding]:
     """Sagas of which an undo has failed, by tenant: each waits for someone."""
     found = [_stuck_sagas(tenant, number) for tenant, number in stuck if number]
     return _listed("sagas", found, "none waits for someone to undo it")
 
 
-def _stuck_sagas(tenant: str, number: int) -> Finding:
+def _stuck_sagas(tenant: str, number: int) -> HealthFinding:
     option = "" if tenant == "default" else f" --tenant {shlex.quote(tenant)}"
     return advise(
         "sagas",
@@ -147,27 +147,27 @@ def _stuck_sagas(tenant: str, number: int) -> Finding:
     )
 
 
-def _how_many(queues: Sequence[QueueHealth], is_cut: bool) -> Finding:
+def _how_many(queues: Sequence[QueueHealth], is_cut: bool) -> HealthFinding:
     if is_cut:
         return advise("queues", f"more than {len(queues):,}", f"Only the first {len(queues):,} were looked at.")
     return ok("queues", f"{len(queues):,}")
 
 
-def _listed(check: str, findings: Iterable[Finding], otherwise: str) -> list[Finding]:
+def _listed(check: str, findings: Iterable[HealthFinding], otherwise: str) -> list[HealthFinding]:
     """Those that need someone first, and not too many."""
     found = sorted(findings, key=lambda one: one.state == "ok")
     if len(found) > MOST_LISTED:
         rest = found[MOST_LISTED:]
         state: Grade = "ok" if rest[0].state == "ok" else "advice"
-        return [*found[:MOST_LISTED], Finding(check, state, f"and {len(rest):,} queues more", rest[0].advice)]
+        return [*found[:MOST_LISTED], HealthFinding(check, state, f"and {len(rest):,} queues more", rest[0].advice)]
     return found or [ok(check, otherwise)]
 
 
-def _paused(queue: QueueHealth) -> Finding:
+def _paused(queue: QueueHealth) -> HealthFinding:
     return advise("paused", queue.label, f"Nothing is handed out until hf.queues.resume({queue.name!r}).")
 
 
-def _leases(queue: QueueHealth) -> Finding:
+def _leases(queue: QueueHealth) -> HealthFinding:
     if not queue.lapsed:
         return ok("leases", f"{queue.label}: {count(queue.open)} open")
     return advise(
@@ -177,7 +177,7 @@ def _leases(queue: QueueHealth) -> Finding:
     )
 
 
-def _waiting(queue: QueueHealth, age: int) -> Finding:
+def _waiting(queue: QueueHealth, age: int) -> HealthFinding:
     if age <= LONG_WAIT:
         return ok("waiting", queue.label)
     advice = (
@@ -188,7 +188,7 @@ def _waiting(queue: QueueHealth, age: int) -> Finding:
     return advise("waiting", f"{queue.label}: the oldest message for {span(age)}", advice)
 
 
-def _blocked(queue: QueueHealth) -> Finding:
+def _blocked(queue: QueueHealth) -> HealthFinding:
     return advise(
         "blocked keys",
         f"{queue.label}: {count(queue.blocked)}",
@@ -196,7 +196,7 @@ def _blocked(queue: QueueHealth) -> Finding:
     )
 
 
-def _dead(queue: QueueHealth) -> Finding:
+def _dead(queue: QueueHealth) -> HealthFinding:
     return advise(
         "dead letters",
         f"{queue.label}: {count(queue.dead)} not replayed",

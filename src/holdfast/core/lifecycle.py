@@ -31,7 +31,7 @@ class State(StrEnum):
     EXPIRED = "expired"
 
 
-class Event(StrEnum):
+class LifecycleEvent(StrEnum):
     """What can happen to a message."""
 
     HANDED_OVER = "handed over"
@@ -47,31 +47,31 @@ class Event(StrEnum):
     EXPIRED = "expired"
 
 
-TABLE: dict[tuple[State, Event], State] = {
-    (State.PENDING, Event.HANDED_OVER): State.ENQUEUED,
-    (State.PENDING, Event.CLAIMED): State.PROCESSING,
-    (State.PENDING, Event.CANCELED): State.CANCELED,
-    (State.PENDING, Event.EXPIRED): State.EXPIRED,
-    (State.ENQUEUED, Event.CLAIMED): State.PROCESSING,
-    (State.ENQUEUED, Event.RETURNED): State.PENDING,
-    (State.ENQUEUED, Event.CANCELED): State.CANCELED,
-    (State.ENQUEUED, Event.EXPIRED): State.EXPIRED,
-    (State.PROCESSING, Event.ACKED): State.SUCCEEDED,
-    (State.PROCESSING, Event.FAILED): State.PENDING,
-    (State.PROCESSING, Event.LAPSED): State.PENDING,
-    (State.PROCESSING, Event.RELEASED): State.PENDING,
-    (State.PROCESSING, Event.SNOOZED): State.PENDING,
-    (State.PROCESSING, Event.DIED): State.DEAD,
-    (State.PROCESSING, Event.CANCELED): State.CANCELED,
-    (State.PROCESSING, Event.EXPIRED): State.EXPIRED,
+TABLE: dict[tuple[State, LifecycleEvent], State] = {
+    (State.PENDING, LifecycleEvent.HANDED_OVER): State.ENQUEUED,
+    (State.PENDING, LifecycleEvent.CLAIMED): State.PROCESSING,
+    (State.PENDING, LifecycleEvent.CANCELED): State.CANCELED,
+    (State.PENDING, LifecycleEvent.EXPIRED): State.EXPIRED,
+    (State.ENQUEUED, LifecycleEvent.CLAIMED): State.PROCESSING,
+    (State.ENQUEUED, LifecycleEvent.RETURNED): State.PENDING,
+    (State.ENQUEUED, LifecycleEvent.CANCELED): State.CANCELED,
+    (State.ENQUEUED, LifecycleEvent.EXPIRED): State.EXPIRED,
+    (State.PROCESSING, LifecycleEvent.ACKED): State.SUCCEEDED,
+    (State.PROCESSING, LifecycleEvent.FAILED): State.PENDING,
+    (State.PROCESSING, LifecycleEvent.LAPSED): State.PENDING,
+    (State.PROCESSING, LifecycleEvent.RELEASED): State.PENDING,
+    (State.PROCESSING, LifecycleEvent.SNOOZED): State.PENDING,
+    (State.PROCESSING, LifecycleEvent.DIED): State.DEAD,
+    (State.PROCESSING, LifecycleEvent.CANCELED): State.CANCELED,
+    (State.PROCESSING, LifecycleEvent.EXPIRED): State.EXPIRED,
 }
 
 FINAL = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELED, State.EXPIRED})
 WAITING = frozenset({State.PENDING, State.ENQUEUED})
-GIVES_ATTEMPT_BACK = frozenset({Event.RELEASED, Event.SNOOZED, Event.EXPIRED})
+GIVES_ATTEMPT_BACK = frozenset({LifecycleEvent.RELEASED, LifecycleEvent.SNOOZED, LifecycleEvent.EXPIRED})
 
 
-def next_state(state: State, event: Event) -> State:
+def next_state(state: State, event: LifecycleEvent) -> State:
     """Return the state that a message is in after an event; raise `IllegalMove` if the table has no such move."""
     try:
         return TABLE[state, event]
@@ -79,25 +79,25 @@ def next_state(state: State, event: Event) -> State:
         raise IllegalMove(f"a message that is {state} cannot be {event}") from None
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class FailureVerdict(msgspec.Struct, frozen=True):
     """What a failed attempt leads to."""
 
-    event: Event
+    event: LifecycleEvent
     wait: float = 0.0
 
 
 def after_failure(
     spec: QueueSpec, attempt: int, *, chance: float, delay: float | None = None, permanent: bool = False
-) -> Verdict:
+) -> FailureVerdict:
     """A handler failed: try again after the backoff (or the delay it asked for), or dead."""
     if permanent or attempt >= spec.max_attempts:
-        return Verdict(Event.DIED)
-    return Verdict(Event.FAILED, spec.backoff.wait(attempt, chance) if delay is None else delay)
+        return FailureVerdict(LifecycleEvent.DIED)
+    return FailureVerdict(LifecycleEvent.FAILED, spec.backoff.wait(attempt, chance) if delay is None else delay)
 
 
-def after_lapse(spec: QueueSpec, attempt: int) -> Verdict:
+def after_lapse(spec: QueueSpec, attempt: int) -> FailureVerdict:
     """A lease ended without a word: the attempt counts, and whoever asks next may have it at once."""
-    return Verdict(Event.DIED if attempt >= spec.max_attempts else Event.LAPSED)
+    return FailureVerdict(LifecycleEvent.DIED if attempt >= spec.max_attempts else LifecycleEvent.LAPSED)
 
 
 def must_be_alone(spec: QueueSpec, attempts: int) -> bool:
@@ -105,6 +105,6 @@ def must_be_alone(spec: QueueSpec, attempts: int) -> bool:
     return attempts + 1 >= spec.max_attempts
 
 
-def attempts_after(attempt: int, event: Event) -> int:
+def attempts_after(attempt: int, event: LifecycleEvent) -> int:
     """How many attempts are spent once attempt number `attempt` has ended this way."""
     return attempt - 1 if event in GIVES_ATTEMPT_BACK else attempt

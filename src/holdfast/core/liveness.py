@@ -18,7 +18,7 @@ class Heard(msgspec.Struct, frozen=True):
     revived: bool
 
 
-class Pulse(msgspec.Struct, frozen=True):
+class GroupPulse(msgspec.Struct, frozen=True):
     """What is known of a group's life. Times are microseconds since 1970."""
 
     heard_at: int
@@ -26,11 +26,11 @@ class Pulse(msgspec.Struct, frozen=True):
     missed_at: int | None
 
 
-def looked_at(pulse: Pulse, timeout: float, now: int) -> Pulse:
+def looked_at(pulse: GroupPulse, timeout: float, now: int) -> GroupPulse:
     """The same after one look: one more miss, none any more, or unchanged because the last look was a moment ago."""
     silence = round(timeout * 1_000_000)
     if now - pulse.heard_at < silence:
-        return Pulse(pulse.heard_at, 0, None)
+        return GroupPulse(pulse.heard_at, 0, None)
     if pulse.missed_at is not None and now - pulse.missed_at < silence // LOOKS_PER_TIMEOUT:
         return pulse
-    return Pulse(pulse.heard_at, pulse.misses + 1, now)
+    return GroupPulse(pulse.heard_at, pulse.misses + 1, now)

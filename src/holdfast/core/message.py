@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core.lifecycle import State
-from holdfast.core.moments import Moment, MomentOrNone, Timed
+from holdfast.core.moments import Moment, MomentOrNone, WithTimes
 from holdfast.core.priority import priority_of
 from holdfast.errors import InvalidBody, InvalidInput, shown
 
@@ -112,7 +112,7 @@ class NewMessage(msgspec.Struct, gc=False):
         return self.plain and self.once is None and not self.limited and not self.to_groups
 
 
-class Message(Timed, msgspec.Struct, eq=False, gc=False):
+class Message(WithTimes, msgspec.Struct, eq=False, gc=False):
     """An immutable message. `body` and `headers` are decoded when first read.
 
     >>> message = Message(MessageId(16), 2, b'{"to": "a@b.c"}', None, None, None, None, None, None, 0)
@@ -200,7 +200,7 @@ NOT_RENEWED = 0
 """In place of the new end of a lease: it is still held, but only as long as it lasts (see `store/saga_work.py`)."""
 
 
-class Lease(Timed, msgspec.Struct, gc=False):
+class Lease(WithTimes, msgspec.Struct, gc=False):
     """The time-limited right to work on a run of messages (or on one row): its token fences every settlement.
 
     `since` and `until` are the database's clock. Times are datetimes in UTC; `until_us` is the same in microseconds.
@@ -217,7 +217,7 @@ class Lease(Timed, msgspec.Struct, gc=False):
     since = Moment()
 
 
-class Failure(Timed, msgspec.Struct, frozen=True, rename={"at_us": "at", "claimed_at_us": "claimed_at"}):
+class Failure(WithTimes, msgspec.Struct, frozen=True, rename={"at_us": "at", "claimed_at_us": "claimed_at"}):
     """One line of a message's error history: when the attempt was claimed, and when it failed, both by the database's
     clock.
 
@@ -235,7 +235,7 @@ class Failure(Timed, msgspec.Struct, frozen=True, rename={"at_us": "at", "claime
     at = Moment()
 
 
-class MessageStatus(Timed, msgspec.Struct, frozen=True):
+class MessageStatus(WithTimes, msgspec.Struct, frozen=True):
     """What is known of a message now.
 
     `due_at` is when a pending one can be claimed; `worker`, `claimed_at` and `until` say who works on it, since when,

@@ -51,7 +51,7 @@ class MomentOrNone:
         return self if record is None else utc_or_none(getattr(record, self._field))
 
 
-class Timed:
+class WithTimes:
     """A record with times. Where people read it, they are datetimes."""
 
     __slots__ = ()
@@ -108,14 +108,14 @@ def given(value: Any, what: str) -> int:
     )
 
 
-def fields(record: Timed) -> dict[str, Any]:
+def fields(record: WithTimes) -> dict[str, Any]:
     """Its parts by the names that users know, times as datetimes."""
     return dict(_told(record))
 
 
 def readable(value: Any) -> Any:
     """A record as a dict, and records in it too: by the names that users know, with datetimes."""
-    if isinstance(value, Timed):
+    if isinstance(value, WithTimes):
         return {name: readable(part) for name, part in _told(value)}
     if isinstance(value, list | tuple):
         return [readable(part) for part in value]
@@ -124,6 +124,6 @@ def readable(value: Any) -> Any:
     return value
 
 
-def _told(record: Timed) -> list[tuple[str, Any]]:
+def _told(record: WithTimes) -> list[tuple[str, Any]]:
     names = [name.removesuffix(UNIT) for name in record.__struct_fields__]
     return [(name, getattr(record, name)) for name in names]

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.deadletter import Trouble, shortened, trouble_of
+from holdfast.core.deadletter import ErrorText, shortened, trouble_of
 from holdfast.core.duration import Duration, seconds
 from holdfast.core.message import encode_json
-from holdfast.core.moments import Moment, MomentOrNone, Timed, text_of
+from holdfast.core.moments import Moment, MomentOrNone, WithTimes, text_of
 from holdfast.core.queue import INBOX, channel_name, owner_name
 from holdfast.errors import InvalidInput, shown
 
@@ -37,7 +37,7 @@ class OwnerSpec(msgspec.Struct, frozen=True):
     digest_every: float = 3600.0
 
 
-class Notice(Timed, msgspec.Struct, frozen=True):
+class Notice(WithTimes, msgspec.Struct, frozen=True):
     """Someone has to look at a dead letter, or at what was reported: whom it waits for, for how long, and who answered.
 
     `kind` is "dead_letter", or what `hf.notices.report` was given. Then `about` names what the trouble is with,
@@ -109,10 +109,10 @@ def reported_kind(kind: str) -> str:
     return kind
 
 
-def reported(error: object) -> Trouble:
+def reported(error: object) -> ErrorText:
     """What is kept of it: of a very long one the beginning, which says what happened, and the end, which says why."""
     trouble = trouble_of(error)
-    return Trouble(shortened(trouble.error, ERROR_SHOWN), trouble.traceback)
+    return ErrorText(shortened(trouble.error, ERROR_SHOWN), trouble.traceback)
 
 
 def notice_body(notice: Notice, climbed_from: str | None) -> bytes:

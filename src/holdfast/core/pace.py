@@ -14,7 +14,7 @@ SLOWDOWN = 0.3
 """How fast a shorter time is believed; a longer one is believed at once."""
 
 
-class Pace:
+class HandlingPace:
     """How long one message takes, as measured so far."""
 
     def __init__(self) -> None:

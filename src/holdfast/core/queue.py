@@ -8,7 +8,7 @@ from typing import Any, TypedDict, cast
 import msgspec
 
 from holdfast.core.duration import Duration, micros, seconds
-from holdfast.core.given import Change, Default, Reader, read_settings
+from holdfast.core.given import Default, Reader, SettingsUpdate, read_settings
 from holdfast.core.labels import labels
 from holdfast.core.limits import MOST, Rate, rate
 from holdfast.core.message_form import MessageForm, form_of
@@ -154,10 +154,10 @@ def queue_spec(settings: QueueSettings, before: QueueSpec | None = None) -> Queu
     return queue_change(settings)(before)
 
 
-def queue_change(settings: QueueSettings, delivery: str = "database") -> Change[QueueSpec]:
+def queue_change(settings: QueueSettings, delivery: str = "database") -> SettingsUpdate[QueueSpec]:
     """Checks what a user wrote in `hf.queue(name, …)`. `delivery` is the client's default."""
     given = read_settings("queue()", cast("Mapping[str, Any]", settings), READERS)
-    return Change(QueueSpec, given, {"delivery": delivery}, _delivered)
+    return SettingsUpdate(QueueSpec, given, {"delivery": delivery}, _delivered)
 
 
 def _delivered(spec: QueueSpec, given: Mapping[str, Any]) -> QueueSpec:

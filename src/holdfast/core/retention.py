@@ -29,7 +29,7 @@ class Retained(msgspec.Struct, frozen=True):
     losses: Sequence[Loss] = ()
 
 
-class Kept(msgspec.Struct, frozen=True):
+class RetainedMessage(msgspec.Struct, frozen=True):
     """A message of a topic. Times are microseconds since 1970."""
 
     place: Place
@@ -54,13 +54,13 @@ class Reader(msgspec.Struct, frozen=True):
 
 
 def removable(
-    front: Sequence[Kept],
+    front: Sequence[RetainedMessage],
     readers: Sequence[Reader],
     held: Iterable[Range],
     done_before: int,
     all_before: int,
     sure: Iterable[int] | None = None,
-) -> list[Kept]:
+) -> list[RetainedMessage]:
     """The messages at the front of a lane that may go; `held` is what is in someone's hands, which never does.
 
     What every live group is done with goes if it came at or before `done_before`; everything at or before `all_before`,
@@ -85,7 +85,7 @@ def _first(readers: Iterable[Reader]) -> Place | None:
     return min((one.waits_from for one in readers if one.waits_from is not None), default=None)
 
 
-def _free(front: Sequence[Kept], held: Iterable[Range]) -> Iterable[Kept]:
+def _free(front: Sequence[RetainedMessage], held: Iterable[Range]) -> Iterable[RetainedMessage]:
     """Those of the front that are in no range, in order."""
     ranges = sorted(held)
     reach: Place | None = None

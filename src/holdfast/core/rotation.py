@@ -69,7 +69,7 @@ class Rotation:
                 return name
 
 
-class Turns:
+class QueueRotation:
     """Puts messages of several queues in the order of their turns.
 
     A turn is used when its message is begun, not when it is claimed: what is handed back keeps its turn. A queue whose

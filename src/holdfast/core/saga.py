@@ -14,7 +14,7 @@ import msgspec
 from holdfast.core.command import command_queue, names_command
 from holdfast.core.duration import Duration, seconds
 from holdfast.core.message import plain_text
-from holdfast.core.moments import Moment, MomentOrNone, Timed
+from holdfast.core.moments import Moment, MomentOrNone, WithTimes
 from holdfast.core.picking import Node, written_down
 from holdfast.core.queue import channel_name
 from holdfast.core.retry import Backoff, backoff
@@ -94,7 +94,7 @@ class SagaSpec(msgspec.Struct, frozen=True):
         raise InvalidInput(f"the saga has no step {shown(step)}; it has {', '.join(one.name for one in self.steps)}")
 
 
-class Sent(msgspec.Struct):
+class SentMessage(msgspec.Struct):
     """A message of a step that has not ended. One that is `unwanted` was claimed when it was to be withdrawn: its lease
     is not renewed, and `look` is when it ends, or when to try again.
     """
@@ -128,7 +128,7 @@ class StepRecord(msgspec.Struct):
     unknown: bool = False
     undoable: bool = True
     withdrawn: bool = False
-    out: list[Sent] = []
+    out: list[SentMessage] = []
     started_at: int | None = None
     ended_at: int | None = None
 
@@ -187,7 +187,7 @@ class Reference(msgspec.Struct, frozen=True):
         return cls(int(saga), int(step), direction == "undo", int(number))
 
 
-class SagaEvent(Timed, msgspec.Struct, frozen=True):
+class SagaEvent(WithTimes, msgspec.Struct, frozen=True):
     """One line of a saga's history: what happened when, by whom, at which attempt, and what came of it."""
 
     at_us: int
@@ -202,7 +202,7 @@ class SagaEvent(Timed, msgspec.Struct, frozen=True):
     at = Moment()
 
 
-class StepStatus(Timed, msgspec.Struct, frozen=True):
+class StepStatus(WithTimes, msgspec.Struct, frozen=True):
     """A step as it stands. While `undoing`, its status is that of its undo. `undoable` says whether it has one."""
 
     name: str
@@ -226,7 +226,7 @@ class StepStatus(Timed, msgspec.Struct, frozen=True):
     due_at = MomentOrNone()
 
 
-class SagaStatus(Timed, msgspec.Struct, frozen=True):
+class SagaStatus(WithTimes, msgspec.Struct, frozen=True):
     """A saga as it stands. `version` is that of its definition. `timeline` is filled in by `hf.sagas.get` only.
 
     `error` begins with one sentence; `traceback` is that of the step which it is about, if there is one.

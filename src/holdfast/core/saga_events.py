@@ -47,7 +47,7 @@ class AttemptFailed(msgspec.Struct, frozen=True):
     unknown: bool = False
 
 
-class Returned(msgspec.Struct, frozen=True):
+class MessageReturned(msgspec.Struct, frozen=True):
     """A message that was to be withdrawn is not claimed any more, and no attempt was made."""
 
     step: int
@@ -65,21 +65,21 @@ class Signal(msgspec.Struct, frozen=True):
     who: str | None = None
 
 
-class Cancel(msgspec.Struct, frozen=True):
+class CancelSaga(msgspec.Struct, frozen=True):
     """Nobody wants it any more."""
 
     reason: str | None = None
     who: str | None = None
 
 
-class Retry(msgspec.Struct, frozen=True):
+class RetryStep(msgspec.Struct, frozen=True):
     """An operator: try the step, or its undo, once more."""
 
     step: int
     who: str | None = None
 
 
-class Skip(msgspec.Struct, frozen=True):
+class SkipStep(msgspec.Struct, frozen=True):
     """An operator: go on without the step, or without its undo."""
 
     step: int
@@ -95,7 +95,18 @@ class MarkDone(msgspec.Struct, frozen=True):
     who: str | None = None
 
 
-Event = Begin | MessageEnded | AttemptFailed | Returned | Tick | Signal | Cancel | Retry | Skip | MarkDone
+Event = (
+    Begin
+    | MessageEnded
+    | AttemptFailed
+    | MessageReturned
+    | Tick
+    | Signal
+    | CancelSaga
+    | RetryStep
+    | SkipStep
+    | MarkDone
+)
 
 
 class Send(msgspec.Struct, frozen=True):

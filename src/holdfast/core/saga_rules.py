@@ -18,18 +18,18 @@ from holdfast.core.saga import DONE, Instance, SagaSpec, Status, StepRecord, Ste
 from holdfast.core.saga_events import (
     AttemptFailed,
     Begin,
-    Cancel,
+    CancelSaga,
     Escalate,
     Event,
     MarkDone,
     MessageEnded,
+    MessageReturned,
     Move,
     Relieve,
-    Retry,
-    Returned,
+    RetryStep,
     Send,
     Signal,
-    Skip,
+    SkipStep,
     Tick,
 )
 from holdfast.core.saga_steps import LATEST, micros, moment
@@ -47,17 +47,17 @@ def move(spec: SagaSpec, saga: Instance, event: Event, now: int) -> Move:
             mover.message_ended(event)
         case AttemptFailed():
             mover.attempt_failed(event)
-        case Returned():
+        case MessageReturned():
             mover.returned(event)
         case Tick():
             mover.tick()
         case Signal():
             mover.signal(event)
-        case Cancel():
+        case CancelSaga():
             mover.cancel(event)
-        case Retry():
+        case RetryStep():
             mover.retry(event)
-        case Skip():
+        case SkipStep():
             mover.skip(event)
         case MarkDone():
             mover.mark_done(event)
@@ -104,7 +104,7 @@ class _Mover(Undoing):
                 self._failed_withdrawn(event.step, event.error, event.traceback)
         self._withdraw_again(event.step)
 
-    def returned(self, event: Returned) -> None:
+    def returned(self, event: MessageReturned) -> None:
         self._withdraw_again(event.step)
 
     def tick(self) -> None:
@@ -139,7 +139,7 @@ class _Mover(Undoing):
         ]
         return sum(takers) > len(self.saga.signals.get(signal, ()))
 
-    def cancel(self, event: Cancel) -> None:
+    def cancel(self, event: CancelSaga) -> None:
         saga = self.saga
         if saga.status not in (Status.PENDING, Status.IN_PROGRESS) and not self.saga.can_resume:
             self._refuse()
@@ -148,7 +148,7 @@ class _Mover(Undoing):
         saga.canceled, saga.error = True, event.reason
         self._turn_round()
 
-    def retry(self, event: Retry) -> None:
+    def retry(self, event: RetryStep) -> None:
         step = self.saga.steps[event.step]
         may_go_on = self.saga.can_resume and not step.withdrawn
         if step.state is not StepState.FAILED or not (step.undoing or may_go_on):
@@ -165,7 +165,7 @@ class _Mover(Undoing):
             self._enter(event.step)
             self._resume()
 
-    def skip(self, event: Skip) -> None:
+    def skip(self, event: SkipStep) -> None:
         if not self._is_open(event.step):
             self._refuse()
             return

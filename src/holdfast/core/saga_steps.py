@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from holdfast.core.saga import Instance, SagaSpec, Sent, Status, StepRecord, StepState
+from holdfast.core.saga import Instance, SagaSpec, SentMessage, Status, StepRecord, StepState
 from holdfast.core.saga_events import MessageEnded, Move, Note, Send, Withdraw
 from holdfast.errors import InvalidInput
 
@@ -20,7 +20,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def sent(saga: Instance, send: Send, message_id: str, group: int) -> None:
     """A message is on its way."""
-    saga.steps[send.step].out.append(Sent(message_id, group, send.undo))
+    saga.steps[send.step].out.append(SentMessage(message_id, group, send.undo))
 
 
 def withdrawn(withdraw: Withdraw) -> MessageEnded:

@@ -18,9 +18,9 @@ import msgspec
 
 from holdfast.core import priority as priorities
 from holdfast.core.duration import Duration, seconds
-from holdfast.core.given import DEFAULT, Change, Default, Reader, read_settings
+from holdfast.core.given import DEFAULT, Default, Reader, SettingsUpdate, read_settings
 from holdfast.core.message import encode_json, plain_text
-from holdfast.core.moments import Moment, MomentOrNone, Timed
+from holdfast.core.moments import Moment, MomentOrNone, WithTimes
 from holdfast.core.queue import channel_name, one_of
 from holdfast.errors import InvalidInput, shown
 
@@ -73,7 +73,7 @@ class ScheduleSpec(msgspec.Struct, frozen=True):
         return self.cron, self.every, self.tz
 
 
-class Schedule(Timed, msgspec.Struct, frozen=True):
+class Schedule(WithTimes, msgspec.Struct, frozen=True):
     """A schedule as it stands: what it sends and where to, when it fires next, and when it did last.
 
     Times are datetimes in UTC. `next_at` is None while it is paused; `last_slot` is the slot of its last
@@ -103,7 +103,7 @@ class Schedule(Timed, msgspec.Struct, frozen=True):
     created_at = Moment()
 
 
-class Plan(Protocol):
+class SlotPlan(Protocol):
     """The slots of a schedule."""
 
     def after(self, moment: int) -> int | None:
@@ -144,7 +144,7 @@ def schedule_spec(settings: ScheduleSettings, before: ScheduleSpec | None = None
     """
     line, period = _new_timing(cast("Mapping[str, Any]", settings), before)
     given = read_settings("schedule()", cast("Mapping[str, Any]", settings), _SCHEDULE_READERS)
-    spec = Change(ScheduleSpec, {**given, "cron": line, "every": period})(before)
+    spec = SettingsUpdate(ScheduleSpec, {**given, "cron": line, "every": period})(before)
     if not spec.queue:
         raise InvalidInput('schedule() needs the queue that it sends to: queue="emails"')
     if plan(spec, 0).after(0) is None:
@@ -160,7 +160,7 @@ def _new_timing(given: Mapping[str, Any], before: ScheduleSpec | None) -> tuple[
     return _timing(cron, every)
 
 
-def plan(spec: ScheduleSpec, anchor: int) -> Plan:
+def plan(spec: ScheduleSpec, anchor: int) -> SlotPlan:
     """The slots of a schedule that was created at `anchor`."""
     zone = _zone(spec.tz)
     if spec.cron is not None:
@@ -169,7 +169,7 @@ def plan(spec: ScheduleSpec, anchor: int) -> Plan:
     return Every(anchor, round(spec.every * 1_000_000))
 
 
-def first_after(plan: Plan, now: int, last_slot: int | None) -> int | None:
+def first_after(plan: SlotPlan, now: int, last_slot: int | None) -> int | None:
     """The slot to wait for from `now` on, given the last one that was sent.
 
     If that is in the future, the clock was set back. By less than `GRACE`, it does not count again. By more, the slots
@@ -180,7 +180,7 @@ def first_after(plan: Plan, now: int, last_slot: int | None) -> int | None:
     return plan.after(last_slot if is_sent and last_slot is not None else now)
 
 
-def fires(plan: Plan, missed: str, slot: int, now: int, limit: int) -> tuple[list[Fire], int | None]:
+def fires(plan: SlotPlan, missed: str, slot: int, now: int, limit: int) -> tuple[list[Fire], int | None]:
     """What to send now that `slot` is due, `limit` at most, and the slot to wait for next: always a later one.
 
     "all" sends every slot; "once" the newest, which counts the others; "skip" the newest unless it is too old.
@@ -194,7 +194,7 @@ def fires(plan: Plan, missed: str, slot: int, now: int, limit: int) -> tuple[lis
     return [Fire(newest)] if now - newest <= GRACE else [], following
 
 
-def last_slot(plan: Plan, slot: int, now: int) -> int:
+def last_slot(plan: SlotPlan, slot: int, now: int) -> int:
     """The last slot that is not after `now`, found by halving; `slot` is one of them."""
     beyond = now
     while (following := plan.after(slot)) is not None and following <= now:
@@ -206,7 +206,7 @@ def last_slot(plan: Plan, slot: int, now: int) -> int:
     return slot
 
 
-def count(plan: Plan, slot: int, end: int) -> int:
+def count(plan: SlotPlan, slot: int, end: int) -> int:
     """How many slots there are from `slot` to before `end`, as far as they are counted."""
     counted = 0
     while slot < end and counted < MOST_COUNTED:
@@ -222,7 +222,7 @@ def slot_text(slot: int, tz: str) -> str:
     return (_EPOCH.replace(tzinfo=UTC) + timedelta(microseconds=slot)).astimezone(_zone(tz)).isoformat()
 
 
-def _one_by_one(plan: Plan, slot: int, now: int, limit: int) -> tuple[list[Fire], int | None]:
+def _one_by_one(plan: SlotPlan, slot: int, now: int, limit: int) -> tuple[list[Fire], int | None]:
     due: list[Fire] = []
     following: int | None = slot
     while following is not None and following <= now and len(due) < limit:

@@ -13,7 +13,7 @@ from holdfast.errors import InvalidInput
 _MISSING = object()
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class SearchCriteria(msgspec.Struct, frozen=True):
     """What the messages have in common; at least one of key, correlation id and headers."""
 
     queue: str | None
@@ -49,14 +49,14 @@ class Wanted(msgspec.Struct, frozen=True):
         )
 
 
-def wanted(queue: Any, key: Any, correlation_id: Any, headers: Any) -> Wanted:
+def wanted(queue: Any, key: Any, correlation_id: Any, headers: Any) -> SearchCriteria:
     """Checks what a user asked for."""
     if key is None and correlation_id is None and not headers:
         raise InvalidInput("search() needs a key, a correlation_id or headers to look for")
     if headers is not None and (not isinstance(headers, dict) or not all(isinstance(name, str) for name in headers)):
         raise InvalidInput("headers must be a dict with text as keys")
     encode_json(headers, "headers")
-    return Wanted(
+    return SearchCriteria(
         None if queue is None else channel_name(queue, "queue"),
         plain_text(key, "key"),
         plain_text(correlation_id, "correlation_id"),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from holdfast.core.command import CommandReceipt
-from holdfast.core.lifecycle import Event
+from holdfast.core.lifecycle import LifecycleEvent
 from holdfast.core.message import Failure, Lease, MessageId, NewMessage
 
 
@@ -23,7 +23,7 @@ class Settlement(msgspec.Struct, gc=False):
     lease: Lease
     message_id: MessageId
     attempt: int
-    event: Event
+    event: LifecycleEvent
     member: int | None = None
     delay: int = 0
     failure: Failure | None = None
@@ -41,4 +41,6 @@ _UNNAMED = MessageId(16)
 
 def each_acked(leases: Iterable[Lease]) -> list[Settlement]:
     """Runs that are done, member by member."""
-    return [Settlement(lease, _UNNAMED, 1, Event.ACKED, member) for lease in leases for member in range(lease.size)]
+    return [
+        Settlement(lease, _UNNAMED, 1, LifecycleEvent.ACKED, member) for lease in leases for member in range(lease.size)
+    ]

@@ -10,10 +10,10 @@ import msgspec
 
 from holdfast.core import queue, routing
 from holdfast.core.duration import Duration, seconds
-from holdfast.core.given import Change, Default, Reader, read_settings
+from holdfast.core.given import Default, Reader, SettingsUpdate, read_settings
 from holdfast.core.limits import Rate
 from holdfast.core.message import MessageId, id_bytes
-from holdfast.core.moments import MomentOrNone, Timed, given
+from holdfast.core.moments import MomentOrNone, WithTimes, given
 from holdfast.core.queue import QueueSpec
 from holdfast.core.retry import Backoff
 from holdfast.errors import InvalidInput, shown
@@ -64,10 +64,10 @@ def topic_spec(settings: TopicSettings, before: TopicSpec | None = None) -> Topi
     return topic_change(settings)(before)
 
 
-def topic_change(settings: TopicSettings) -> Change[TopicSpec]:
+def topic_change(settings: TopicSettings) -> SettingsUpdate[TopicSpec]:
     """Checks what a user wrote in `hf.topic(name, …)`."""
     given = read_settings("topic()", cast("Mapping[str, Any]", settings), TOPIC_READERS)
-    return Change(TopicSpec, given, check=_retained)
+    return SettingsUpdate(TopicSpec, given, check=_retained)
 
 
 def _retained(spec: TopicSpec, _: Mapping[str, Any]) -> TopicSpec:
@@ -124,13 +124,13 @@ def group_spec(patterns: tuple[str, ...], settings: GroupSettings, before: Group
     return group_change(None, {**settings, "patterns": patterns})(before)
 
 
-def group_change(topic: str | None, settings: GroupSettings) -> Change[GroupSpec]:
+def group_change(topic: str | None, settings: GroupSettings) -> SettingsUpdate[GroupSpec]:
     """Checks what a user wrote in `hf.subscribe(…)`. Without a topic, patterns were checked before."""
     readers, usual = GROUP_READERS, {}
     if topic is not None:
         readers = {**GROUP_READERS, "patterns": lambda _, value: routing.patterns_of(topic, value)}
         usual = {"patterns": routing.patterns_of(topic, None)}
-    return Change(GroupSpec, read_settings("subscribe()", cast("Mapping[str, Any]", settings), readers), usual)
+    return SettingsUpdate(GroupSpec, read_settings("subscribe()", cast("Mapping[str, Any]", settings), readers), usual)
 
 
 def settings_of(spec: QueueSpec | TopicSpec) -> dict[str, Any]:
@@ -208,7 +208,7 @@ GROUP_READERS: dict[str, Reader] = {
 }
 
 
-class GroupStatus(Timed, msgspec.Struct, frozen=True, kw_only=True):
+class GroupStatus(WithTimes, msgspec.Struct, frozen=True, kw_only=True):
     """A group of a topic, as `hf.groups.list()` shows it. Ages are seconds.
 
     Of the `past` messages that were there before it, it has not come to `behind` yet. `lag` are messages that it has

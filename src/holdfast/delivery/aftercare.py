@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 
 from holdfast.core.sqs_names import CALLBACK
 from holdfast.delivery import deaths
-from holdfast.delivery.beside import Beside
+from holdfast.delivery.beside import BackgroundCalls
 from holdfast.delivery.checkup import REDRIVE
 from holdfast.delivery.counts import Counts
 from holdfast.delivery.reconciling import reconcile
 from holdfast.delivery.sqs import Sqs, SqsQueue
-from holdfast.delivery.trouble import Trouble, Troubles
+from holdfast.delivery.trouble import CircuitBreaker, Troubles
 from holdfast.errors import DeliveryFailed, HoldfastError
 from holdfast.events import Listeners
 from holdfast.store.api import Channel, Store
@@ -42,10 +42,10 @@ class Aftercare:
         self._worker = worker
         self._queue = queue
         self._trouble = trouble
-        self._event_troubles: dict[str, Trouble] = {}
+        self._event_troubles: dict[str, CircuitBreaker] = {}
         self._known: dict[int, Channel] = {}
         self._looked_at: set[str] = set()
-        self.beside: Beside[int, str] = Beside("aftercare", self._look)
+        self.beside: BackgroundCalls[int, str] = BackgroundCalls("aftercare", self._look)
 
     def look_after(self, channels: Iterable[Channel], *what: str, never_waits: bool = False) -> None:
         """Soon; or at once, where nothing is done beside the work and whoever asks may wait."""
@@ -54,9 +54,9 @@ class Aftercare:
                 self._known[channel.group] = channel
                 self.beside.put(channel.group, what or (LOST, DEATHS), never_waits=never_waits)
 
-    def events(self, target: str) -> Trouble:
+    def events(self, target: str) -> CircuitBreaker:
         """How SQS behaves for events of deaths that go to one of its queues."""
-        return self._event_troubles.setdefault(target, Trouble())
+        return self._event_troubles.setdefault(target, CircuitBreaker())
 
     def find_lost(self, channel: Channel) -> int:
         """How many pointers are to be sent again."""

@@ -19,7 +19,7 @@ Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item", bound=Hashable)
 
 
-class Beside(forks.Guarded, Generic[Key, Item]):
+class BackgroundCalls(forks.Guarded, Generic[Key, Item]):
     """One kind of calls. Switched on, a thread makes them, one at a time; otherwise whoever asks for one does.
 
     What waits for the same `key` goes in one piece, and each item once: an SQS that hangs for hours makes no backlog of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.core.health import Finding, advise, ok, problem
+from holdfast.core.health import HealthFinding, advise, ok, problem
 from holdfast.delivery.sqs import Sqs
 from holdfast.errors import DeliveryFailed
 
@@ -14,12 +14,12 @@ REDRIVE = (
 )
 
 
-def look(sqs: Sqs, queues: Iterable[tuple[str, str]]) -> list[Finding]:
+def look(sqs: Sqs, queues: Iterable[tuple[str, str]]) -> list[HealthFinding]:
     """One finding per queue: whether its queue of SQS can be reached, and what is to be known of that."""
     return [_look(sqs, name, place) for name, place in queues]
 
 
-def _look(sqs: Sqs, name: str, place: str) -> Finding:
+def _look(sqs: Sqs, name: str, place: str) -> HealthFinding:
     try:
         state = sqs.queue(place).state()
     except DeliveryFailed as failure:

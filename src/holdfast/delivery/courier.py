@@ -19,7 +19,7 @@ from holdfast.delivery import sending
 from holdfast.delivery.messages import DeliveredMessages
 from holdfast.delivery.sqs import AT_ONCE, Received
 from holdfast.errors import DeliveryFailed, HoldfastError
-from holdfast.store.api import Bell, Channel
+from holdfast.store.api import Channel, Waiter
 
 if TYPE_CHECKING:
     from holdfast.client import Holdfast
@@ -223,7 +223,7 @@ class Round:
             self._messages.give_back(self.channel, received)
 
 
-class Desk:
+class ReceiverSeat:
     """A worker's place at the courier's: who gets nothing here is poked when something comes."""
 
     def __init__(self, courier: ProcessCourier, poke: Poke) -> None:
@@ -279,7 +279,7 @@ class ProcessCourier:
         self._look_at = 0.0
         self._lock = threading.Lock()
         self._over = threading.Event()
-        self._bell: Bell | None = None
+        self._bell: Waiter | None = None
         self._thread: threading.Thread | None = None
 
     def attend(self, channel: Channel) -> None:
@@ -330,7 +330,7 @@ class ProcessCourier:
                 self._turn(bell)
             self._bell = None
 
-    def _turn(self, bell: Bell) -> None:
+    def _turn(self, bell: Waiter) -> None:
         """Hands over all that is due, then sleeps until there is more."""
         channels = [self._refresh(one) for one in list(self._rounds.values())]
         nap = min(self._look_after(), LONGEST_NAP if self._is_awake() else SAFETY_NAP)

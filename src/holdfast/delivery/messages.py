@@ -15,24 +15,24 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.core.lifecycle import Event
+from holdfast.core.lifecycle import LifecycleEvent
 from holdfast.core.message import Duplicate, NewMessage
 from holdfast.core.pointer import Pointer, read_pointer
 from holdfast.core.settlement import Settlement
 from holdfast.core.sqs_names import made_name
 from holdfast.delivery.aftercare import DEATHS, LOST, Aftercare
-from holdfast.delivery.beside import Beside
+from holdfast.delivery.beside import BackgroundCalls
 from holdfast.delivery.counts import Counts
 from holdfast.delivery.pointers import Pointers
-from holdfast.delivery.sending import Sender, Sent
+from holdfast.delivery.sending import PointerSender, SendResult
 from holdfast.delivery.sqs import ANSWER_WITHIN, LONGEST, SHORTEST, Received, Sqs, SqsQueue
-from holdfast.delivery.trouble import Trouble, Troubles
+from holdfast.delivery.trouble import CircuitBreaker, Troubles
 from holdfast.errors import DeliveryFailed, HoldfastError
 from holdfast.events import Listeners
 from holdfast.settings import Settings
 from holdfast.store import forks
-from holdfast.store.api import Channel, Claimed, ClaimRequest, Grant, Granted, Make, Store
-from holdfast.store.delivering import Fate
+from holdfast.store.api import Channel, ClaimRequest, ClaimResult, Grant, Granted, Make, Store
+from holdfast.store.delivering import PointerFate
 from holdfast.store.delivery_api import Courier
 
 log = logging.getLogger("holdfast")
@@ -62,7 +62,7 @@ class DeliveredMessages(forks.Guarded):
         self._settings = settings
         self.sqs = Sqs(create=settings.sqs_create)
         self.counts = Counts()
-        self.sender = Sender(store, self.counts)
+        self.sender = PointerSender(store, self.counts)
         self.pointers = Pointers(self.counts)
         self.aftercare = Aftercare(store, self.sqs, self.counts, listeners, worker, self.queue, self.trouble)
         self._troubles: dict[int, Troubles] = {}
@@ -82,13 +82,13 @@ class DeliveredMessages(forks.Guarded):
     def insert(self, new: Sequence[NewMessage]) -> list[Duplicate | None]:
         return self._base.insert(new)
 
-    def claim(self, request: ClaimRequest, make: Make[Granted]) -> Claimed[Granted]:
+    def claim(self, request: ClaimRequest, make: Make[Granted]) -> ClaimResult[Granted]:
         if not self._attend(request):
             claimed = self._base.claim(request, make)
             if request.ack:
                 self._let_go(request.ack, claimed.acked)
             return claimed
-        claimed = Claimed[Granted]([], [], [])
+        claimed = ClaimResult[Granted]([], [], [])
         if request.ack or request.done:
             claimed = self._base.claim(replace(request, channels=[], shares=None), make)
             self._let_go(request.ack, claimed.acked)
@@ -98,7 +98,7 @@ class DeliveredMessages(forks.Guarded):
         return claimed
 
     def _claim_from_each(
-        self, request: ClaimRequest, make: Make[Granted], claimed: Claimed[Granted]
+        self, request: ClaimRequest, make: Make[Granted], claimed: ClaimResult[Granted]
     ) -> HoldfastError | None:
         """Adds what the channels give in their turn; what the first that refused has said, if one did."""
         silent: list[Channel] = []
@@ -137,7 +137,7 @@ class DeliveredMessages(forks.Guarded):
         applied = self._base.settle(settlements)
         self._let_go(settlements, applied)
         if self._tellable:
-            died = {one.lease.group for one in settlements if one.event is Event.DIED} & self._tellable.keys()
+            died = {one.lease.group for one in settlements if one.event is LifecycleEvent.DIED} & self._tellable.keys()
             self.aftercare.look_after([self._tellable[group] for group in died], DEATHS)
         return applied
 
@@ -183,7 +183,7 @@ class DeliveredMessages(forks.Guarded):
         for one in self._besides:
             one.finish(max(0.0, deadline - time.monotonic()))
 
-    def hand_over(self, channel: Channel, limit: int) -> Sent:
+    def hand_over(self, channel: Channel, limit: int) -> SendResult:
         """One batch of what is due. A refusal is noted, and raised."""
         trouble = self.trouble(channel).sending
         try:
@@ -209,7 +209,7 @@ class DeliveredMessages(forks.Guarded):
 
     def use(
         self, request: ClaimRequest, make: Make[Granted], channel: Channel, received: Sequence[Received]
-    ) -> Claimed[Granted]:
+    ) -> ClaimResult[Granted]:
         """Claims what pointers lead to, and does with each what is to be done with it. Only if some lead to what cannot
         be claimed now, there is no use in asking for more at once."""
         queue = self.queue(channel)
@@ -222,16 +222,16 @@ class DeliveredMessages(forks.Guarded):
             self.counts.add(channel.name, "unreadable", len(unreadable))
         known = [(one, pointer) for one, pointer in read if pointer is not None]
         grants, fates, asked = self._take(request, make, channel, known)
-        over = [one for one, fate in fates if fate == Fate.OVER]
-        back = [one for one, fate in fates if fate in (Fate.BACK, Fate.HELD)]
+        over = [one for one, fate in fates if fate == PointerFate.OVER]
+        back = [one for one, fate in fates if fate in (PointerFate.BACK, PointerFate.HELD)]
         self.counts.add(channel.name, "claimed", len(grants))
         self.counts.add(channel.name, "over", len(over))
-        left = sum(fate == Fate.LATER for _, fate in fates)
+        left = sum(fate == PointerFate.LATER for _, fate in fates)
         self.counts.add(channel.name, "left", left)
         self.counts.add(channel.name, "given_back", len(back))
         self.pointers.delete(place, [*unreadable, *over])
         self.pointers.hide(place, back, 0 if request.alone or request.courier is None else 1)
-        return Claimed(grants, [], [], more=not (left or back), asked=asked)
+        return ClaimResult(grants, [], [], more=not (left or back), asked=asked)
 
     def _take(
         self,
@@ -256,17 +256,17 @@ class DeliveredMessages(forks.Guarded):
                     raise
                 break  # What is claimed has to be told.
             for (one, pointer), fate in zip(known, taken.fates, strict=True):
-                if fate == Fate.TAKEN:
+                if fate == PointerFate.TAKEN:
                     self.pointers.keep(place, taken.grants[0].lease.token, pointer, one)
-                elif fate != Fate.HELD:
+                elif fate != PointerFate.HELD:
                     fates.append((one, fate))
             grants += taken.grants
-            known = [one for one, fate in zip(known, taken.fates, strict=True) if fate == Fate.HELD]
+            known = [one for one, fate in zip(known, taken.fates, strict=True) if fate == PointerFate.HELD]
             is_enough = len(grants) >= request.limit or _is_alone(grants)
             if not known or is_enough or time.monotonic() >= deadline:
                 break
             time.sleep(HELD_PAUSE)
-        return grants, [*fates, *((one, Fate.HELD) for one, _ in known)], asked
+        return grants, [*fates, *((one, PointerFate.HELD) for one, _ in known)], asked
 
     def give_back(self, channel: Channel, received: Sequence[Received]) -> None:
         """Pointers that nobody here wants: whoever asks next may have them."""
@@ -278,7 +278,7 @@ class DeliveredMessages(forks.Guarded):
         return sum(self.aftercare.look(one) for one in channels)
 
     @property
-    def _besides(self) -> tuple[Beside[Any, str], ...]:
+    def _besides(self) -> tuple[BackgroundCalls[Any, str], ...]:
         return (*self.pointers.besides, self.aftercare.beside)
 
     def _attend(self, request: ClaimRequest) -> bool:
@@ -304,13 +304,13 @@ class DeliveredMessages(forks.Guarded):
                 continue
             self.pointers.drop([one for one, is_over in zip(held, over, strict=True) if is_over])
 
-    def _note_refusal(self, channel: Channel, trouble: Trouble, problem: DeliveryFailed) -> None:
+    def _note_refusal(self, channel: Channel, trouble: CircuitBreaker, problem: DeliveryFailed) -> None:
         """SQS is left alone for a while, longer each time."""
         self.counts.add(channel.name, "failures")
         if trouble.note(problem):
             log.warning("%s; messages of %s wait in the database until it goes on", problem, channel.name)
 
-    def _claim_from(self, request: ClaimRequest, make: Make[Granted], channel: Channel) -> Claimed[Granted]:
+    def _claim_from(self, request: ClaimRequest, make: Make[Granted], channel: Channel) -> ClaimResult[Granted]:
         if channel.spec.has_lanes:
             return self._base.claim(replace(request, channels=[channel]), make)
         falls_back = self._falls_back(channel)
@@ -321,13 +321,13 @@ class DeliveredMessages(forks.Guarded):
             return self._claim_without_sqs(request, make, channel)
         self.trouble(channel).check()
         try:
-            return Claimed(self._hand_over_and_claim(request, make, channel), [], [])
+            return ClaimResult(self._hand_over_and_claim(request, make, channel), [], [])
         except DeliveryFailed:
             if falls_back:
                 return self._claim_without_sqs(request, make, channel)
             raise
 
-    def _claim_without_sqs(self, request: ClaimRequest, make: Make[Granted], channel: Channel) -> Claimed[Granted]:
+    def _claim_without_sqs(self, request: ClaimRequest, make: Make[Granted], channel: Channel) -> ClaimResult[Granted]:
         away = round((channel.spec.sqs_fallback or 0.0) * 1_000_000)
         self._store.deliveries.fall_back(channel, request.limit, away)
         return self._base.claim(replace(request, channels=[channel]), make)
@@ -339,7 +339,7 @@ class DeliveredMessages(forks.Guarded):
 
     def _claim_what_came(
         self, request: ClaimRequest, make: Make[Granted], channel: Channel, courier: Courier
-    ) -> Claimed[Granted]:
+    ) -> ClaimResult[Granted]:
         """What the courier has, or what is there; otherwise the courier says when there is something."""
         received = courier.take(channel, request.limit)
         if not received and not self.trouble(channel).left():
@@ -352,7 +352,7 @@ class DeliveredMessages(forks.Guarded):
             received = courier.take(channel, request.limit)  # It may have come at this moment, and poked nobody.
         if not received:
             is_slow = courier.owes(channel) and not self.trouble(channel).lasts()
-            return Claimed([], [], [], more=is_slow)
+            return ClaimResult([], [], [], more=is_slow)
         claimed = self.use(request, make, channel, received)
         if not claimed.grants and not claimed.more:
             courier.rest(channel)
@@ -390,7 +390,7 @@ class DeliveredMessages(forks.Guarded):
             part = replace(request, limit=request.limit - len(grants), alone=request.alone and not grants)
             try:
                 received = self._receive(channel, min(part.limit, MOST_IN_HAND), deadline)
-                claimed = self.use(part, make, channel, received) if received else Claimed[Granted]([], [], [])
+                claimed = self.use(part, make, channel, received) if received else ClaimResult[Granted]([], [], [])
             except HoldfastError:
                 if not grants:
                     raise

@@ -15,7 +15,7 @@ import msgspec
 from holdfast.core.message import MessageId
 from holdfast.core.pointer import Pointer
 from holdfast.core.settlement import Settlement
-from holdfast.delivery.beside import Beside
+from holdfast.delivery.beside import BackgroundCalls
 from holdfast.delivery.counts import Counts
 from holdfast.delivery.sqs import LONGEST, SHORTEST, Received, SqsQueue
 from holdfast.errors import DeliveryFailed
@@ -30,7 +30,7 @@ Place = tuple[str, SqsQueue]
 """The name of a queue, and the one of SQS."""
 
 
-class InHand(msgspec.Struct):
+class HeldPointer(msgspec.Struct):
     """The pointer of a message that is being worked on; all its copies."""
 
     place: Place
@@ -43,9 +43,9 @@ class Pointers(forks.Guarded):
 
     def __init__(self, counts: Counts) -> None:
         self._counts = counts
-        self._in_hand: dict[tuple[MessageId, int], InHand] = {}
-        self._deletes: Beside[Place, str] = Beside("deletes", self._delete, TOGETHER)
-        self._hides: Beside[tuple[Place, int], str] = Beside("hides", self._hide)
+        self._in_hand: dict[tuple[MessageId, int], HeldPointer] = {}
+        self._deletes: BackgroundCalls[Place, str] = BackgroundCalls("deletes", self._delete, TOGETHER)
+        self._hides: BackgroundCalls[tuple[Place, int], str] = BackgroundCalls("hides", self._hide)
         self.besides = (self._deletes, self._hides)
         forks.guard(self)
 
@@ -55,15 +55,15 @@ class Pointers(forks.Guarded):
 
     def keep(self, place: Place, token: int, pointer: Pointer, received: Received) -> None:
         """Its message is claimed under a token. Who claims it again, when that is over, has another one."""
-        self._in_hand.setdefault((pointer.id, token), InHand(place, pointer, [])).copies.append(received)
+        self._in_hand.setdefault((pointer.id, token), HeldPointer(place, pointer, [])).copies.append(received)
         self._forget_lost()
 
-    def let_go(self, settlements: Sequence[Settlement], applied: Sequence[bool]) -> dict[int, list[InHand]]:
+    def let_go(self, settlements: Sequence[Settlement], applied: Sequence[bool]) -> dict[int, list[HeldPointer]]:
         """The outcome is stored: the pointer is deleted. If it is not, the lease was lost: those pointers, by group."""
-        lost: dict[int, list[InHand]] = {}
+        lost: dict[int, list[HeldPointer]] = {}
         if not self._in_hand:
             return lost
-        done: list[InHand] = []
+        done: list[HeldPointer] = []
         for one, is_stored in zip(settlements, applied, strict=True):
             held = self._in_hand.pop((one.message_id, one.lease.token), None)
             if held is not None and is_stored:
@@ -73,7 +73,7 @@ class Pointers(forks.Guarded):
         self.drop(done)
         return lost
 
-    def drop(self, held: Sequence[InHand]) -> None:
+    def drop(self, held: Sequence[HeldPointer]) -> None:
         """Nothing will come of these any more."""
         for place, copies in _together(held):
             self.delete(place, copies)
@@ -83,14 +83,14 @@ class Pointers(forks.Guarded):
         if not self._in_hand:
             return
         now, seconds = time.monotonic(), max(SHORTEST, math.ceil(micros / 1_000_000))
-        longer: list[InHand] = []
+        longer: list[HeldPointer] = []
         for one in settlements:
             held = self._in_hand.get((one.message_id, one.lease.token))
             for copy in held.copies if held is not None else ():
                 ends_too_soon = copy.hidden_until - now < micros / 1_000_000
                 if held is not None and ends_too_soon and now + seconds <= copy.came_at + LONGEST:
                     copy.hidden_until = now + seconds
-                    longer.append(InHand(held.place, held.pointer, [copy]))
+                    longer.append(HeldPointer(held.place, held.pointer, [copy]))
         for place, copies in _together(longer):
             self.hide(place, copies, seconds)
 
@@ -133,7 +133,7 @@ class Pointers(forks.Guarded):
         self._counts.add(name, "not_hidden", failed)
 
 
-def _together(held: Sequence[InHand]) -> list[tuple[Place, list[Received]]]:
+def _together(held: Sequence[HeldPointer]) -> list[tuple[Place, list[Received]]]:
     """What goes to one queue of SQS, in one piece."""
     pieces: dict[Place, list[Received]] = {}
     for one in held:

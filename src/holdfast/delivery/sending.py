@@ -20,7 +20,7 @@ BATCH = 100
 """So many messages are handed over in one transaction."""
 
 
-class Sent(msgspec.Struct):
+class SendResult(msgspec.Struct):
     """How many pointers SQS has got, whether it has any of this queue, and whether there may be more to send; somebody
     else may be sending some now (`is_coming`)."""
 
@@ -31,18 +31,18 @@ class Sent(msgspec.Struct):
     is_coming: bool = False
 
 
-class Sender:
+class PointerSender:
     """Hands messages over to SQS. Any number of them, in any number of processes, may do so at once."""
 
     def __init__(self, store: Store, counts: Counts) -> None:
         self._store = store
         self._counts = counts
 
-    def hand_over(self, channel: Channel, queue: SqsQueue, limit: int) -> Sent:
+    def hand_over(self, channel: Channel, queue: SqsQueue, limit: int) -> SendResult:
         """One batch: marked in the database, sent, and confirmed as far as SQS says so."""
         handed = self._store.deliveries.hand_over(channel, min(limit, BATCH), round(HOLD * 1_000_000))
         if not handed.pointers:
-            return Sent(0, handed.is_out, False, handed.is_current, handed.is_coming)
+            return SendResult(0, handed.is_out, False, handed.is_current, handed.is_coming)
         problem, confirmed = self._send(queue, handed.pointers)
         unsent = [one for one in handed.pointers if one not in confirmed]
         self._store.deliveries.confirm(channel, list(confirmed), unsent, round(PATIENCE * 1_000_000))
@@ -52,7 +52,7 @@ class Sender:
             raise problem
         if not confirmed:
             raise DeliveryFailed(f"SQS has taken none of {len(unsent)} pointers for {queue.name!r}")
-        return Sent(len(confirmed), is_out=True, more=len(confirmed) >= min(limit, BATCH))
+        return SendResult(len(confirmed), is_out=True, more=len(confirmed) >= min(limit, BATCH))
 
     def _send(self, queue: SqsQueue, pointers: list[Pointer]) -> tuple[DeliveryFailed | None, set[Pointer]]:
         """What SQS has confirmed before the first call that failed."""

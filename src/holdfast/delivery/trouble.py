@@ -10,7 +10,7 @@ FIRST_REST, LONGEST_REST = 0.2, 30.0
 """Seconds between two tries while SQS refuses."""
 
 
-class Trouble:
+class CircuitBreaker:
     """One kind of calls."""
 
     def __init__(self) -> None:
@@ -58,9 +58,9 @@ class Troubles:
     """Of one queue. SQS may refuse to take while it gives, and the other way round: neither makes the other good."""
 
     def __init__(self) -> None:
-        self.sending = Trouble()
-        self.receiving = Trouble()
-        self.counting = Trouble()
+        self.sending = CircuitBreaker()
+        self.receiving = CircuitBreaker()
+        self.counting = CircuitBreaker()
         """Whoever may not ask how many wait there can work all the same."""
 
     def check(self) -> None:

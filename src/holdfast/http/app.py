@@ -25,7 +25,7 @@ from holdfast.http.guard import LOOPBACK, Guard, Hosts
 from holdfast.http.headers import Fields
 from holdfast.http.hooks import HOOK_FOLDER, Hook
 from holdfast.http.ingress import Ingress
-from holdfast.http.metrics import Metrics, Timed, measure
+from holdfast.http.metrics import Metrics, TimedApp, measure
 from holdfast.http.openapi import serve_openapi
 from holdfast.http.tenants import Tenants
 from holdfast.http.tokens import Tokens
@@ -114,7 +114,7 @@ def create_app(
         _refuse_open_routes(router.routes)
         api.include_router(router)
     serve_openapi(api)
-    timed = Timed(Shortcut(api, receiving), measure(api, hf))
+    timed = TimedApp(Shortcut(api, receiving), measure(api, hf))
     return App(api, Guard(timed, Hosts(hosts)), receiving, client, api.state.auth)
 
 

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Scope
 from holdfast.http.answers import CODES, RETRY_AFTER
 from holdfast.http.guard import SECURITY_HEADERS
 from holdfast.http.heads import Request
-from holdfast.http.wire import BODY, Wire
+from holdfast.http.wire import BODY, ConnectionTransport
 
 log = logging.getLogger("holdfast.http")
 
@@ -72,7 +72,7 @@ class Exchange:
 
     def __init__(
         self,
-        wire: Wire,
+        wire: ConnectionTransport,
         request: Request,
         scope: Scope,
         always: Sequence[tuple[bytes, bytes]],

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 
-from holdfast.http.heads import Refused, Request
-from holdfast.http.limits import Limits
+from holdfast.http.heads import Request, RequestRefused
+from holdfast.http.limits import ServerLimits
 
 MOST_STEPS = 100
 """Chunks, or parts of them, that are read in one turn. One read of the socket may hold 25,000 chunks."""
@@ -25,7 +25,7 @@ _TRAILER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*")
 _CRLF = b"\r\n"
 
 
-class Counted:
+class FixedLengthBody:
     """A body of a known length."""
 
     __slots__ = ("_left", "is_done")
@@ -44,7 +44,7 @@ class Counted:
         return part, at + len(part)
 
 
-class Chunked:
+class ChunkedBody:
     """A body in chunks."""
 
     __slots__ = (
@@ -60,7 +60,7 @@ class Chunked:
         "is_tired",
     )
 
-    def __init__(self, most: int, limits: Limits) -> None:
+    def __init__(self, most: int, limits: ServerLimits) -> None:
         self._most = most
         self._limits = limits
         self._state = self._read_size
@@ -92,14 +92,14 @@ class Chunked:
         found = _SIZE.match(data, at)
         if found is None:
             if not _SIZE_SO_FAR.fullmatch(data, at):
-                raise Refused(400)
+                raise RequestRefused(400)
             self._count(0, len(data) - at)
             return at
         self._count(found.end() - at, 0)
         self._left = int(found[1], 16)
         self._size += self._left
         if self._size > self._most:
-            raise Refused(413)
+            raise RequestRefused(413)
         begin, end = found.end(), found.end() + self._left
         if self._left and data.startswith(_CRLF, end):  # All of the chunk is there, as it mostly is.
             parts.append(data[begin:end])
@@ -123,49 +123,49 @@ class Chunked:
             self._state = self._read_size
             return at + 2
         if end != b"\r":
-            raise Refused(400)
+            raise RequestRefused(400)
         return at
 
     def _read_trailer(self, data: bytes, at: int, parts: list[bytes]) -> int:
         end = data.find(_CRLF, at, at + self._limits.header_bytes)
         if self._trailer_bytes + (len(data) if end < 0 else end) - at > self._limits.header_bytes:
-            raise Refused(431)
+            raise RequestRefused(431)
         if end < 0:
             return at
         if end == at:
             self.is_done = True
             return at + 2
         if not _TRAILER.fullmatch(data, at, end):
-            raise Refused(400)
+            raise RequestRefused(400)
         self._trailers += 1
         self._trailer_bytes += end + 2 - at
         if self._trailers > self._limits.headers:
-            raise Refused(431)
+            raise RequestRefused(431)
         return end + 2
 
     def _count(self, read: int, unread: int) -> None:
         """Bytes around chunks: those of a line that has ended, and those of one that has not."""
         self._overhead += read
         if self._overhead + unread > self._limits.header_bytes + self._size:
-            raise Refused(413)
+            raise RequestRefused(413)
 
 
-def framing_of(request: Request, most: int, limits: Limits) -> Counted | Chunked:
+def framing_of(request: Request, most: int, limits: ServerLimits) -> FixedLengthBody | ChunkedBody:
     """How the body of a request ends; 400, 413 or 501 if it must not begin."""
     length, coding = request.fields.get(b"content-length"), request.fields.get(b"transfer-encoding")
     if coding is not None:
         if length is not None or request.version != "1.1":
-            raise Refused(400)
+            raise RequestRefused(400)
         *others, last = [part.strip().lower() for part in coding.split(b",")]
         if last != b"chunked" or b"chunked" in others:
-            raise Refused(400)
+            raise RequestRefused(400)
         if others:
-            raise Refused(501)
-        return Chunked(most, limits)
+            raise RequestRefused(501)
+        return ChunkedBody(most, limits)
     if length is None:
-        return Counted(0)
+        return FixedLengthBody(0)
     if not length.isdigit() or len(length) > LONGEST_LENGTH:
-        raise Refused(400)
+        raise RequestRefused(400)
     if int(length) > most:
-        raise Refused(413)
-    return Counted(int(length))
+        raise RequestRefused(413)
+    return FixedLengthBody(int(length))

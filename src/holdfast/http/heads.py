@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import httptools
 
 from holdfast.http.headers import Fields
-from holdfast.http.limits import Limits
+from holdfast.http.limits import ServerLimits
 
 END = b"\r\n\r\n"
 
@@ -25,7 +25,7 @@ _OLD_LINE = re.compile(rb"GET [!-~]+")
 _ABSOLUTE = re.compile(rb"https?://(?P<authority>[^/?#@]+)(?=[/?#]|\Z)", re.IGNORECASE)
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The request ends here, and so does its connection, with an answer of this status."""
 
     def __init__(self, status: int) -> None:
@@ -43,7 +43,7 @@ class Target:
         if not url.startswith((b"/", b"*")):
             found = _ABSOLUTE.match(url)
             if found is None:
-                raise Refused(400)
+                raise RequestRefused(400)
             self.authority = found["authority"]
             url = url[found.end() :]
         path, _, self.query = url.partition(b"#")[0].partition(b"?")
@@ -78,16 +78,16 @@ class Request:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             is_other = _OTHER_VERSION.fullmatch(line) or _OLD_LINE.fullmatch(line)
-            raise Refused(505 if is_other else 400) from None
+            raise RequestRefused(505 if is_other else 400) from None
 
-    def finish(self, line: bytes, limits: Limits) -> None:
+    def finish(self, line: bytes, limits: ServerLimits) -> None:
         """Checks the head as a whole; `line` is its first line."""
         _check_version(line)
         if not self.is_complete:
-            raise Refused(400)
+            raise RequestRefused(400)
         self.version = self._parser.get_http_version()
         if len(self.headers) > limits.headers:
-            raise Refused(431)
+            raise RequestRefused(431)
         self.method = self._parser.get_method()
         self.fields = Fields(self.headers)
         self.keep_alive = self.keep_alive and self.version == "1.1"
@@ -113,7 +113,7 @@ def _check_version(line: bytes) -> None:
     """Refuses request lines of other versions with 505, and other things that are no request line with 400."""
     status = _status_of(line) if len(line) > 200 else _short_status_of(line)
     if status is not None:
-        raise Refused(status)
+        raise RequestRefused(status)
 
 
 def _status_of(line: bytes) -> int | None:

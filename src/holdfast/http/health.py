@@ -23,7 +23,7 @@ router = APIRouter(tags=["health"])
 State = Literal["ok", "failing", "silent", "behind", "ahead"]
 
 
-class Health(BaseModel):
+class HealthView(BaseModel):
     """The process lives."""
 
     status: Literal["ok"] = "ok"
@@ -67,9 +67,9 @@ class Probe:
 
 
 @router.get("/health", operation_id="health")
-async def health() -> Health:
+async def health() -> HealthView:
     """The process lives and answers."""
-    return Health()
+    return HealthView()
 
 
 @router.get(

@@ -28,7 +28,7 @@ MAX_SIZE = 1_048_576
 """Bytes of a body, unless a hook says otherwise."""
 
 
-class Fault(msgspec.Struct, frozen=True):
+class TypeFault(msgspec.Struct, frozen=True):
     """What does not fit the message type: where, and why."""
 
     path: str
@@ -70,7 +70,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     routing: Expression | None = None
     queues: frozenset[str] = frozenset()
     networks: tuple[Network, ...] = ()
-    check: Callable[[Envelope], Fault | None] | None = None
+    check: Callable[[Envelope], TypeFault | None] | None = None
     shapes: Mapping[str, Callable[[Envelope], Envelope]] = {}
     max_size: int = MAX_SIZE
     forms: bool = False
@@ -132,10 +132,10 @@ def networks(texts: Iterable[str]) -> tuple[Network, ...]:
     return tuple(found)
 
 
-def type_check(message_type: Any) -> Callable[[Envelope], Fault | None]:
+def type_check(message_type: Any) -> Callable[[Envelope], TypeFault | None]:
     """A check against a type that msgspec knows."""
 
-    def check(envelope: Envelope) -> Fault | None:
+    def check(envelope: Envelope) -> TypeFault | None:
         try:
             msgspec.convert(envelope, message_type)
         except msgspec.ValidationError as problem:
@@ -145,10 +145,10 @@ def type_check(message_type: Any) -> Callable[[Envelope], Fault | None]:
     return check
 
 
-def fault_of(text: str) -> Fault:
+def fault_of(text: str) -> TypeFault:
     """Apart again: "Expected `int`, got `str` - at `$.payload.n`"."""
     message, _, path = text.partition(" - at `")
-    return Fault(path.rstrip("`") or "$", message)
+    return TypeFault(path.rstrip("`") or "$", message)
 
 
 def key_of(value: Any) -> str | None:

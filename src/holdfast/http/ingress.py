@@ -26,7 +26,7 @@ from holdfast.http.answers import JsonAnswer, Refusal, answer_to, for_now
 from holdfast.http.bodies import Gone, read_body
 from holdfast.http.fast_path import FastPath
 from holdfast.http.headers import Fields
-from holdfast.http.hooks import HOOK_PATH, Fault, Hook, fault_of
+from holdfast.http.hooks import HOOK_PATH, Hook, TypeFault, fault_of
 from holdfast.http.rules import CheckedDelivery
 from holdfast.receipts import Receipt
 
@@ -119,15 +119,15 @@ class Ingress:
     async def _store(self, delivery: CheckedDelivery) -> Response:
         """Store a delivery, or answer it as a duplicate: also if what was accepted before would not fit any more."""
         stored = await self._put(delivery)
-        receipt = await self._known(delivery) if isinstance(stored, Fault) else stored
+        receipt = await self._known(delivery) if isinstance(stored, TypeFault) else stored
         if receipt is None:
-            assert isinstance(stored, Fault)
+            assert isinstance(stored, TypeFault)
             raise rules.misfit(stored)
         if receipt.duplicate:
             return await self._again(receipt, delivery.identity.key)
         return rules.accepted(receipt.raw_id, delivery.identity.key)
 
-    async def _put(self, delivery: CheckedDelivery) -> Receipt | Fault:
+    async def _put(self, delivery: CheckedDelivery) -> Receipt | TypeFault:
         if delivery.fault is not None:
             return delivery.fault
         assert delivery.target is not None, "commands are run"

@@ -7,7 +7,7 @@ import msgspec
 from holdfast.errors import InvalidInput
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds of a server. What is beyond is answered (431, 413, 408, 503) and hung up on.
 
     - `headers` and `header_bytes`: how many a request may have, and how long they may be together, with the path.

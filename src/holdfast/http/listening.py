@@ -21,7 +21,7 @@ class Closable(Protocol):
         """Closes the connection after the answer that is under way."""
 
 
-class State:
+class ServerState:
     """What the connections of a server share: who there is, what runs, and what every answer says."""
 
     def __init__(self) -> None:
@@ -59,11 +59,11 @@ class State:
             self.is_over.set()
 
 
-class Listener:
+class SocketListener:
     """Serves a socket. `stop` and `cut_off` may be called from any thread, at any time, also before it has begun."""
 
-    def __init__(self, connect: Callable[[State], asyncio.Protocol], backlog: int, grace: float) -> None:
-        self.state = State()
+    def __init__(self, connect: Callable[[ServerState], asyncio.Protocol], backlog: int, grace: float) -> None:
+        self.state = ServerState()
         self._connect = connect
         self._backlog = backlog
         self._grace = grace

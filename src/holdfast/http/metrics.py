@@ -63,7 +63,7 @@ assert tuple(WORDS) == METRICS, "each has its words"
 router = APIRouter(tags=["metrics"])
 
 
-class Queues(Collector):
+class QueueCollector(Collector):
     """What the database knows of one tenant, at one moment."""
 
     def __init__(self, hf: Holdfast) -> None:
@@ -169,7 +169,7 @@ def _gauge(name: str, words: str, value: float) -> Metric:
     return GaugeMetricFamily(f"holdfast_{name}", words, value=value)
 
 
-class Known:
+class BoundedLabel:
     """A label's values, of which there are so many at most; the rest share one."""
 
     def __init__(self, most: int = MOST_LABELS // 5) -> None:
@@ -194,7 +194,12 @@ class Metrics:
         self._requests = self._histogram("http_request_seconds", "Time of a request.", "method", "route", "status")
         self._ingress = self._histogram("ingress_seconds", "Time of a webhook.", "hook", "status")
         self._handlers = self._histogram("handler_seconds", "Time of a handler.", "consumer", "queue", "outcome")
-        self._routes, self._hooks, self._consumers, self._queues = Known(), Known(), Known(), Known()
+        self._routes, self._hooks, self._consumers, self._queues = (
+            BoundedLabel(),
+            BoundedLabel(),
+            BoundedLabel(),
+            BoundedLabel(),
+        )
         self._deliveries: dict[tuple[str, int], deque[float]] = {}
         self._lock = threading.Lock()
         self._pages: dict[str, tuple[float, bytes]] = {}
@@ -245,7 +250,7 @@ class Metrics:
     def _made(self, hf: Holdfast) -> bytes:
         self._count_deliveries()
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Once(list(Queues(hf).collect())))
+        registry.register(_Once(list(QueueCollector(hf).collect())))
         return generate_latest(registry) + generate_latest(self.registry)
 
     def _handled(self, outcome: str, event: MessageEvent) -> None:
@@ -270,7 +275,7 @@ def _method(method: str) -> str:
     return method if method in ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH") else OTHERS
 
 
-class Timed:
+class TimedApp:
     """Measures the requests of an application, by route: paths are as many as there are queues."""
 
     def __init__(self, app: ASGIApp, measured: Metrics) -> None:
@@ -303,7 +308,7 @@ class Timed:
 
 
 def measure(app: FastAPI, hf: Holdfast) -> Metrics:
-    """Measures a client's handlers, and whatever is `Timed` with the result, for the app to tell."""
+    """Measures a client's handlers, and whatever is `TimedApp` with the result, for the app to tell."""
     measured = Metrics()
     app.state.metrics = measured
     measured.watch(hf)

@@ -1,6 +1,6 @@
 """HTTP/1.1 on one connection: within limits from the first byte on, and one request at a time.
 
-`listening.Listener` makes a `Connection` of each that it accepts, and calls its `shutdown` when the server stops.
+`listening.Listener` makes a `HttpConnection` of each that it accepts, and calls its `shutdown` when the server stops.
 
 Bytes go into a buffer. From there one request is read: its head by `heads.Request`, its body by what `framing` says.
 Until it is answered the next one is not parsed, and no more than one read of the socket is kept of what follows it. So
@@ -21,14 +21,14 @@ from starlette.types import Scope
 from holdfast.http import wire
 from holdfast.http.app import App
 from holdfast.http.exchange import STATUS_LINES, Exchange, lines, refusal
-from holdfast.http.framing import Chunked, Counted, framing_of
+from holdfast.http.framing import ChunkedBody, FixedLengthBody, framing_of
 from holdfast.http.guard import AUTHORITY, guarded
-from holdfast.http.heads import END, Refused, Request, Target
+from holdfast.http.heads import END, Request, RequestRefused, Target
 from holdfast.http.hooks import Hook
-from holdfast.http.limits import Limits
-from holdfast.http.listening import State
+from holdfast.http.limits import ServerLimits
+from holdfast.http.listening import ServerState
 from holdfast.http.proxies import Proxies
-from holdfast.http.wire import Wire
+from holdfast.http.wire import ConnectionTransport
 
 LINGER = 1.0
 """Seconds to listen to a sender that was answered before it was through: closing at once could lose the answer."""
@@ -40,7 +40,7 @@ IDLE, HEAD, BODY = "idle", "head", "body"
 """What is being read. The connection is idle between two requests, also while one is being answered."""
 
 
-class Turns:
+class ReadTurns:
     """Connections with work left over: one of them goes on in each turn of the loop, however many there are."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Turns:
                 asyncio.get_running_loop().call_soon(self._next)
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """A connection within `limits`.
 
     A delivery of a webhook that arrives in one piece, as most do, is given to the application at once (`App.take`),
@@ -69,14 +69,14 @@ class Connection(asyncio.Protocol):
     """
 
     app: App
-    limits = Limits()
+    limits = ServerLimits()
     proxies = Proxies()
-    turns = Turns()
+    turns = ReadTurns()
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: ServerState) -> None:
         self._loop = asyncio.get_running_loop()
         self._server = state
-        self._wire: Wire
+        self._wire: ConnectionTransport
         self._local: tuple[str, int] | None = None
         self._peer: tuple[str, int] | None = None
         self._buffer = b""
@@ -84,7 +84,7 @@ class Connection(asyncio.Protocol):
         self._phase = IDLE
         self._request = Request()
         self._fed = 0
-        self._framing: Counted | Chunked = Counted(0)
+        self._framing: FixedLengthBody | ChunkedBody = FixedLengthBody(0)
         self._under_way: Request | None = None
         self._exchange: Exchange | None = None
         self._is_deaf = False
@@ -102,7 +102,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begins; the first request has to arrive in time."""
         self._server.connections.add(self)
-        self._wire = Wire(transport)
+        self._wire = ConnectionTransport(transport)
         self._local, self._peer = _name(transport, "sockname"), _name(transport, "peername")
         if len(self._server.connections) > self.limits.connections:
             self._refuse(503)
@@ -171,7 +171,7 @@ class Connection(asyncio.Protocol):
                     break
                 if self._phase == BODY and self._framing.is_tired:
                     self._take_turns()
-        except Refused as problem:
+        except RequestRefused as problem:
             self._refuse(problem.status)
         if self._phase != IDLE and self._timed != self._phase and not self._is_deaf:
             self._set_deadline(self._phase)
@@ -205,14 +205,14 @@ class Connection(asyncio.Protocol):
         data, at, most = self._buffer, self._at, self.limits.header_bytes
         end = data.find(END, max(at, self._fed - 3), at + most)
         if end < 0 and len(data) - at > most:
-            raise Refused(431)
+            raise RequestRefused(431)
         stop = len(data) if end < 0 else end + len(END)
         line = data[at:stop].partition(b"\r\n")[0]
         self._request.feed(data[self._fed : stop], line)
         self._fed = stop
         if end < 0:
             if self._request.is_complete:
-                raise Refused(400)
+                raise RequestRefused(400)
             return False
         self._request.finish(line, self.limits)
         self._at = stop
@@ -227,7 +227,7 @@ class Connection(asyncio.Protocol):
             self._buffer, self._at = rest, 0
         self._fed = self._at
         if self._skipped > self.limits.header_bytes:
-            raise Refused(400)
+            raise RequestRefused(400)
         if self._at == len(self._buffer):
             return False
         self._skipped = 0
@@ -416,9 +416,11 @@ class Connection(asyncio.Protocol):
             self._wire.close()
 
 
-def connections(app: App, limits: Limits, proxies: Proxies) -> type[Connection]:
+def connections(app: App, limits: ServerLimits, proxies: Proxies) -> type[HttpConnection]:
     """Returns the class of the connections of a server."""
-    return type("Connection", (Connection,), {"app": app, "limits": limits, "proxies": proxies, "turns": Turns()})
+    return type(
+        "Connection", (HttpConnection,), {"app": app, "limits": limits, "proxies": proxies, "turns": ReadTurns()}
+    )
 
 
 def _name(transport: asyncio.Transport, which: str) -> tuple[str, int] | None:

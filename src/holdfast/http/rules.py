@@ -35,7 +35,7 @@ from holdfast.errors import HoldfastError, InvalidBody, InvalidInput, NoSubscrib
 from holdfast.http.answers import JsonAnswer, Refusal, for_now, refusal_of
 from holdfast.http.bodies import read_payload
 from holdfast.http.headers import Fields, stored_headers
-from holdfast.http.hooks import Envelope, Fault, Hook
+from holdfast.http.hooks import Envelope, Hook, TypeFault
 from holdfast.http.replays import DeliveryIdentity, identify
 
 
@@ -51,7 +51,7 @@ class CheckedDelivery(msgspec.Struct, frozen=True, gc=False):
     target: str | None
     content: Any
     options: Mapping[str, Any] = {}
-    fault: Fault | None = None
+    fault: TypeFault | None = None
 
 
 def check_sender(hook: Hook, address: str) -> None:
@@ -129,7 +129,7 @@ def filtered() -> Response:
     return JsonAnswer({"queued": False, "filtered": True})
 
 
-def misfit(fault: Fault) -> Refusal:
+def misfit(fault: TypeFault) -> Refusal:
     """400: the body does not fit the message type."""
     return Refusal(400, f"{fault.path}: {fault.message}", code="schema", path=fault.path)
 

@@ -16,8 +16,8 @@ from holdfast.core.duration import Duration, seconds
 from holdfast.errors import InvalidInput
 from holdfast.http.app import App
 from holdfast.http.guard import bracketed
-from holdfast.http.limits import Limits
-from holdfast.http.listening import Listener
+from holdfast.http.limits import ServerLimits
+from holdfast.http.listening import SocketListener
 from holdfast.http.protocol import connections
 from holdfast.http.proxies import Proxies
 from holdfast.runtime.runner import Runner
@@ -34,7 +34,7 @@ def serve(
     *,
     host: str = "127.0.0.1",
     port: int = 8484,
-    limits: Limits | None = None,
+    limits: ServerLimits | None = None,
     grace: Duration = 30.0,
     trusted_proxies: Sequence[str] = (),
     on_started: Callable[[str], None] | None = None,
@@ -62,7 +62,7 @@ class Server:
         *,
         host: str = "127.0.0.1",
         port: int = 8484,
-        limits: Limits | None = None,
+        limits: ServerLimits | None = None,
         grace: Duration = 30.0,
         trusted_proxies: Sequence[str] = (),
     ) -> None:
@@ -71,16 +71,16 @@ class Server:
                 f"without tokens everybody who reaches {host} could read, replay and delete messages: make a token "
                 "with `holdfast token`, and name its file; or serve 127.0.0.1 only"
             )
-        self.limits = limits or Limits()
+        self.limits = limits or ServerLimits()
         self._app = app
         self._grace = seconds(grace, "grace")
         self._asked: float | None = None
-        self._runner = Beside(hf, list(internals(hf).consumers.by_name.values()), self._grace)
+        self._runner = BackgroundRunner(hf, list(internals(hf).consumers.by_name.values()), self._grace)
         app.api.state.maintenance = self._runner.trouble
         self._socket = _listen(host, port)
         self.address = _url(self._socket, host)
         connect = connections(app, self.limits, Proxies(trusted_proxies))
-        self._http = Listener(connect, BACKLOG, self._grace)
+        self._http = SocketListener(connect, BACKLOG, self._grace)
 
     def run(self, on_started: Callable[[str], None] | None = None) -> None:
         """Serves until it is stopped."""
@@ -128,7 +128,7 @@ class Server:
         return self._grace if self._asked is None else max(0.0, self._asked + self._grace - time.monotonic())
 
 
-class Beside(Runner):
+class BackgroundRunner(Runner):
     """Consumers, pools and maintenance of a server. There may be none of the first two; the last is always there."""
 
     def _is_awake(self) -> bool:

@@ -53,7 +53,7 @@ MOST_PAGES = 20
 """So many a look reads, and sends, at most. If there are more, the next one goes on there."""
 
 
-class Event(msgspec.Struct, frozen=True):
+class StreamedEvent(msgspec.Struct, frozen=True):
     """Something that happened: its `id` is where and which, and leads back to this place."""
 
     place: int
@@ -76,7 +76,7 @@ class Event(msgspec.Struct, frozen=True):
         )
 
 
-class Reading:
+class EventReader:
     """Where one reader is. It goes over the last while again and again, in as many looks as that takes."""
 
     def __init__(self, hf: Holdfast, last_id: str | None) -> None:
@@ -87,7 +87,7 @@ class Reading:
         self._sent: dict[str, int] = {} if last_id is None else {last_id: self._newest}
         self._begin(self._newest)
 
-    def look(self) -> list[Event]:
+    def look(self) -> list[StreamedEvent]:
         """What is new, in order. The first look of a reader that was never here only learns what is there."""
         fresh = self._look()
         while self._is_new and not self._is_through:
@@ -104,7 +104,7 @@ class Reading:
         self._after, self._is_through = _first_id(self._since), False
         self._sent = {key: place for key, place in self._sent.items() if place >= self._since}
 
-    def _look(self) -> list[Event]:
+    def _look(self) -> list[StreamedEvent]:
         """Up to where both have been read: whoever comes back to the last of these has missed nothing."""
         notices, self._is_through = _notices(self._hf, self._after)
         acts = _acts(self._hf, self._since, self._sent)
@@ -121,9 +121,9 @@ class Reading:
         return fresh
 
 
-def _acts(hf: Holdfast, since: int, known: Container[str]) -> deque[Event]:
+def _acts(hf: Holdfast, since: int, known: Container[str]) -> deque[StreamedEvent]:
     """What is new, the newest first; if that is too much, the oldest of it, and one more."""
-    found: deque[Event] = deque(maxlen=MOST_PAGES * PAGE + 1)
+    found: deque[StreamedEvent] = deque(maxlen=MOST_PAGES * PAGE + 1)
     before = None
     while True:
         page = hf.audit.list(PAGE, before=before)
@@ -133,9 +133,9 @@ def _acts(hf: Holdfast, since: int, known: Container[str]) -> deque[Event]:
         before = page[-1].id
 
 
-def _notices(hf: Holdfast, after: str) -> tuple[list[Event], bool]:
+def _notices(hf: Holdfast, after: str) -> tuple[list[StreamedEvent], bool]:
     """Some, the oldest first, and whether these are all."""
-    found: list[Event] = []
+    found: list[StreamedEvent] = []
     for _ in range(MOST_PAGES):
         page = hf.notices.list(acknowledged=True, n=PAGE, after=after)
         found += map(_notice, page)
@@ -145,18 +145,18 @@ def _notices(hf: Holdfast, after: str) -> tuple[list[Event], bool]:
     return found, False
 
 
-def _act(one: AuditRecord) -> Event:
+def _act(one: AuditRecord) -> StreamedEvent:
     data = {"actor": one.actor, "act": one.act, "queue": one.queue, "about": one.about, "count": one.count}
-    return Event(one.at_us, f"{ACT}{one.id}", "act", one.at_us, data)
+    return StreamedEvent(one.at_us, f"{ACT}{one.id}", "act", one.at_us, data)
 
 
-def _notice(one: Notice) -> Event:
+def _notice(one: Notice) -> StreamedEvent:
     data = {"notice_id": one.id, "queue": one.queue, "owner": one.owner, "error": one.error, "attempts": one.attempts}
     place, key = _time_in(one.id), f"{NOTICE}{one.id}"
     if one.kind == DEAD_LETTER:
         more = {"dead_id": one.dead_id, "message_id": one.message_id}
-        return Event(place, key, "death", one.created_at_us, data | more)
-    return Event(place, key, "report", one.created_at_us, {**data, "kind": one.kind, "about": one.about})
+        return StreamedEvent(place, key, "death", one.created_at_us, data | more)
+    return StreamedEvent(place, key, "report", one.created_at_us, {**data, "kind": one.kind, "about": one.about})
 
 
 def _first_id(micros: int) -> str:
@@ -205,7 +205,7 @@ class Streams:
         with self._lock:
             self.open -= 1
 
-    async def texts(self, reading: Reading, queue: str | None) -> AsyncIterator[bytes]:
+    async def texts(self, reading: EventReader, queue: str | None) -> AsyncIterator[bytes]:
         """What is sent, until the reader hangs up or the server stops."""
         yield b"retry: 2000\n\n"
         quiet_since = time.monotonic()
@@ -231,7 +231,7 @@ class EventStream(StreamingResponse):
 
     media_type = "text/event-stream"
 
-    def __init__(self, streams: Streams, reading: Reading, queue: str | None) -> None:
+    def __init__(self, streams: Streams, reading: EventReader, queue: str | None) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         super().__init__(streams.texts(reading, queue), headers=headers)
         self._streams = streams

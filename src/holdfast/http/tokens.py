@@ -35,7 +35,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
-class Token(msgspec.Struct, frozen=True):
+class BearerToken(msgspec.Struct, frozen=True):
     """What is known of a token. `tenant` is None if it is good for every one, `expires` None if for ever."""
 
     name: str
@@ -56,7 +56,7 @@ class Token(msgspec.Struct, frozen=True):
 class Tokens:
     """The tokens that a server accepts."""
 
-    def __init__(self, tokens: Iterable[Token]) -> None:
+    def __init__(self, tokens: Iterable[BearerToken]) -> None:
         self._tokens = list(tokens)
         if len(self._tokens) > MOST_TOKENS:
             raise InvalidInput(f"there are {len(self._tokens)} tokens; at most {MOST_TOKENS} are allowed")
@@ -68,7 +68,7 @@ class Tokens:
     def __len__(self) -> int:
         return len(self._tokens)
 
-    def find(self, presented: bytes, now: datetime) -> Token | None:
+    def find(self, presented: bytes, now: datetime) -> BearerToken | None:
         """The token that this is, unless it is over. Takes equally long whichever it is."""
         digest = hashlib.sha256(presented[:LONGEST]).digest()
         found = None
@@ -80,7 +80,9 @@ class Tokens:
         return found
 
 
-def new_token(name: str, role: str, tenant: str | None = None, expires: datetime | None = None) -> tuple[str, Token]:
+def new_token(
+    name: str, role: str, tenant: str | None = None, expires: datetime | None = None
+) -> tuple[str, BearerToken]:
     """A new token: the text, which is shown once, and what a server has to know of it."""
     text = PREFIX + secrets.token_urlsafe(32)
     return text, _checked(name, role, tenant, hashlib.sha256(text.encode()).digest(), expires)
@@ -104,7 +106,7 @@ def load_tokens(
     return Tokens(tokens)
 
 
-def read_token(line: str) -> Token:
+def read_token(line: str) -> BearerToken:
     """One line of the file: NAME ROLE TENANT HASH [EXPIRES]. What is wrong is said without quoting the line."""
     fields = line.split()
     if len(fields) not in (4, 5):
@@ -124,14 +126,14 @@ def enough(role: str, needed: str) -> bool:
     return ROLES.index(role) >= ROLES.index(needed)
 
 
-def _checked(name: str, role: str, tenant: str | None, digest: bytes, expires: datetime | None) -> Token:
+def _checked(name: str, role: str, tenant: str | None, digest: bytes, expires: datetime | None) -> BearerToken:
     if not _NAME.fullmatch(name):
         raise InvalidInput(f"a token's name has letters, digits and . _ @ - only, not {shown(name)}")
     if role not in ROLES:
         raise InvalidInput(f"the role of the token {name!r} must be one of {', '.join(ROLES)}, not {shown(role)}")
     if tenant is not None:
         channel_name(tenant, "tenant")
-    return Token(name, role, tenant, digest, expires)
+    return BearerToken(name, role, tenant, digest, expires)
 
 
 def _moment(text: str, name: str) -> datetime:

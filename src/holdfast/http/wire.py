@@ -8,7 +8,7 @@ BUFFER, BODY = "buffer", "body"
 """Reasons to read no more: what has arrived was not parsed yet; the application has not asked for the body."""
 
 
-class Wire:
+class ConnectionTransport:
     """A transport that may be closed at any time.
 
     The peer may go whenever it likes, so writing to a closed connection is no error: there is nothing to log and nobody

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from holdfast.client import internals
 from holdfast.core.crew import Attachment, attached
 from holdfast.core.labels import missing
-from holdfast.core.rotation import Rotation, Turns
+from holdfast.core.rotation import QueueRotation, Rotation
 from holdfast.core.topic import parts
 from holdfast.errors import CursorOutOfRange
 from holdfast.runtime.consumer import Consumer
@@ -24,7 +24,7 @@ REST = 1.0
 """Seconds for which nothing is claimed from a group that someone has to decide about."""
 
 
-class Attachments:
+class AttachmentWatcher:
     """Kept up to date with the database. A queue whose labels the consumer does not have is left alone."""
 
     def __init__(self, consumer: Consumer) -> None:
@@ -39,7 +39,7 @@ class Attachments:
         self._refused: set[str] = set()
         self._resting: dict[str, float] = {}
         self._told: dict[str, str] = {}
-        self.turns = Turns(Rotation(consumer.policy, {}))
+        self.turns = QueueRotation(Rotation(consumer.policy, {}))
         """In which order messages of the queues are begun."""
         self._changing = threading.Lock()
         self.version = 0
@@ -130,7 +130,7 @@ class Attachments:
                 self._attached = kept
                 self.version += 1
                 weights = {queue: one.weight or 1.0 for queue, one in kept.items()}
-                self.turns = Turns(Rotation(self._consumer.policy, weights, random.random))
+                self.turns = QueueRotation(Rotation(self._consumer.policy, weights, random.random))
 
     def _rests(self, channel: Channel) -> bool:
         """Whether it is left alone for now."""

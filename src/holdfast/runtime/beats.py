@@ -33,7 +33,7 @@ class Beats:
 
     def __init__(self, workers: Callable[[], Iterable[Worker]]) -> None:
         self._workers = workers
-        self._known: dict[str, Pulse] = {}
+        self._known: dict[str, LastReport] = {}
         self._progress = threading.Event()
         self._over = False
         self._thread = threading.Thread(target=self._run, name="holdfast-beats", daemon=True)
@@ -69,7 +69,7 @@ class Beats:
         workers = {worker.id: worker for worker in self._workers() if not worker.ended.is_set()}
         self._leave([known for known in self._known if known not in workers])
         for worker in workers.values():
-            pulse = self._known.setdefault(worker.id, Pulse(worker))
+            pulse = self._known.setdefault(worker.id, LastReport(worker))
             beat = pulse.beat()
             if beat is not None:
                 worker.parts.store.crew.beat(worker.hf.settings.tenant, beat)
@@ -84,7 +84,7 @@ class Beats:
                 log.warning("consumer %s could not say good-bye: %s", worker.consumer.name, problem)
 
 
-class Pulse:
+class LastReport:
     """What was last told of one worker."""
 
     def __init__(self, worker: Worker) -> None:

@@ -22,7 +22,7 @@ class Home(msgspec.Struct, tag=True):
     argv: list[bytes]
 
 
-class Work(msgspec.Struct, tag=True):
+class HandlerWork(msgspec.Struct, tag=True):
     """A message, and what its context says. `body_type` is where the class of its body is at home."""
 
     id: bytes
@@ -46,7 +46,7 @@ class Warn(msgspec.Struct, tag=True):
     """The handler has to stop, and will be killed soon."""
 
 
-class Answer(msgspec.Struct, tag=True):
+class IpcAnswer(msgspec.Struct, tag=True):
     """To a `Question`: the id of the new message, a value, or the name and the text of an error or outcome."""
 
     id: bytes | None = None
@@ -64,7 +64,7 @@ class Ready(msgspec.Struct, tag=True):
     """The handler was found."""
 
 
-class Progress(msgspec.Struct, tag=True):
+class ProgressReport(msgspec.Struct, tag=True):
     """`context.progress(value)`."""
 
     value: bytes
@@ -112,7 +112,7 @@ class Remember(msgspec.Struct, tag=True):
     text: str | None
 
 
-class Returned(msgspec.Struct, tag=True):
+class HandlerReturned(msgspec.Struct, tag=True):
     """The handler is done."""
 
     result: bytes | None
@@ -158,9 +158,9 @@ class Decided(msgspec.Struct, tag=True):
         return Cancel(self.reason) if self.outcome == "cancel" else DeadLetter(self.reason)
 
 
-Inward = Home | Work | Warn | Answer | Bye
+Inward = Home | HandlerWork | Warn | IpcAnswer | Bye
 Question = Extend | Enqueue | Reply | Spend | Action | Recall | Remember
-Outward = Ready | Progress | Question | Returned | Raised | Decided
+Outward = Ready | ProgressReport | Question | HandlerReturned | Raised | Decided
 
 _encode = msgspec.json.Encoder().encode
 _inward: msgspec.json.Decoder[Inward] = msgspec.json.Decoder(Inward)

@@ -20,7 +20,7 @@ import msgspec
 from holdfast import errors
 from holdfast.core import effort
 from holdfast.core import priority as priorities
-from holdfast.core.deadletter import Trouble, trouble_of
+from holdfast.core.deadletter import ErrorText, trouble_of
 from holdfast.core.duration import Duration, seconds
 from holdfast.core.message import Message, MessageId, clean_text, encode_json, plain_text
 from holdfast.core.saga_messages import KEY_HEADER
@@ -56,7 +56,7 @@ def end_with_worker(lifeline: int) -> None:
 class CellContext:
     """What a handler in a process of its own may know and do. The same names as `Context`, which answers."""
 
-    def __init__(self, cell: Cell, work: border.Work) -> None:
+    def __init__(self, cell: Cell, work: border.HandlerWork) -> None:
         self._cell = cell
         self._callbacks: list[Callable[[], object]] = []
         self._lock = threading.Lock()
@@ -78,7 +78,7 @@ class CellContext:
 
     def progress(self, value: Any) -> None:
         """Says how far it is, as any JSON value."""
-        self._cell.tell(self, border.Progress(encode_json(value, "progress")))
+        self._cell.tell(self, border.ProgressReport(encode_json(value, "progress")))
 
     def extend(self, duration: Duration | None = None) -> None:
         """Makes the lease last for `duration` from now; never for less than it does anyway."""
@@ -169,7 +169,7 @@ class Cell:
         self._speaking = threading.Lock()
         self._current: CellContext | None = None
         self._work: SimpleQueue[CellContext | None] = SimpleQueue()
-        self._answers: SimpleQueue[border.Answer] = SimpleQueue()
+        self._answers: SimpleQueue[border.IpcAnswer] = SimpleQueue()
 
     def run(self) -> None:
         """Until there is no more work."""
@@ -191,18 +191,18 @@ class Cell:
                 self._current = None
                 self._outside.send(end)
 
-    def tell(self, context: CellContext, progress: border.Progress) -> None:
+    def tell(self, context: CellContext, progress: border.ProgressReport) -> None:
         """Nothing comes back."""
         with self._speaking:
             self._say(context, progress)
 
-    def _say(self, context: CellContext, word: border.Progress | border.Question) -> None:
+    def _say(self, context: CellContext, word: border.ProgressReport | border.Question) -> None:
         """About this message; refused when it is no longer the one at work."""
         if self._current is not context:
             raise HoldfastError("the handler has ended, and its context with it: what it left running cannot use that")
         self._outside.send(word)
 
-    def ask(self, context: CellContext, question: border.Question) -> border.Answer:
+    def ask(self, context: CellContext, question: border.Question) -> border.IpcAnswer:
         """What the worker says to it; its errors are raised here."""
         with self._speaking:
             self._say(context, question)
@@ -215,10 +215,10 @@ class Cell:
         with suppress(EOFError, OSError):
             while True:
                 match self._outside.hear_inside():
-                    case border.Work() as work:
+                    case border.HandlerWork() as work:
                         self._current = CellContext(self, work)
                         self._work.put(self._current)
-                    case border.Answer() as answer:
+                    case border.IpcAnswer() as answer:
                         self._answers.put(answer)
                     case border.Warn() if (context := self._current) is not None:
                         threading.Thread(target=context.halt, name="holdfast-cancel", daemon=True).start()
@@ -227,7 +227,7 @@ class Cell:
         os.killpg(os.getpgrp(), signal.SIGKILL)  # The worker is gone: nobody waits for this any more.
 
 
-def _refusal(kind: str, answer: border.Answer) -> Exception:
+def _refusal(kind: str, answer: border.IpcAnswer) -> Exception:
     if kind == GaveUp.__name__:
         return GaveUp(answer.text)
     if kind == BudgetSpent.__name__:
@@ -256,7 +256,7 @@ def _call(handler: Callable[..., Any], context: CellContext, wants_context: bool
     except BaseException as problem:
         return _end(problem)
     try:
-        return border.Returned(None if result is None else encode_json(result, "result"))
+        return border.HandlerReturned(None if result is None else encode_json(result, "result"))
     except InvalidInput as problem:
         trouble = trouble_of(problem)
         return border.Raised(trouble.error, [], trouble.traceback)
@@ -273,11 +273,11 @@ def _failure(problem: BaseException) -> border.Raised:
     try:
         trouble = trouble_of(problem)
     except Exception:
-        trouble = Trouble(f"{type(problem).__qualname__}, which cannot be described")
+        trouble = ErrorText(f"{type(problem).__qualname__}, which cannot be described")
     return border.Raised(trouble.error, finding.names(type(problem)), trouble.traceback)
 
 
-def _message(work: border.Work) -> Message:
+def _message(work: border.HandlerWork) -> Message:
     return Message(
         MessageId(work.id),
         work.lane,

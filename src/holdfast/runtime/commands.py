@@ -11,7 +11,7 @@ from holdfast import async_runs, endings, executing
 from holdfast.client import internals
 from holdfast.command_input import Declared
 from holdfast.core.command import COMMANDS, CommandKey, CommandReceipt, command_queue
-from holdfast.core.lifecycle import Event
+from holdfast.core.lifecycle import LifecycleEvent
 from holdfast.core.message import Message
 from holdfast.core.queue import NAME_LIMIT
 from holdfast.core.saga_messages import WHOLE_HEADER
@@ -154,7 +154,7 @@ class AsyncCommandHandler(CommandHandler):
         return await async_runs.run(self._run(message, context))
 
 
-class MessageRun(executing.Run):
+class MessageRun(executing.CommandRun):
     """A run for a claim, which ends in the transaction of the receipt, or takes the receipt along when it ends."""
 
     context: Context
@@ -176,7 +176,7 @@ class MessageRun(executing.Run):
         if self._has_promises():
             self.context.repeated = True  # Another try may have acked on this receipt: there is one effect, not two.
         else:
-            self.context.claim.ended = Event.ACKED
+            self.context.claim.ended = LifecycleEvent.ACKED
 
     def keep(self, raw: bytes) -> None:
         """With the ack, and with what follows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.deadletter import Trouble
+from holdfast.core.deadletter import ErrorText
 from holdfast.runtime import finding
 
 
@@ -18,7 +18,7 @@ class HandlerFailed(Exception):
         self, text: str, kinds: Sequence[str] = (), traceback: str | None = None, *, crashed: bool = False
     ) -> None:
         super().__init__(text)
-        self.trouble = Trouble(text, traceback)
+        self.trouble = ErrorText(text, traceback)
         self.kinds = kinds
         self.crashed = crashed
 

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from holdfast import effort
 from holdfast.claiming import Told
 from holdfast.claims import Claim
-from holdfast.core.pace import Pace
+from holdfast.core.pace import HandlingPace
 from holdfast.endings import NOTHING, Finished
 from holdfast.errors import CursorOutOfRange, HoldfastError
 from holdfast.runtime.context import Context
-from holdfast.runtime.ledger import Held
+from holdfast.runtime.ledger import HeldLease
 from holdfast.runtime.outbox import settlements_of
 from holdfast.store.api import ClaimRequest
 
@@ -42,7 +42,7 @@ class Fetching:
         self._outbox = worker.outbox
         self._solitude = solitude
         self._solitary: Context | None = None
-        self._pace = Pace()
+        self._pace = HandlingPace()
         self._thought = 0.0
         self.low = 0
 
@@ -152,7 +152,7 @@ class Fetching:
             left = [one for one in request.channels if one.name != problem.group]
             return replace(request, channels=left, shares=None), []
 
-    def _to_settle(self, request: ClaimRequest) -> tuple[list[Held], list[Context], Finished, int]:
+    def _to_settle(self, request: ClaimRequest) -> tuple[list[HeldLease], list[Context], Finished, int]:
         """What ends with this claim, whole runs first, and how many may be claimed then: what is left for later takes
         room, so that all together is bounded."""
         if not self._ledger.ended:

@@ -16,7 +16,7 @@ SETTLE_WITHIN = 0.05
 """Seconds that an outcome may wait for the rest of its run. A run that is settled whole costs the least."""
 
 
-class Held:
+class HeldLease:
     """One lease of this worker, and how long it surely lasts by this process's own clock.
 
     `extended` is the end that a handler has asked for. Who stores a new end holds `storing`: of two at once, nobody
@@ -62,18 +62,18 @@ class Held:
         return [context for context in self.contexts if not context.settled]
 
 
-class Ledger:
+class HeldLeases:
     """Written by the worker's own thread only; others may look."""
 
     def __init__(self) -> None:
-        self._held: dict[int, Held] = {}
+        self._held: dict[int, HeldLease] = {}
         self.unfinished = 0
         self.ended = 0
 
     def open(self, contexts: Sequence[Context], terms: Mapping[int, float], claimed: float) -> None:
         """New claims. `terms` is how long a lease of each group lasts."""
         for lease, mine in _by_lease(contexts):
-            held = self._held[id(lease)] = Held(lease, terms[lease.group], claimed)
+            held = self._held[id(lease)] = HeldLease(lease, terms[lease.group], claimed)
             held.contexts = list(mine)
             held.left = len(mine)
             held.queue = mine[0].claim.channel.name
@@ -90,11 +90,11 @@ class Ledger:
         self.unfinished -= len(contexts)
         self.ended += len(contexts)
 
-    def done(self) -> list[Held]:
+    def done(self) -> list[HeldLease]:
         """Runs that can be settled whole."""
         return [held for held in self._held.values() if held.is_done]
 
-    def ready(self, now: float, everything: bool, but: Sequence[Held] = ()) -> list[Context]:
+    def ready(self, now: float, everything: bool, but: Sequence[HeldLease] = ()) -> list[Context]:
         """What is to be settled now: runs that are through, and what has waited long enough for the rest of its run."""
         return [
             context
@@ -104,7 +104,7 @@ class Ledger:
             for context in held.ended
         ]
 
-    def close(self, held: Held) -> None:
+    def close(self, held: HeldLease) -> None:
         """A whole run is settled."""
         self.ended -= len(held.ended)
         held.contexts = []
@@ -126,11 +126,11 @@ class Ledger:
         waiting = [held.first_ended for held in self._held.values() if held.ended]
         return max(0.0, min(waiting) + SETTLE_WITHIN - now) if waiting else None
 
-    def find(self, lease: Lease) -> Held | None:
+    def find(self, lease: Lease) -> HeldLease | None:
         """What is known of a lease; None if nothing is left under it."""
         return self._held.get(id(lease))
 
-    def held(self) -> list[Held]:
+    def held(self) -> list[HeldLease]:
         """All leases, for those who renew them and watch over them."""
         return list(self._held.values())
 

@@ -13,7 +13,7 @@ from holdfast.errors import InvalidInput
 from holdfast.runtime.consumer import Consumer
 
 
-class Address(NamedTuple):
+class ConsumerAddress(NamedTuple):
     """A module, a name at its top level, and the consumer's own name: what stands there is it, or its client."""
 
     module: str
@@ -21,19 +21,19 @@ class Address(NamedTuple):
     consumer: str
 
 
-def address_of(consumer: Consumer) -> Address:
+def address_of(consumer: Consumer) -> ConsumerAddress:
     """Where it stands now."""
     for module in _modules(consumer):
         for place, thing in list(vars(sys.modules[module]).items()):
             if thing is consumer or _client(thing) is consumer.hf:
-                return Address(module, place, consumer.name)
+                return ConsumerAddress(module, place, consumer.name)
     raise InvalidInput(
         f"the consumer {consumer.name!r} cannot be found by the processes of a pool: neither it nor its client stands "
         'at the top level of a module. Put one of them there, or use members="thread"'
     )
 
 
-def located(address: Address) -> Consumer:
+def located(address: ConsumerAddress) -> Consumer:
     """The same in this process."""
     module = "__mp_main__" if address.module == "__main__" and "__mp_main__" in sys.modules else address.module
     thing = getattr(import_module(module), address.place, None)

@@ -19,7 +19,7 @@ from holdfast.client import internals
 from holdfast.core.message import MessageId
 from holdfast.errors import HoldfastError
 from holdfast.runtime.consumer import Consumer
-from holdfast.runtime.locating import Address, located
+from holdfast.runtime.locating import ConsumerAddress, located
 from holdfast.runtime.news import SETTLED
 from holdfast.store.api import Seat
 
@@ -51,7 +51,7 @@ def how_it_ended(exit_code: int) -> str:
     return f"was killed by signal {-exit_code}" if exit_code < 0 else f"ended with exit code {exit_code}"
 
 
-class Member(Protocol):
+class PoolMember(Protocol):
     """One of a pool. `exit_code` is None while it works, 0 when it has ended as it should; `news` is what is known of
     its work: whether it has `SETTLED` any, or `RETRIED` a message that was tried before."""
 
@@ -72,7 +72,7 @@ class ProcessMember:
     comes a second time if someone sends it to all processes at once.
     """
 
-    def __init__(self, pool: Pool, seat: Seat, address: Address, grace: float) -> None:
+    def __init__(self, pool: Pool, seat: Seat, address: ConsumerAddress, grace: float) -> None:
         self.seat = seat
         self._news: set[bytes] = set()
         context = multiprocessing.get_context("spawn")
@@ -182,7 +182,14 @@ class SeatKeeper:
 
 
 def work(
-    leash: Connection, address: Address, pool: str, key: str, number: int, token: bytes, worker: str, grace: float
+    leash: Connection,
+    address: ConsumerAddress,
+    pool: str,
+    key: str,
+    number: int,
+    token: bytes,
+    worker: str,
+    grace: float,
 ) -> None:
     """What a member's process does, from its start to its end."""
     signal.signal(signal.SIGINT, lambda *_: None)

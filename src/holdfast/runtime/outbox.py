@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from holdfast import endings
 from holdfast.claims import Claim
-from holdfast.core.lifecycle import Event
+from holdfast.core.lifecycle import LifecycleEvent
 from holdfast.core.settlement import Settlement
 from holdfast.errors import HoldfastError, Unavailable
 from holdfast.events import MessageLost
@@ -16,7 +16,7 @@ from holdfast.runtime.news import SETTLED
 
 if TYPE_CHECKING:
     from holdfast.runtime.context import Context
-    from holdfast.runtime.ledger import Held
+    from holdfast.runtime.ledger import HeldLease
     from holdfast.runtime.worker import Worker
 
 
@@ -53,7 +53,7 @@ class Outbox:
                 self._settle_alone(context, context.settlement)
         return [context for context in ended if not context.settled]
 
-    def closed(self, held: Held, lost: Sequence[Claim]) -> None:
+    def closed(self, held: HeldLease, lost: Sequence[Claim]) -> None:
         """A run was settled whole, but for what was lost of it."""
         contexts = held.contexts
         self._worker.ledger.close(held)
@@ -92,8 +92,10 @@ class Outbox:
 
     def _count(self, contexts: Sequence[Context]) -> None:
         decided = [one.settlement.event for one in contexts if one.settlement is not None]
-        self._handled(len(contexts) - sum(event in (Event.RELEASED, Event.SNOOZED) for event in decided))
-        self.failures += sum(event in (Event.FAILED, Event.DIED) for event in decided)
+        self._handled(
+            len(contexts) - sum(event in (LifecycleEvent.RELEASED, LifecycleEvent.SNOOZED) for event in decided)
+        )
+        self.failures += sum(event in (LifecycleEvent.FAILED, LifecycleEvent.DIED) for event in decided)
 
     def _handled(self, count: int) -> None:
         self.handled += count
@@ -105,6 +107,8 @@ def settlements_of(contexts: Sequence[Context]) -> list[Settlement]:
     """How their claims end; unless something else was decided, the work is done."""
     return [
         one.settlement
-        or Settlement(one.claim.lease, one.claim.message.raw_id, one.claim.attempt, Event.ACKED, one.claim.member)
+        or Settlement(
+            one.claim.lease, one.claim.message.raw_id, one.claim.attempt, LifecycleEvent.ACKED, one.claim.member
+        )
         for one in contexts
     ]

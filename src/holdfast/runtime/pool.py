@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 import msgspec
 
 from holdfast.core.duration import Duration, seconds
-from holdfast.core.given import Change, Default, Reader, read_settings
+from holdfast.core.given import Default, Reader, SettingsUpdate, read_settings
 from holdfast.core.message import encode_json
 from holdfast.core.queue import channel_name, one_of
 from holdfast.core.scaling import PoolSpec
@@ -61,7 +61,7 @@ class Pool:
 
     def __init__(self, consumer: Consumer, options: PoolOptions, before: Pool | None = None) -> None:
         self.consumer = consumer
-        change = Change(_Chosen, read_settings("pool()", cast("Mapping[str, Any]", options), READERS))
+        change = SettingsUpdate(_Chosen, read_settings("pool()", cast("Mapping[str, Any]", options), READERS))
         self._choose(change(None if before is None else before._chosen))
 
     def become(self, other: Pool) -> None:

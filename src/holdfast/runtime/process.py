@@ -44,7 +44,7 @@ START = (
 _decode = msgspec.json.Decoder().decode
 
 
-class Process:
+class HandlerProcess:
     """A process that runs one handler, message after message, in a process group of its own."""
 
     def __init__(self, consumer: Consumer) -> None:
@@ -96,8 +96,8 @@ class Process:
         self._send(work)
         if context.stop is not None:
             self.warn()  # The first warning came before the message did.
-        while isinstance(said := self._hear(), border.Progress | border.Question):
-            if isinstance(said, border.Progress):
+        while isinstance(said := self._hear(), border.ProgressReport | border.Question):
+            if isinstance(said, border.ProgressReport):
                 context.progress(_decode(said.value))
             else:
                 self._send(_answer(context, said))
@@ -107,7 +107,7 @@ class Process:
                 raise said.again()
             case border.Raised():
                 raise HandlerFailed(said.text, said.kinds, said.traceback)
-            case border.Returned(result=bytes() as result):
+            case border.HandlerReturned(result=bytes() as result):
                 return _decode(result)
 
     def warn(self) -> None:
@@ -173,7 +173,7 @@ class ProcessHand(ThreadHand):
     """A thread and a process: the thread waits for what the process does, and has another one if it is killed."""
 
     def __init__(self, worker: Worker) -> None:
-        self._process: Process | None = None
+        self._process: HandlerProcess | None = None
         self._failure = HandlerFailed("the process of the handler never began")
         super().__init__(worker)
 
@@ -197,7 +197,7 @@ class ProcessHand(ThreadHand):
         timer.start()
         process.warn()
 
-    def _kill(self, context: Context, process: Process) -> None:
+    def _kill(self, context: Context, process: HandlerProcess) -> None:
         with self.lock:
             if self.current is context:
                 process.kill()
@@ -224,7 +224,7 @@ class ProcessHand(ThreadHand):
             self._process.end()
             self._process = None
         try:
-            process = Process(self.worker.consumer)
+            process = HandlerProcess(self.worker.consumer)
             while not process.is_ready(TICK):
                 if context.stop is not None or self.worker.stopping:
                     process.end()
@@ -253,9 +253,9 @@ def _home(consumer: Consumer) -> border.Home:
     return border.Home(module, name, consumer.wants_context, file, argv)
 
 
-def _work(context: Context) -> border.Work:
+def _work(context: Context) -> border.HandlerWork:
     message, decoder, deadline = context.message, context.message.decoder, context.deadline
-    return border.Work(
+    return border.HandlerWork(
         bytes(message.raw_id),
         message.lane,
         message.raw_body,
@@ -274,30 +274,30 @@ def _work(context: Context) -> border.Work:
     )
 
 
-def _answer(context: Context, asked: border.Question) -> border.Answer:
+def _answer(context: Context, asked: border.Question) -> border.IpcAnswer:
     try:
         return _done(context, asked)
     except Exception as problem:
         is_first = isinstance(problem, BudgetSpent) and problem.is_first
-        return border.Answer(error=type(problem).__name__, text=str(problem), is_first=is_first)
+        return border.IpcAnswer(error=type(problem).__name__, text=str(problem), is_first=is_first)
 
 
-def _done(context: Context, asked: border.Question) -> border.Answer:
+def _done(context: Context, asked: border.Question) -> border.IpcAnswer:
     match asked:
         case border.Extend():
             context.extend(asked.duration)
         case border.Spend():
-            return border.Answer(value=context.spend(asked.amount))
+            return border.IpcAnswer(value=context.spend(asked.amount))
         case border.Action():
             context.action(asked.text)
         case border.Recall():
-            return border.Answer(value=context.session)
+            return border.IpcAnswer(value=context.session)
         case border.Remember():
             context.session = asked.text
         case border.Reply():
             receipt = context.reply(_decode(asked.body), headers=_decode(asked.headers))
-            return border.Answer(bytes(receipt.raw_id))
+            return border.IpcAnswer(bytes(receipt.raw_id))
         case border.Enqueue():
             receipt = context.enqueue(body=_decode(asked.body), **_decode(asked.options))
-            return border.Answer(bytes(receipt.raw_id))
-    return border.Answer()
+            return border.IpcAnswer(bytes(receipt.raw_id))
+    return border.IpcAnswer()

@@ -112,7 +112,7 @@ class Program:
         self._ended, self._cancelled = threading.Event(), threading.Event()
         self._code: int | None = None
         with ExitStack() as undo:
-            self._bell = undo.enter_context(Bell())
+            self._bell = undo.enter_context(SelectorWaker())
             leash = undo.enter_context(Leash())
             with leash.end as end, unblocked_signals():
                 try:
@@ -235,7 +235,7 @@ def unblocked_signals() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-class Bell:
+class SelectorWaker:
     """Wakes a selector. Ringing one that is closed does nothing, though its number may be another file's by then."""
 
     def __init__(self) -> None:
@@ -254,7 +254,7 @@ class Bell:
             if not self._closed:
                 os.write(self._rope, b"!")
 
-    def __enter__(self) -> Bell:
+    def __enter__(self) -> SelectorWaker:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from holdfast import endings
 from holdfast.client import internals
 from holdfast.errors import HoldfastError
-from holdfast.runtime.ledger import Held
+from holdfast.runtime.ledger import HeldLease
 from holdfast.runtime.stops import Stop
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Renewal(Rounds):
 
     def round(self, now: float) -> float | None:
         """All leases of one length in one call, whoever's they are: a busy process gets few turns."""
-        mine: list[Held] = []
+        mine: list[HeldLease] = []
         hf = None
         for worker in self._workers():
             if not worker.ended.is_set():  # What it still holds then, nobody will ever settle.
@@ -138,14 +138,14 @@ class Renewal(Rounds):
                 held.storing.release()
         return shortest
 
-    def _renew_all(self, hf: Holdfast, due: list[Held], now: float) -> None:
+    def _renew_all(self, hf: Holdfast, due: list[HeldLease], now: float) -> None:
         by_span = defaultdict(list)
         for held in due:
             by_span[held.span(now)].append(held)
         for span, leases in by_span.items():
             self._renew(hf, leases, span)
 
-    def _renew(self, hf: Holdfast, leases: list[Held], span: float) -> None:
+    def _renew(self, hf: Holdfast, leases: list[HeldLease], span: float) -> None:
         """Every claim is asked for: one that was canceled, or is just being settled, says nothing of others."""
         chosen = [(held, context) for held in leases for context in held.unsettled()]
         started = time.monotonic()
@@ -163,7 +163,7 @@ class Renewal(Rounds):
                 context.halt(Stop.LOST if until is None else Stop.UNWANTED)
 
 
-class Watch(Rounds):
+class HandlerWatch(Rounds):
     """Stops handlers at their timeout, and before a lease ends that could not be renewed."""
 
     def __init__(self, workers: Workers) -> None:

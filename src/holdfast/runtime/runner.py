@@ -18,7 +18,7 @@ from holdfast.runtime.consumer import Consumer
 from holdfast.runtime.hands import Hand, ThreadHand
 from holdfast.runtime.maintenance.keeper import Keeper
 from holdfast.runtime.preflight import fit
-from holdfast.runtime.renewal import Renewal, Watch
+from holdfast.runtime.renewal import HandlerWatch, Renewal
 from holdfast.runtime.signals import STOPPING, Signals
 from holdfast.runtime.solitude import Solitude
 from holdfast.runtime.supervisor import Supervisor
@@ -61,7 +61,7 @@ class Runner:
         self._consumers = list(consumers)
         self._solitude = Solitude()
         self._renewal = Renewal(self._all)
-        self._watch = Watch(self._all)
+        self._watch = HandlerWatch(self._all)
         self._beats = Beats(self._all)
         self._courier: ProcessCourier | None = None
         self._has_stopped = False
@@ -225,9 +225,9 @@ class Runner:
             return self._courier
 
     def _open_desk(self, worker: Worker) -> Courier:
-        from holdfast.delivery.courier import Desk
+        from holdfast.delivery.courier import ReceiverSeat
 
-        return Desk(self.courier, worker.wake)
+        return ReceiverSeat(self.courier, worker.wake)
 
     def _stop_courier(self) -> None:
         with self._opening:

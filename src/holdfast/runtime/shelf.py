@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from holdfast.core.rotation import Turns
+from holdfast.core.rotation import QueueRotation
 
 if TYPE_CHECKING:
     from holdfast.runtime.context import Context
@@ -26,7 +26,7 @@ class Shelf:
         self._filled = threading.Condition()
         self._closed = False
         self.on_fill: Callable[[], None] | None = None
-        self._turns: Turns | None = None
+        self._turns: QueueRotation | None = None
         self._stock: dict[str, deque[Context]] = {}
         self._dry: set[str] = set()
 
@@ -48,7 +48,7 @@ class Shelf:
         if self.on_fill is not None:
             self.on_fill()
 
-    def take_turns(self, turns: Turns | None) -> None:
+    def take_turns(self, turns: QueueRotation | None) -> None:
         """From now on claims are begun in this order; None if it is the order in which they come."""
         if turns is not self._turns:
             left = self.clear()
@@ -88,7 +88,7 @@ class Shelf:
         self._stock = {}
         return list(taken)
 
-    def _arranged(self, new: Iterable[Context], turns: Turns) -> list[Context]:
+    def _arranged(self, new: Iterable[Context], turns: QueueRotation) -> list[Context]:
         """In the order of their turns. Claims of queues that have none any more come first: they are refused."""
         stock: dict[str, deque[Context]] = {}
         for context in self._take_back():

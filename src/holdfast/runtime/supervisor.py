@@ -16,9 +16,9 @@ from holdfast.core.scaling import Load, Scaler, to_drain
 from holdfast.core.supervision import CrashLog
 from holdfast.errors import HoldfastError
 from holdfast.events import MemberCrashed, PoolGaveUp, PoolScaled
-from holdfast.runtime.attachments import Attachments
+from holdfast.runtime.attachments import AttachmentWatcher
 from holdfast.runtime.locating import address_of
-from holdfast.runtime.members import SEAT_TERM, STARTING_TERM, Member, ProcessMember, ThreadMember, how_it_ended
+from holdfast.runtime.members import SEAT_TERM, STARTING_TERM, PoolMember, ProcessMember, ThreadMember, how_it_ended
 from holdfast.runtime.news import SETTLED
 from holdfast.runtime.pool import Pool
 from holdfast.store.api import Seat
@@ -42,18 +42,18 @@ class Supervisor:
     def __init__(self, runner: Runner, pool: Pool) -> None:
         self.hf = runner.hf
         self.pool = pool
-        self.members: list[Member] = []
+        self.members: list[PoolMember] = []
         self.workers: list[Worker] = []
         self.ended = threading.Event()
         self._runner = runner
         self._address = address_of(pool.consumer) if pool.members == "process" else None
-        self._attachments = Attachments(pool.consumer)
+        self._attachments = AttachmentWatcher(pool.consumer)
         self._scaler = Scaler(pool.spec)
         self._crashes = CrashLog(pool.restarts)
-        self._survivors: list[Member] = []
+        self._survivors: list[PoolMember] = []
         self._untold: str | None = None
         self._trouble: str | None = None
-        self._draining: list[Member] = []
+        self._draining: list[PoolMember] = []
         self._wake = threading.Event()
         self.turned_at = time.monotonic()
         self._stopping = False
@@ -142,7 +142,7 @@ class Supervisor:
     def _leave(self, seat: Seat) -> None:
         internals(self.hf).store.seats.leave(self.hf.settings.tenant, self.pool.key, seat)
 
-    def _new_member(self, seat: Seat) -> Member:
+    def _new_member(self, seat: Seat) -> PoolMember:
         if self._address is not None:
             return ProcessMember(self.pool, seat, self._address, self._runner.grace)
         worker = self._runner.worker(self.pool.consumer, self.pool.name)
@@ -172,7 +172,7 @@ class Supervisor:
         for member in crashed:
             self._leave(member.seat)  # At once: who held it is gone for sure.
 
-    def _crashed(self, member: Member) -> None:
+    def _crashed(self, member: PoolMember) -> None:
         words = how_it_ended(member.exit_code or 0)
         was_too_many = self._crashes.note(time.monotonic(), is_excused=bool(member.news))
         self._tell(MemberCrashed, words=words)
@@ -180,7 +180,7 @@ class Supervisor:
         if was_too_many:
             self._give_up(words)
 
-    def _trials(self) -> list[Member]:
+    def _trials(self) -> list[PoolMember]:
         """Those that were started since the pool was given up, if it was."""
         return [member for member in self.members if member not in self._survivors]
 
@@ -224,7 +224,7 @@ class Supervisor:
             self.members = [member for member in self.members if member.exit_code is None]
         self._free_seats(self.members)
 
-    def _free_seats(self, gone: list[Member]) -> None:
+    def _free_seats(self, gone: list[PoolMember]) -> None:
         with suppress(HoldfastError):
             for member in gone:
                 self._leave(member.seat)

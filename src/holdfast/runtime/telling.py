@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holdfast import events
-from holdfast.core.lifecycle import Event
+from holdfast.core.lifecycle import LifecycleEvent
 from holdfast.events import Listeners, MessageEvent
 
 if TYPE_CHECKING:
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from holdfast.runtime.context import Context
     from holdfast.runtime.worker import Worker
 
-KINDS: dict[Event, type[MessageEvent]] = {
-    Event.ACKED: events.MessageSucceeded,
-    Event.FAILED: events.MessageFailed,
-    Event.DIED: events.MessageDied,
-    Event.SNOOZED: events.MessageSnoozed,
-    Event.CANCELED: events.MessageCanceled,
-    Event.RELEASED: events.MessageReleased,
+KINDS: dict[LifecycleEvent, type[MessageEvent]] = {
+    LifecycleEvent.ACKED: events.MessageSucceeded,
+    LifecycleEvent.FAILED: events.MessageFailed,
+    LifecycleEvent.DIED: events.MessageDied,
+    LifecycleEvent.SNOOZED: events.MessageSnoozed,
+    LifecycleEvent.CANCELED: events.MessageCanceled,
+    LifecycleEvent.RELEASED: events.MessageReleased,
 }
 
 
@@ -54,7 +54,7 @@ def told(listeners: Listeners, worker: Worker, call: Call) -> Call:
 def tell_end(listeners: Listeners, worker: Worker, context: Context) -> None:
     """Of how a claim has ended."""
     settlement = context.settlement
-    kind = KINDS[settlement.event if settlement is not None else Event.ACKED]
+    kind = KINDS[settlement.event if settlement is not None else LifecycleEvent.ACKED]
     if not listeners.want(kind):
         return
     more: dict[str, Any] = {}

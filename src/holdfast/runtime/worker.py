@@ -19,7 +19,7 @@ from holdfast.errors import HoldfastError, UnknownGroup
 from holdfast.events import ConsumerStarted, ConsumerStopped, HandlerStopped, RuntimeEvent
 from holdfast.runtime import telling, verdict
 from holdfast.runtime.apart import THREADS_HELP, Apart
-from holdfast.runtime.attachments import Attachments
+from holdfast.runtime.attachments import AttachmentWatcher
 from holdfast.runtime.beginning import first_line_of
 from holdfast.runtime.calling import how_to_call
 from holdfast.runtime.consumer import Consumer
@@ -27,12 +27,12 @@ from holdfast.runtime.context import Context
 from holdfast.runtime.fetching import Fetching
 from holdfast.runtime.gate import Gate
 from holdfast.runtime.hands import Hand, OwnHand, Relieved, ThreadHand
-from holdfast.runtime.ledger import SETTLE_WITHIN, Ledger
+from holdfast.runtime.ledger import SETTLE_WITHIN, HeldLeases
 from holdfast.runtime.news import RETRIED
 from holdfast.runtime.outbox import Outbox
 from holdfast.runtime.shelf import Shelf
 from holdfast.runtime.stops import Interrupted, Stop
-from holdfast.store.api import Bell, ClaimRequest
+from holdfast.store.api import ClaimRequest, Waiter
 from holdfast.store.crew import CREW
 from holdfast.store.delivery_api import Courier
 
@@ -74,13 +74,13 @@ class Worker:
         self.consumer = consumer
         self.pool = pool
         self.id = f"{hf.worker}:{consumer.name}:{os.urandom(3).hex()}"
-        self.attachments = Attachments(consumer)
+        self.attachments = AttachmentWatcher(consumer)
         self.open_desk: Callable[[Worker], Courier] | None = None
         self._desk: Courier | None = None
         self.on_progress: Callable[[], None] = lambda: None
         self.on_held: Callable[[float], None] = lambda term: None
         self.shelf = Shelf()
-        self.ledger = Ledger()
+        self.ledger = HeldLeases()
         self.outbox = Outbox(self)
         self.gate = Gate(self)
         self.hands: list[Hand] = []
@@ -89,7 +89,7 @@ class Worker:
         self._listeners = self.parts.listeners
         self.done: deque[Context] = deque()
         self._wake = threading.Event()
-        self._bell: Bell | None = None
+        self._bell: Waiter | None = None
         self._busy = 0.0
         self._hibernates = False
         self.naps = 0
@@ -240,7 +240,7 @@ class Worker:
             except BaseException as problem:
                 log.warning("consumer %s: %s; others have to wait for its leases", self.consumer.name, problem)
 
-    def _turn_safely(self, bell: Bell) -> bool:
+    def _turn_safely(self, bell: Waiter) -> bool:
         """Whatever goes wrong, there are handlers that run and outcomes to store: it goes on."""
         self.turned_at = time.monotonic()
         try:
@@ -266,7 +266,7 @@ class Worker:
             self.stop(math.inf)
         return bool(left)
 
-    def _turn(self, bell: Bell) -> bool:
+    def _turn(self, bell: Waiter) -> bool:
         """One look around; False when everything is over."""
         if self._asked is not None:
             return self._look(self._asked, bell)
@@ -293,7 +293,7 @@ class Worker:
             return True
         return self._look(self._fetching.request(room), bell)
 
-    def _look(self, request: ClaimRequest, bell: Bell) -> bool:
+    def _look(self, request: ClaimRequest, bell: Waiter) -> bool:
         """Claims, works or sleeps."""
         self._asked = None
         request, claimed = self._claim(request)
@@ -388,7 +388,7 @@ class Worker:
         self.ledger.end(contexts, time.monotonic())
         self.outbox.settle(self.ledger.ready(time.monotonic(), everything=True))
 
-    def _sleep(self, request: ClaimRequest, bell: Bell) -> bool:
+    def _sleep(self, request: ClaimRequest, bell: Waiter) -> bool:
         """Nothing to claim; False if that is the end."""
         if self._is_over(request):
             return False

@@ -9,7 +9,7 @@ from holdfast.client import Holdfast, internals
 from holdfast.http.hooks import MAX_SIZE, Envelope, Expression, Hook, networks
 from holdfast.http.signatures import Verifier, secrets_of
 from holdfast.spec.message_type import message_form
-from holdfast.spec.model import Call, Spec, VerifyHmac, Webhook
+from holdfast.spec.model import CommandCall, Spec, VerifyHmac, WebhookDeclaration
 from holdfast.spec.running import enveloped, function_of, inputs_of, reads_only
 
 
@@ -25,7 +25,7 @@ def expect_message_types(hf: Holdfast, spec: Spec) -> None:
         internals(hf).types.expect(name, message_form(queue.message_type) if queue.external else None)
 
 
-def _hook(hf: Holdfast, spec: Spec, name: str, webhook: Webhook, environ: Mapping[str, str]) -> Hook:
+def _hook(hf: Holdfast, spec: Spec, name: str, webhook: WebhookDeclaration, environ: Mapping[str, str]) -> Hook:
     return Hook(
         name=name,
         queue=webhook.queue,
@@ -49,7 +49,7 @@ def _hook(hf: Holdfast, spec: Spec, name: str, webhook: Webhook, environ: Mappin
     )
 
 
-def _routes(spec: Spec, webhook: Webhook) -> frozenset[str]:
+def _routes(spec: Spec, webhook: WebhookDeclaration) -> frozenset[str]:
     """The queues that a routing may choose; beside a topic it chooses none."""
     if webhook.routing is None or webhook.topic is not None:
         return frozenset()
@@ -65,6 +65,6 @@ def _optional(text: str | None) -> Expression | None:
     return None if text is None else function_of(text)
 
 
-def _command(hf: Holdfast, call: Call) -> Callable[[Envelope, str | None], Any]:
+def _command(hf: Holdfast, call: CommandCall) -> Callable[[Envelope, str | None], Any]:
     inputs = inputs_of(call)
     return lambda envelope, key: hf.commands.run(call.name, inputs(envelope), idempotency_key=key)

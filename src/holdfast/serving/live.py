@@ -23,7 +23,7 @@ from holdfast.serving.staffing import has_staff
 from holdfast.serving.workers import Workers
 from holdfast.spec.applying import WouldLose, accepting, apply
 from holdfast.spec.model import Spec
-from holdfast.spec.plan import Step
+from holdfast.spec.plan import PlanStep
 
 log = logging.getLogger("holdfast.serving")
 
@@ -34,7 +34,7 @@ LONGEST = 60.0
 """Seconds to wait for a reload that is under way when everything stops."""
 
 
-class Live:
+class ServedSpec:
     """The spec that is served now. `hf` is the server's client; what the user's module declares belongs to another
     one over the same connections, which comes and goes with it."""
 
@@ -86,7 +86,7 @@ class Live:
         return {"db": self._hf.settings.url, "tenant": self._hf.settings.tenant}
 
     def _make(self, spec: Spec, command: str, accept_loss: bool = False) -> None:
-        def told(step: Step) -> None:
+        def told(step: PlanStep) -> None:
             log.info("%sd %s %s", step.act, step.kind, step.name)
 
         apply(self._hf, spec, accept_loss=accept_loss, command=command, told=told)

@@ -18,9 +18,9 @@ from holdfast.http.server import Server
 from holdfast.http.tokens import Tokens
 from holdfast.runtime.signals import Signals
 from holdfast.sd_notify import Notifier
-from holdfast.serving.live import Live, Reloader
+from holdfast.serving.live import Reloader, ServedSpec
 from holdfast.serving.loading import Sources
-from holdfast.serving.workers import Orders, Workers
+from holdfast.serving.workers import WorkerOrders, Workers
 from holdfast.spec.model import Spec
 
 log = logging.getLogger("holdfast.serving")
@@ -60,7 +60,7 @@ class Serving:
         self._address = ""
         self._hf = Holdfast(options.url, tenant=options.tenant, strict=True)
         try:
-            self._live = Live(self._hf, options.sources, os.environ, options.accept_loss)
+            self._live = ServedSpec(self._hf, options.sources, os.environ, options.accept_loss)
             self._app = create_app(
                 self._hf,
                 self._live.hooks,
@@ -79,7 +79,7 @@ class Serving:
         except BaseException:
             self._hf.close()
             raise
-        orders = Orders(options.url, options.tenant, options.sources, options.grace)
+        orders = WorkerOrders(options.url, options.tenant, options.sources, options.grace)
         self._workers = Workers(orders, lambda pid: log.info("consumers run in process %s", pid))
         self._asked: float | None = None
 

@@ -12,8 +12,8 @@ import msgspec
 from holdfast.client import Holdfast
 from holdfast.serving.loading import load
 from holdfast.serving.staffing import declare_staff
-from holdfast.serving.workers import VARIABLE, Orders
+from holdfast.serving.workers import VARIABLE, WorkerOrders
 
-orders = msgspec.json.decode(os.environ[VARIABLE], type=Orders)
+orders = msgspec.json.decode(os.environ[VARIABLE], type=WorkerOrders)
 hf = Holdfast(orders.url, tenant=orders.tenant, strict=True)
 declare_staff(hf, load(hf, orders.sources, os.environ))

@@ -24,10 +24,10 @@ from holdfast.runtime.consumer import Handler
 from holdfast.runtime.context import Context
 from holdfast.serving.loading import function_at
 from holdfast.spec import declaring
-from holdfast.spec.model import Call, Consumer, Onward, Spec
+from holdfast.spec.model import CommandCall, ConsumerDeclaration, ForwardCall, Spec
 from holdfast.spec.running import message_inputs, published_inputs
 
-Commanded = tuple[Call | Onward, InputOf]
+Commanded = tuple[CommandCall | ForwardCall, InputOf]
 """A command or the next queue, and what computes its input from a message."""
 
 
@@ -57,7 +57,7 @@ def declare_staff(hf: Holdfast, spec: Spec) -> None:
 def _commanded(spec: Spec) -> dict[str, Commanded]:
     """What `map_to` of queues, and of groups by their addresses, does with a message."""
     queues = {name: queue.map_to or queue.map_to_queue for name, queue in spec.queues.items()}
-    groups: dict[str, Call | Onward] = {**spec.group_calls, **spec.group_onwards}
+    groups: dict[str, CommandCall | ForwardCall] = {**spec.group_calls, **spec.group_onwards}
     return {name: (aim, input_of(message_inputs(aim))) for name, aim in queues.items() if aim is not None} | {
         address: (aim, input_of(published_inputs(aim))) for address, aim in groups.items()
     }
@@ -94,7 +94,9 @@ def input_of(inputs: InputOf) -> InputOf:
     return read
 
 
-def _handler(hf: Holdfast, name: str, consumer: Consumer, commanded: Mapping[str, Commanded]) -> Callable[..., Any]:
+def _handler(
+    hf: Holdfast, name: str, consumer: ConsumerDeclaration, commanded: Mapping[str, Commanded]
+) -> Callable[..., Any]:
     if consumer.exec is not None:
         return exec_handler(consumer.exec, preflight=consumer.preflight)
     if consumer.handler is not None:
@@ -114,4 +116,4 @@ def _command(hf: Holdfast, queue: str, commanded: Mapping[str, Commanded]) -> Ha
     if own is not None and queue not in commanded:
         return handler_for(hf, own, step_input(internals(hf).commands.get(own)))
     aim, inputs = commanded[queue]
-    return sending_on(aim.queue, inputs) if isinstance(aim, Onward) else handler_for(hf, aim.name, inputs)
+    return sending_on(aim.queue, inputs) if isinstance(aim, ForwardCall) else handler_for(hf, aim.name, inputs)

@@ -31,7 +31,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 LASTED = 60.0
 
 
-class Orders(msgspec.Struct, frozen=True):
+class WorkerOrders(msgspec.Struct, frozen=True):
     """What a process of consumers is told."""
 
     url: str
@@ -47,12 +47,12 @@ class NotStarted(HoldfastError):
 class Workers:
     """At most one process at a time takes new messages; another one may be finishing."""
 
-    def __init__(self, orders: Orders, on_started: Callable[[int], object] = lambda _: None) -> None:
+    def __init__(self, orders: WorkerOrders, on_started: Callable[[int], object] = lambda _: None) -> None:
         self._orders = orders
         self._on_started = on_started
-        self._process: Process | None = None
-        self._coming: Process | None = None
-        self._leaving: list[Process] = []
+        self._process: WorkerProcess | None = None
+        self._coming: WorkerProcess | None = None
+        self._leaving: list[WorkerProcess] = []
         self._turn = threading.Lock()  # One is started at a time, which may take long; all may be stopped meanwhile.
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -99,11 +99,11 @@ class Workers:
             self._process, self._coming = fresh, None
         self._on_started(fresh.pid)
 
-    def _begin(self) -> Process:
+    def _begin(self) -> WorkerProcess:
         with self._lock:
             if self._over.is_set():
                 raise NotStarted("no consumers are started any more: the server stops")
-            self._coming = Process(self._orders)
+            self._coming = WorkerProcess(self._orders)
             return self._coming
 
     def dismiss(self) -> None:
@@ -135,7 +135,7 @@ class Workers:
         for process in self._all():
             process.wait(0)
 
-    def _all(self) -> list[Process]:
+    def _all(self) -> list[WorkerProcess]:
         with self._lock:
             return [one for one in (self._process, self._coming, *self._leaving) if one is not None]
 
@@ -160,10 +160,10 @@ class Workers:
                 log.error("%s", problem)
 
 
-class Process:
+class WorkerProcess:
     """One of them. It ends by itself when this process is gone: its standard input is then at its end."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: WorkerOrders) -> None:
         self._began = time.monotonic()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "holdfast.serving.worker"],

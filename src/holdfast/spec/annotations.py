@@ -25,7 +25,7 @@ class Parameter(Protocol):
     def required(self) -> bool: ...
 
 
-class Command(Protocol):
+class CommandLike(Protocol):
     """A declared command, as `hf.commands.list()` has it."""
 
     @property
@@ -38,7 +38,7 @@ class Command(Protocol):
     def returns(self) -> Any: ...
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class CommandSignature(msgspec.Struct, frozen=True):
     """What a command takes: the type of each input, and which of them it cannot do without; and what it gives back."""
 
     inputs: dict[str, Type]
@@ -46,10 +46,10 @@ class Wanted(msgspec.Struct, frozen=True):
     returns: Type = types.JSON
 
 
-def wanted_by(commands: Iterable[Command]) -> Mapping[str, Wanted]:
+def wanted_by(commands: Iterable[CommandLike]) -> Mapping[str, CommandSignature]:
     """What commands take, by name."""
     return {
-        command.name: Wanted(
+        command.name: CommandSignature(
             {parameter.name: type_of(parameter.type) for parameter in command.parameters},
             frozenset(parameter.name for parameter in command.parameters if parameter.required),
             type_of(command.returns),

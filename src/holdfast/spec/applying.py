@@ -10,7 +10,7 @@ from holdfast.core.discretion import without_password
 from holdfast.core.topic import parts
 from holdfast.errors import HoldfastError
 from holdfast.spec.model import Spec
-from holdfast.spec.plan import Plan, Step, make_plan, wanted
+from holdfast.spec.plan import PlanStep, SpecPlan, make_plan, wanted
 
 
 class WouldLose(HoldfastError):
@@ -19,7 +19,7 @@ class WouldLose(HoldfastError):
     `command` is what does it all the same.
     """
 
-    def __init__(self, plan: Plan, command: str) -> None:
+    def __init__(self, plan: SpecPlan, command: str) -> None:
         said = "; ".join(f"{step.kind} {step.name}: {loss}" for step, loss in plan.losses)
         super().__init__(f"messages would be lost, so nothing was changed: {said}. To accept that, run: {command}")
         self.plan = plan
@@ -43,8 +43,8 @@ def apply(
     accept_loss: bool = False,
     prune: bool = False,
     command: str = "holdfast apply FILE --accept-loss",
-    told: Callable[[Step], object] = lambda _: None,
-) -> Plan:
+    told: Callable[[PlanStep], object] = lambda _: None,
+) -> SpecPlan:
     """Declares what is new or different; what that was. `told` is called after each step.
 
     Nothing is removed but, with `prune`, groups and schedules that the spec does not have; and nothing is done at all
@@ -63,7 +63,7 @@ def apply(
     return plan
 
 
-def _remove(hf: Holdfast, step: Step) -> None:
+def _remove(hf: Holdfast, step: PlanStep) -> None:
     if step.kind == "schedule":
         hf.schedules.remove(step.name)
     else:

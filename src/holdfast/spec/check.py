@@ -15,13 +15,24 @@ from holdfast.core.expressions.source import Span
 from holdfast.core.routing import names_above
 from holdfast.core.topic import parts
 from holdfast.spec import settled
-from holdfast.spec.annotations import Command, Wanted, wanted_by
+from holdfast.spec.annotations import CommandLike, CommandSignature, wanted_by
 from holdfast.spec.document import Block
-from holdfast.spec.findings import Finding, Findings, path_text
+from holdfast.spec.findings import Findings, SpecFinding, path_text
 from holdfast.spec.formulas import Formulas
-from holdfast.spec.model import Consumer, Delivery, Group, Queue, Saga, Spec, Step, Topic, VerifyHmac, Webhook
+from holdfast.spec.model import (
+    ConsumerDeclaration,
+    Delivery,
+    GroupDeclaration,
+    QueueDeclaration,
+    SagaDeclaration,
+    Spec,
+    StepDeclaration,
+    TopicDeclaration,
+    VerifyHmac,
+    WebhookDeclaration,
+)
 from holdfast.spec.parser import MOST_PROBLEMS
-from holdfast.spec.reading import Path, Reading, Unread
+from holdfast.spec.reading import Path, ReadSpec, Unread
 
 MOST = {
     **dict.fromkeys(("owners", "queues", "topics", "webhooks", "consumers", "pools", "schedules", "sagas"), 1_000),
@@ -39,15 +50,15 @@ _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 
 def check(
     spec: Spec,
-    reading: Reading | None = None,
+    reading: ReadSpec | None = None,
     *,
-    commands: Iterable[Command] | None = None,
+    commands: Iterable[CommandLike] | None = None,
     consumers: Collection[str] | None = None,
     handlers: Callable[[str], object] | None = None,
     environ: Mapping[str, str] | None = None,
     serving: bool = False,
     unread: Unread | None = None,
-) -> list[Finding]:
+) -> list[SpecFinding]:
     """Everything that is wrong with a spec, in the order of its text if it was read from one.
 
     `commands` (`hf.commands.list()`) and `consumers` (names) are those that the program declares; without them nothing
@@ -62,17 +73,17 @@ def check(
 
 
 def check_reading(
-    reading: Reading,
+    reading: ReadSpec,
     *,
-    commands: Iterable[Command] | None = None,
+    commands: Iterable[CommandLike] | None = None,
     consumers: Collection[str] | None = None,
     handlers: Callable[[str], object] | None = None,
     environ: Mapping[str, str] | None = None,
     serving: bool = False,
-) -> list[Finding]:
+) -> list[SpecFinding]:
     """The same for a text, with what was wrong with the text itself."""
     at = _blocks(reading)
-    unread = [Finding(at(one.span), one.message, one.span, one.hint, one.severity) for one in reading.problems]
+    unread = [SpecFinding(at(one.span), one.message, one.span, one.hint, one.severity) for one in reading.problems]
     if reading.spec is None or len(unread) >= MOST_PROBLEMS:
         return unread
     options = {"commands": commands, "consumers": consumers, "handlers": handlers, "environ": environ}
@@ -80,7 +91,7 @@ def check_reading(
     return sorted([*unread, *checked], key=lambda finding: (finding.span or Span(0, 0)).start)
 
 
-def _blocks(reading: Reading) -> Callable[[Span], str]:
+def _blocks(reading: ReadSpec) -> Callable[[Span], str]:
     """Finds the queue, webhook or whatever stands at a place of the text; "" outside of all of them."""
     items = [item for app in reading.document.apps for item in app.items]
     blocks = sorted((item for item in items if isinstance(item, Block)), key=lambda block: block.span.start)
@@ -101,8 +112,8 @@ class Checker:
     def __init__(
         self,
         spec: Spec,
-        reading: Reading | None,
-        commands: Mapping[str, Wanted] | None,
+        reading: ReadSpec | None,
+        commands: Mapping[str, CommandSignature] | None,
         consumers: Collection[str] | None,
         handlers: Callable[[str], object] | None,
         environ: Mapping[str, str] | None,
@@ -181,18 +192,24 @@ class Checker:
 
     # --- queues and topics --------------------------------------------------------------------------------------------
 
-    def _queue(self, path: Path, name: str, queue: Queue) -> None:
+    def _queue(self, path: Path, name: str, queue: QueueDeclaration) -> None:
         if name in self.spec.topics:
             self.findings.error(path, f"there is a topic {name!r} too, and a name belongs to one of them")
         if queue.external:
             kept = {"external", "message_type", "map_to", "map_to_queue"}
-            self._refuse_settings(path, queue, kept, Queue())
+            self._refuse_settings(path, queue, kept, QueueDeclaration())
         self._dead_letters(path, queue.delivery)
         self._need_owner((*path, "owner"), queue.owner)
         self._onward(path, queue)
         self._formulas.queue(path, queue)
 
-    def _refuse_settings(self, path: Path, part: Queue | Topic, kept: set[str], usual: Queue | Topic) -> None:
+    def _refuse_settings(
+        self,
+        path: Path,
+        part: QueueDeclaration | TopicDeclaration,
+        kept: set[str],
+        usual: QueueDeclaration | TopicDeclaration,
+    ) -> None:
         for field in part.__struct_fields__:
             if field not in kept and getattr(part, field) != getattr(usual, field):
                 hint = "leave it out, or declare it here: external: false"
@@ -210,7 +227,7 @@ class Checker:
             way = " → ".join([*circle, circle[0]])
             self.findings.error(path, f"dead letters would go in a circle and never rest: {way}")
 
-    def _onward(self, path: Path, part: Queue | Group) -> None:
+    def _onward(self, path: Path, part: QueueDeclaration | GroupDeclaration) -> None:
         if part.map_to_queue is None:
             return
         if part.map_to is not None:
@@ -229,10 +246,10 @@ class Checker:
                 path, f"messages would go in a circle and never end: {' → '.join([*circle, circle[0]])}"
             )
 
-    def _topic(self, path: Path, topic: Topic) -> None:
+    def _topic(self, path: Path, topic: TopicDeclaration) -> None:
         self._count((*path, "groups"), topic.groups)
         if topic.external:
-            self._refuse_settings(path, topic, {"external", "groups"}, Topic())
+            self._refuse_settings(path, topic, {"external", "groups"}, TopicDeclaration())
         for name, group in topic.groups.items():
             self._dead_letters((*path, "groups", name), group.delivery)
             self._need_owner((*path, "groups", name, "owner"), group.owner)
@@ -241,7 +258,7 @@ class Checker:
 
     # --- webhooks -----------------------------------------------------------------------------------------------------
 
-    def _webhook(self, path: Path, webhook: Webhook) -> None:
+    def _webhook(self, path: Path, webhook: WebhookDeclaration) -> None:
         aims = [webhook.queue, webhook.topic, webhook.command]
         # A routing alone chooses a queue; beside a topic, it chooses the name to publish under.
         if sum(aim is not None for aim in aims) != 1 and not (webhook.routing is not None and not any(aims)):
@@ -299,7 +316,7 @@ class Checker:
 
     # --- consumers, pools, sagas --------------------------------------------------------------------------------------
 
-    def _consumer(self, path: Path, consumer: Consumer) -> None:
+    def _consumer(self, path: Path, consumer: ConsumerDeclaration) -> None:
         if not consumer.queues:
             self.findings.error(path, "a consumer needs queues: [ … ]", lacks=[(*path, "queues")])
         if consumer.handler is not None and consumer.exec is not None:
@@ -364,7 +381,7 @@ class Checker:
                 hint = "your program has to declare it: @hf.consumer(…)"
                 self.findings.warn(path, f"there is no consumer {consumer!r} in this spec", hint, lacks)
 
-    def _saga(self, path: Path, saga: Saga) -> None:
+    def _saga(self, path: Path, saga: SagaDeclaration) -> None:
         if not saga.steps:
             self.findings.error(path, "a saga needs at least one step", lacks=[(*path, "steps")])
         self._need_owner((*path, "owner"), saga.owner)
@@ -381,7 +398,7 @@ class Checker:
             self._step(here, step)
         self._formulas.saga(path, saga)
 
-    def _step(self, path: Path, step: Step) -> None:
+    def _step(self, path: Path, step: StepDeclaration) -> None:
         if step.does != 1:
             hint = "a step has one of: queue, command, event, wait, until"
             ways = ("queue", "command", "event", "wait", "until", "parallel")
@@ -401,8 +418,8 @@ class Checker:
         self._need_queue((*path, "queue"), step.queue)
         self._need_queue((*path, "undo_queue"), step.undo_queue)
 
-    def _refuse_sending(self, path: Path, step: Step) -> None:
-        usual = Step(name=step.name)
+    def _refuse_sending(self, path: Path, step: StepDeclaration) -> None:
+        usual = StepDeclaration(name=step.name)
         for field in ("undo", "undo_queue", "retry", "initial_backoff_ms", "max_backoff_ms", "backoff_steps_ms"):
             if getattr(step, field) != getattr(usual, field):
                 text, lacks = f"the step {step.name!r} sends nothing, so {field} has no meaning", [(*path, "queue")]

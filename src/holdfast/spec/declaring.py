@@ -16,18 +16,18 @@ from holdfast.core.saga import Step as SagaStep
 from holdfast.core.saga import Wait
 from holdfast.spec.message_type import message_form
 from holdfast.spec.model import (
-    Call,
-    Consumer,
-    Group,
-    Owner,
+    CommandCall,
+    ConsumerDeclaration,
+    GroupDeclaration,
+    OwnerDeclaration,
     Part,
-    Pool,
-    Queue,
-    Retry,
-    Saga,
-    Schedule,
-    Step,
-    Topic,
+    PoolDeclaration,
+    QueueDeclaration,
+    RetryPolicy,
+    SagaDeclaration,
+    ScheduleDeclaration,
+    StepDeclaration,
+    TopicDeclaration,
     to_plain,
 )
 
@@ -67,18 +67,18 @@ TOPIC: Places = {
 GROUP: Places = {**_COMMON, **{name: (name,) for name in ("timeout", "misses", "catch_up_rate")}}
 
 
-def queue_settings(queue: Queue) -> dict[str, Any]:
+def queue_settings(queue: QueueDeclaration) -> dict[str, Any]:
     """The keywords of `hf.queue(name, …)`; `names_below` wants `hf.topic(mode="queue", …)`."""
     form = message_form(queue.message_type)
     return {**plain_settings(queue, QUEUE), **_retries(queue.delivery), "message_type": form}
 
 
-def topic_settings(topic: Topic) -> dict[str, Any]:
+def topic_settings(topic: TopicDeclaration) -> dict[str, Any]:
     """The keywords of `hf.topic(name, …)`."""
     return _fields(topic, *TOPIC)
 
 
-def group_settings(group: Group) -> dict[str, Any]:
+def group_settings(group: GroupDeclaration) -> dict[str, Any]:
     """The keywords of `hf.subscribe(topic, name, …)`."""
     return {
         **plain_settings(group, GROUP),
@@ -96,29 +96,31 @@ def start_of(start: str) -> str | datetime:
         return start
 
 
-def owner_settings(owner: Owner) -> dict[str, Any]:
+def owner_settings(owner: OwnerDeclaration) -> dict[str, Any]:
     """The keywords of `hf.owner(name, …)`."""
     return _fields(owner, "inbox", "owner", "escalate_after", "notify", "digest_every")
 
 
-def pool_options(name: str, pool: Pool) -> dict[str, Any]:
+def pool_options(name: str, pool: PoolDeclaration) -> dict[str, Any]:
     """The keywords of `hf.pool(consumer, …)`; the consumer is `pool.consumer or name`."""
     return {"name": name, **{field: getattr(pool, field) for field in pool.__struct_fields__ if field != "consumer"}}
 
 
-def schedule_settings(schedule: Schedule) -> dict[str, Any]:
+def schedule_settings(schedule: ScheduleDeclaration) -> dict[str, Any]:
     """The keywords of `hf.schedule(name, …)`."""
     found = {field: getattr(schedule, field) for field in schedule.__struct_fields__}
     return {**found, "headers": schedule.headers or None}
 
 
-def saga_settings(saga: Saga) -> dict[str, Any]:
+def saga_settings(saga: SagaDeclaration) -> dict[str, Any]:
     """The keywords of `hf.saga(name, …)`."""
     steps = [[step_of(one, entry.when) for one in entry.parallel] or step_of(entry) for entry in saga.steps]
     return {"steps": steps, **_fields(saga, "on_failure", "owner", "keep")}
 
 
-def step_of(step: Step, together: str | None = None, read: Callable[[str], Any] = Expression) -> SagaStep | Wait:
+def step_of(
+    step: StepDeclaration, together: str | None = None, read: Callable[[str], Any] = Expression
+) -> SagaStep | Wait:
     """A step as `hf.saga` takes it; `together` is the condition of its parallel group. `read` reads expressions."""
     conditions = [text for text in (together, step.when) if text is not None]
     when = _read(" && ".join(f"({text})" for text in conditions) or None, read)
@@ -141,7 +143,9 @@ def step_of(step: Step, together: str | None = None, read: Callable[[str], Any] 
     )
 
 
-def _target(queue: str | None, call: Call | None, given: str | None, read: Callable[[str], Any]) -> tuple[Any, Any]:
+def _target(
+    queue: str | None, call: CommandCall | None, given: str | None, read: Callable[[str], Any]
+) -> tuple[Any, Any]:
     if call is not None:
         return command_queue(call.name), {name: read(text) for name, text in call.input_map.items()}
     return queue, _read(given, read)
@@ -151,20 +155,20 @@ def _read(text: str | None, read: Callable[[str], Any]) -> Any:
     return None if text is None else read(text)
 
 
-def _step_backoff(step: Step) -> Backoff:
+def _step_backoff(step: StepDeclaration) -> Backoff:
     steps = tuple(wait / 1000 for wait in step.backoff_steps_ms)
     if steps:
         return Backoff(steps=steps, jitter=0.0)
     return Backoff(step.initial_backoff_ms / 1000, step.max_backoff_ms / 1000, jitter=0.0)
 
 
-def consumer_options(name: str, consumer: Consumer) -> dict[str, Any]:
+def consumer_options(name: str, consumer: ConsumerDeclaration) -> dict[str, Any]:
     """The keywords of `hf.consumer(*consumer.queues, …)`, but for `preflight`, which is a program here."""
     fields = ("policy", "weights", "concurrency", "lease", "timeout", "empty", "labels", "isolation")
     return {"name": name, **_fields(consumer, *fields, "trust_commitments")}
 
 
-def backoff_of(retry: Retry) -> Backoff:
+def backoff_of(retry: RetryPolicy) -> Backoff:
     """How long to wait after a failure; `InvalidInput` if that makes no sense."""
     steps = tuple(step / 1000 for step in retry.backoff_steps_ms)
     if steps:
@@ -172,7 +176,7 @@ def backoff_of(retry: Retry) -> Backoff:
     return Backoff(retry.initial_backoff_ms / 1000, retry.max_backoff_ms / 1000, jitter=retry.jitter)
 
 
-def plain_settings(part: Queue | Group, places: Places) -> dict[str, Any]:
+def plain_settings(part: QueueDeclaration | GroupDeclaration, places: Places) -> dict[str, Any]:
     """Every setting that stands in one place of the model."""
     found = {}
     for name, place in places.items():
@@ -183,7 +187,7 @@ def plain_settings(part: Queue | Group, places: Places) -> dict[str, Any]:
     return found
 
 
-def _retries(retry: Retry) -> dict[str, Any]:
+def _retries(retry: RetryPolicy) -> dict[str, Any]:
     return {"max_attempts": retry.max_attempts, "backoff": backoff_of(retry)}
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from holdfast.core.expressions.source import Span
 from holdfast.core.expressions.tree import Node
-from holdfast.spec.grammar import Entry
+from holdfast.spec.grammar import GrammarWord
 from holdfast.spec.shapes import Shape
 
 
@@ -36,7 +36,7 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
+class MapSyntax:
     """`{ a: 1, b: 2 }`."""
 
     settings: list[Setting]
@@ -61,25 +61,25 @@ class Typed:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CommandSyntax:
     """`command Entity.Command { input: expression }`."""
 
     entity: Word
     command: Word
-    inputs: Entries | None
+    inputs: MapSyntax | None
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
-class Onward:
+class ForwardSyntax:
     """`queue name { field: expression }`."""
 
     queue: Literal
-    inputs: Entries | None
+    inputs: MapSyntax | None
     span: Span
 
 
-Value = Literal | Listing | Entries | Formula | Typed | Command | Onward
+Value = Literal | Listing | MapSyntax | Formula | Typed | CommandSyntax | ForwardSyntax
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Setting:
     key: Word
     value: Value
     span: Span
-    entry: Entry | None = None
+    entry: GrammarWord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Block:
 
     keyword: Word
     name: Word | None
-    entry: Entry
+    entry: GrammarWord
     items: list[Item]
     opened: Span
     span: Span

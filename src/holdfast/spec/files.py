@@ -14,9 +14,9 @@ import msgspec
 from holdfast.core.expressions.lexer import LONGEST_SPEC
 from holdfast.core.expressions.source import Source
 from holdfast.errors import InvalidInput
-from holdfast.spec.annotations import Command
+from holdfast.spec.annotations import CommandLike
 from holdfast.spec.check import check, check_reading
-from holdfast.spec.findings import Finding, path_text
+from holdfast.spec.findings import SpecFinding, path_text
 from holdfast.spec.model import Spec
 from holdfast.spec.plain import read_plain
 from holdfast.spec.reading import Path as ModelPath
@@ -36,11 +36,11 @@ class Examined(msgspec.Struct, frozen=True):
 
     name: str
     spec: Spec | None
-    findings: list[Finding]
+    findings: list[SpecFinding]
     source: Source | None = None
 
     @property
-    def errors(self) -> list[Finding]:
+    def errors(self) -> list[SpecFinding]:
         """What keeps it from working."""
         return [finding for finding in self.findings if finding.severity == "error"]
 
@@ -50,7 +50,7 @@ class Examined(msgspec.Struct, frozen=True):
         errors = len(self.errors)
         return f"{self.name}: {counted(errors, 'error')}, {counted(len(self.findings) - errors, 'warning')}"
 
-    def show(self, finding: Finding) -> str:
+    def show(self, finding: SpecFinding) -> str:
         """For a terminal: with the line that it is about, if the file is one with lines."""
         if self.source is not None:
             problem = finding.problem()
@@ -63,7 +63,7 @@ class Examined(msgspec.Struct, frozen=True):
 def examine(
     path: str,
     *,
-    commands: Iterable[Command] | None = None,
+    commands: Iterable[CommandLike] | None = None,
     consumers: Collection[str] | None = None,
     handlers: Callable[[str], object] | None = None,
     environ: Mapping[str, str] | None = None,
@@ -81,25 +81,25 @@ def examine(
         found = [] if spec is None else check(spec, unread=unread, **options)  # type: ignore[arg-type]
         return Examined(name, spec, [*_twins(text), *refused, *found])
     except msgspec.DecodeError as problem:
-        return Examined(name, None, [Finding("", str(problem))])
+        return Examined(name, None, [SpecFinding("", str(problem))])
     except RecursionError:
-        return Examined(name, None, [Finding("", "it is nested too deeply")])
+        return Examined(name, None, [SpecFinding("", "it is nested too deeply")])
 
 
 class _Object(list[tuple[str, Any]]):
     """The members of an object, also those of the same name."""
 
 
-def _twins(text: str) -> list[Finding]:
+def _twins(text: str) -> list[SpecFinding]:
     """Names that stand twice in one object: a reader takes the last, which nobody sees."""
     return list(_twins_in(json.loads(text, object_pairs_hook=_Object), ()))
 
 
-def _twins_in(value: Any, path: ModelPath) -> Iterator[Finding]:
+def _twins_in(value: Any, path: ModelPath) -> Iterator[SpecFinding]:
     if isinstance(value, _Object):
         for name, times in Counter(name for name, _ in value).items():
             if times > 1:
-                yield Finding(path_text(path), f"an object has two members {name!r}: which of them counts?")
+                yield SpecFinding(path_text(path), f"an object has two members {name!r}: which of them counts?")
     entries = value if isinstance(value, _Object) else enumerate(value) if isinstance(value, list) else ()
     for step, one in entries:
         yield from _twins_in(one, (*path, step))

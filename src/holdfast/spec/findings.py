@@ -9,15 +9,15 @@ from typing import Any, Literal
 
 import msgspec
 
-from holdfast.core.expressions.source import Problem, Span, did_you_mean
+from holdfast.core.expressions.source import SourceProblem, Span, did_you_mean
 from holdfast.core.expressions.tree import Node
 from holdfast.errors import InvalidInput
-from holdfast.spec.reading import NAMED, Path, Reading, Unread
+from holdfast.spec.reading import NAMED, Path, ReadSpec, Unread
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-class Finding(msgspec.Struct, frozen=True):
+class SpecFinding(msgspec.Struct, frozen=True):
     """One of them. `span` is None where there is no text, or nothing in it to point at."""
 
     path: str
@@ -26,19 +26,19 @@ class Finding(msgspec.Struct, frozen=True):
     hint: str | None = None
     severity: Literal["error", "warning"] = "error"
 
-    def problem(self) -> Problem:
+    def problem(self) -> SourceProblem:
         """As a source can show it."""
-        return Problem(self.message, self.span or Span(0, 1), self.hint, self.severity)
+        return SourceProblem(self.message, self.span or Span(0, 1), self.hint, self.severity)
 
 
 class Findings:
     """All that was found so far."""
 
-    def __init__(self, reading: Reading | None, unread: Unread | None = None) -> None:
+    def __init__(self, reading: ReadSpec | None, unread: Unread | None = None) -> None:
         self._unread = unread or (reading.unread if reading else Unread())
         self._spans = reading.spans if reading else {}
         self._nodes = reading.nodes if reading else {}
-        self.all: list[Finding] = []
+        self.all: list[SpecFinding] = []
 
     def may_be_unread(self, path: Path) -> bool:
         """Whether something is missing there that was written, but not understood."""
@@ -58,12 +58,12 @@ class Findings:
     ) -> None:
         """This cannot work. `lacks` are the places where something is that would make it work."""
         if not self._follows(path, lacks):
-            self.all.append(Finding(path_text(path), message, span or self.span_of(path), hint))
+            self.all.append(SpecFinding(path_text(path), message, span or self.span_of(path), hint))
 
     def warn(self, path: Path, message: str, hint: str | None = None, lacks: Iterable[Path] = ()) -> None:
         """This can work, but is probably not what was meant."""
         if not self._follows(path, lacks):
-            self.all.append(Finding(path_text(path), message, self.span_of(path), hint, "warning"))
+            self.all.append(SpecFinding(path_text(path), message, self.span_of(path), hint, "warning"))
 
     def missing(
         self,

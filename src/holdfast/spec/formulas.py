@@ -11,10 +11,19 @@ from holdfast.core.expressions.types import EnumOf, Type, assignable, required, 
 from holdfast.core.priority import NAMES
 from holdfast.core.routing import belongs
 from holdfast.errors import InvalidInput
-from holdfast.spec.annotations import Wanted
+from holdfast.spec.annotations import CommandSignature
 from holdfast.spec.findings import Findings
 from holdfast.spec.message_type import DEAD_LETTER, ENVELOPE, PUBLISHED, expression_type, scope
-from holdfast.spec.model import Call, Group, Onward, Queue, Saga, Spec, Step, Webhook
+from holdfast.spec.model import (
+    CommandCall,
+    ForwardCall,
+    GroupDeclaration,
+    QueueDeclaration,
+    SagaDeclaration,
+    Spec,
+    StepDeclaration,
+    WebhookDeclaration,
+)
 from holdfast.spec.reading import Path
 from holdfast.spec.settled import MOST_INPUTS
 from holdfast.spec.shapes import read_shape, read_shapes
@@ -25,14 +34,14 @@ Scope = Mapping[str, Type]
 class Formulas:
     """All expressions of a spec."""
 
-    def __init__(self, spec: Spec, findings: Findings, commands: Mapping[str, Wanted] | None) -> None:
+    def __init__(self, spec: Spec, findings: Findings, commands: Mapping[str, CommandSignature] | None) -> None:
         self._spec = spec
         self._findings = findings
         self._commands = commands
         self._envelope = scope(read_shapes(ENVELOPE))
         self._published = scope(read_shapes(PUBLISHED))
 
-    def queue(self, path: Path, queue: Queue) -> None:
+    def queue(self, path: Path, queue: QueueDeclaration) -> None:
         """What `map_to` gives to its command, or to the next queue."""
         if queue.map_to is None and queue.map_to_queue is None:
             return
@@ -44,17 +53,17 @@ class Formulas:
         else:
             self._mapped(path, queue, self._scope(queue.message_type))
 
-    def group(self, path: Path, group: Group) -> None:
+    def group(self, path: Path, group: GroupDeclaration) -> None:
         """The same for a group."""
         self._mapped(path, group, self._published)
 
-    def _mapped(self, path: Path, part: Queue | Group, seen: Scope) -> None:
+    def _mapped(self, path: Path, part: QueueDeclaration | GroupDeclaration, seen: Scope) -> None:
         if part.map_to is not None:
             self._call((*path, "map_to"), part.map_to, seen)
         if part.map_to_queue is not None:
             self._onward((*path, "map_to_queue"), part.map_to_queue, seen)
 
-    def _onward(self, path: Path, onward: Onward, seen: Scope) -> None:
+    def _onward(self, path: Path, onward: ForwardCall, seen: Scope) -> None:
         """Whether what is made of a message is one of the next queue."""
         known = self._spec.queues.get(onward.queue)
         fields = known.message_type if known is not None else {}
@@ -74,7 +83,7 @@ class Formulas:
                 text = f"a message of {onward.queue!r} needs {name}: {of}"
                 self._findings.error((*path, "queue"), text, f"add {name}: …", lacks=[(*path, "input_map", name)])
 
-    def webhook(self, path: Path, webhook: Webhook) -> None:
+    def webhook(self, path: Path, webhook: WebhookDeclaration) -> None:
         """What a webhook asks of a request, and what it gives to its command."""
         seen = self._envelope
         text = types.optional(types.STRING)
@@ -128,7 +137,7 @@ class Formulas:
                 hint = f"{who} gives {', '.join(f'{field}: {text}' for field, text in fields.items())}"
                 self._findings.error(path, f"a message of {name!r} needs {field}: {show(of)}, {instead}", hint)
 
-    def saga(self, path: Path, saga: Saga) -> None:
+    def saga(self, path: Path, saga: SagaDeclaration) -> None:
         """What the steps of a saga take from its data, and from what steps before them gave back."""
         fields = self._scope(saga.data)
         before: dict[str, Type] = {}
@@ -148,7 +157,7 @@ class Formulas:
             for place, step in beside or [(here, entry)]:
                 self._undo(place, step, _seen(fields, before, unsure))
 
-    def _step(self, path: Path, step: Step, seen: Scope, whole: Scope | None) -> None:
+    def _step(self, path: Path, step: StepDeclaration, seen: Scope, whole: Scope | None) -> None:
         self._of((*path, "when"), step.when, seen, types.JSON)
         moment = self._of((*path, "until"), step.until, seen, types.JSON)
         if step.until is not None and required(moment) not in (types.INT, types.DOUBLE, types.TIME, types.JSON):
@@ -158,7 +167,7 @@ class Formulas:
             self._call((*path, "command"), step.command, seen)
         self._message(path, "input", step.queue, step.input, seen, whole)
 
-    def _undo(self, path: Path, step: Step, seen: Scope) -> None:
+    def _undo(self, path: Path, step: StepDeclaration, seen: Scope) -> None:
         if step.undo is not None:
             self._call((*path, "undo"), step.undo, seen)
         self._message(path, "undo_input", step.undo_queue, step.undo_input, seen, None)
@@ -184,7 +193,7 @@ class Formulas:
                 instead = "which is not there" if has is None else f"not {show(has)}"
                 self._findings.error(path, f"a message of {queue!r} needs {field}: {show(of)}, {instead}", hint)
 
-    def _output(self, step: Step, together: str | None) -> Type:
+    def _output(self, step: StepDeclaration, together: str | None) -> Type:
         """What a step gives back; null if it is left out."""
         call = step.command
         if step.queue in self._spec.queues:
@@ -200,7 +209,7 @@ class Formulas:
     def _scope(self, fields: Mapping[str, str]) -> dict[str, Type]:
         return {name: _type_of(text) for name, text in fields.items()}
 
-    def _call(self, path: Path, call: Call, seen: Scope) -> None:
+    def _call(self, path: Path, call: CommandCall, seen: Scope) -> None:
         wanted = self._wanted(path, call)
         if len(call.input_map) > MOST_INPUTS:
             self._findings.error(path, f"there are {len(call.input_map)} inputs; at most {MOST_INPUTS} are allowed")
@@ -218,7 +227,7 @@ class Formulas:
                 lacks=[(*path, "input_map", name)],
             )
 
-    def _wanted(self, path: Path, call: Call) -> Wanted | None:
+    def _wanted(self, path: Path, call: CommandCall) -> CommandSignature | None:
         if self._commands is None:
             return None
         if call.name not in self._commands:

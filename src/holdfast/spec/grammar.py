@@ -8,7 +8,15 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from holdfast.spec.model import Call, Delivery, Part, Retention, Retry, Saga, Step
+from holdfast.spec.model import (
+    CommandCall,
+    Delivery,
+    Part,
+    RetentionDeclaration,
+    RetryPolicy,
+    SagaDeclaration,
+    StepDeclaration,
+)
 
 KEYWORDS = {
     "owners": "owner",
@@ -26,7 +34,7 @@ KEYWORDS = {
 """Fields of the model that hold several of something → the word that declares one of them."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class GrammarWord(msgspec.Struct, frozen=True):
     """What a word in a block stands for: the `field` of the model that it sets, and the `kind` of value that it takes.
 
     Of kind "block", "named" (blocks with a name each, kept by it) and "listed" (the same, kept in order), `part` is
@@ -50,11 +58,14 @@ class Entry(msgspec.Struct, frozen=True):
     def inside(self) -> Grammar:
         """The words that may stand in its block."""
         if self.parallel:
-            return {"step": Entry("parallel", "listed", Step), "when": grammar_of(Step)["when"]}
+            return {
+                "step": GrammarWord("parallel", "listed", StepDeclaration),
+                "when": grammar_of(StepDeclaration)["when"],
+            }
         return {} if self.part is None else grammar_of(self.part)
 
 
-Grammar = dict[str, Entry]
+Grammar = dict[str, GrammarWord]
 
 OTHER_NAMES = {
     "visibility_timeout": ("lease", "30s", "how long a claim lasts is the lease"),
@@ -87,7 +98,7 @@ def grammar_of(part: type[Part]) -> Grammar:
     return {word_of(entry): entry for entry in entries} | _other_words(part)
 
 
-def word_of(entry: Entry) -> str:
+def word_of(entry: GrammarWord) -> str:
     """The word for a field."""
     return KEYWORDS[entry.field] if entry.kind in ("named", "listed") else entry.field
 
@@ -95,47 +106,47 @@ def word_of(entry: Entry) -> str:
 def _other_words(part: type[Part]) -> Grammar:
     """Words beside the names of fields."""
     words: Grammar = {}
-    if issubclass(part, Retention):
-        words["max_age"] = Entry("max_age_seconds", "duration", may_be_none=True)
-    if issubclass(part, Retry | Step):
-        words["backoff"] = Entry("backoff", "backoff", may_be_none=True)
+    if issubclass(part, RetentionDeclaration):
+        words["max_age"] = GrammarWord("max_age_seconds", "duration", may_be_none=True)
+    if issubclass(part, RetryPolicy | StepDeclaration):
+        words["backoff"] = GrammarWord("backoff", "backoff", may_be_none=True)
     if issubclass(part, Delivery):
-        words["dead_letter"] = Entry("dead_letter_queue", "name", may_be_none=True)
-    if part is Saga:
-        words["parallel"] = Entry("steps", "listed", Step, parallel=True)
+        words["dead_letter"] = GrammarWord("dead_letter_queue", "name", may_be_none=True)
+    if part is SagaDeclaration:
+        words["parallel"] = GrammarWord("steps", "listed", StepDeclaration, parallel=True)
     return words
 
 
-def _entry(name: str, of: inspect.Type, extra: dict[str, str] | None = None) -> Entry:
+def _entry(name: str, of: inspect.Type, extra: dict[str, str] | None = None) -> GrammarWord:
     kind = (extra or {}).get("kind")
     if isinstance(of, inspect.Metadata):
         return _entry(name, of.type, of.extra or extra)
     if isinstance(of, inspect.UnionType):
         return _union(name, of, extra)
     if isinstance(of, inspect.LiteralType):
-        return Entry(name, kind or "word", words=tuple(str(word) for word in of.values))
+        return GrammarWord(name, kind or "word", words=tuple(str(word) for word in of.values))
     if kind is not None:
-        return Entry(name, kind, of=(extra or {}).get("of"))
+        return GrammarWord(name, kind, of=(extra or {}).get("of"))
     if isinstance(of, inspect.StructType):
-        return Entry(name, "call" if of.cls is Call else "block", _part(of))
+        return GrammarWord(name, "call" if of.cls is CommandCall else "block", _part(of))
     if isinstance(of, inspect.DictType):
-        return Entry(name, "named", _part(of.value_type))
+        return GrammarWord(name, "named", _part(of.value_type))
     if isinstance(of, inspect.ListType):
         return _list(name, of)
-    return Entry(name, _PLAIN[type(of)])
+    return GrammarWord(name, _PLAIN[type(of)])
 
 
-def _union(name: str, of: inspect.UnionType, extra: dict[str, str] | None) -> Entry:
+def _union(name: str, of: inspect.UnionType, extra: dict[str, str] | None) -> GrammarWord:
     kinds = [one for one in of.types if not isinstance(one, inspect.NoneType)]
     if len(kinds) > 1:  # int | float
-        return Entry(name, (extra or {}).get("kind", "number"), may_be_none=of.includes_none)
+        return GrammarWord(name, (extra or {}).get("kind", "number"), may_be_none=of.includes_none)
     return msgspec.structs.replace(_entry(name, kinds[0], extra), may_be_none=True)
 
 
-def _list(name: str, of: inspect.ListType) -> Entry:
+def _list(name: str, of: inspect.ListType) -> GrammarWord:
     if isinstance(of.item_type, inspect.StructType):
-        return Entry(name, "listed", _part(of.item_type))
-    return Entry(name, "list", of=_entry(name, of.item_type).kind)
+        return GrammarWord(name, "listed", _part(of.item_type))
+    return GrammarWord(name, "list", of=_entry(name, of.item_type).kind)
 
 
 def _part(of: inspect.Type) -> Any:

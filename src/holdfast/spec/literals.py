@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from holdfast.core.expressions.cursor import Cursor
+from holdfast.core.expressions.cursor import TokenCursor
 from holdfast.core.expressions.source import Span
-from holdfast.spec.document import Entries, Listing, Literal, Setting, Value, Word
+from holdfast.spec.document import Listing, Literal, MapSyntax, Setting, Value, Word
 
 _FIXED = {"true": True, "false": False, "none": None, "null": None}
 _NUMBERS = ("int", "float", "duration")
 
 
-def parse_key(cursor: Cursor, what: str, dotted: bool = True) -> Word:
+def parse_key(cursor: TokenCursor, what: str, dotted: bool = True) -> Word:
     """A name: in quotes, or words with dots in between."""
     token = cursor.peek()
     if token.kind == "string":
@@ -19,7 +19,7 @@ def parse_key(cursor: Cursor, what: str, dotted: bool = True) -> Word:
     return _name(cursor, first.text, first.span, (".",)) if dotted else Word(first.text, first.span)
 
 
-def parse_literal(cursor: Cursor) -> Value:
+def parse_literal(cursor: TokenCursor) -> Value:
     """Any value, whatever it is for."""
     token = cursor.peek()
     if token.is_mark("["):
@@ -36,7 +36,7 @@ def parse_literal(cursor: Cursor) -> Value:
     cursor.wanted("a value")
 
 
-def _word(cursor: Cursor) -> Literal:
+def _word(cursor: TokenCursor) -> Literal:
     token = cursor.next()
     found = _name(cursor, token.text, token.span, (".", "/"))
     if found.text in _FIXED:
@@ -44,13 +44,13 @@ def _word(cursor: Cursor) -> Literal:
     return Literal("word", found.text, found.span)
 
 
-def _name(cursor: Cursor, text: str, span: Span, joints: tuple[str, ...]) -> Word:
+def _name(cursor: TokenCursor, text: str, span: Span, joints: tuple[str, ...]) -> Word:
     while cursor.peek().is_mark(*joints) and cursor.peek(1).kind == "name":
         text += cursor.next().text + cursor.next().text
     return Word(text, span.to(cursor.last))
 
 
-def _number(cursor: Cursor) -> Literal:
+def _number(cursor: TokenCursor) -> Literal:
     first = cursor.next()
     if first.is_mark("-"):
         number = cursor.peek()
@@ -73,7 +73,7 @@ def _number(cursor: Cursor) -> Literal:
     return Literal("number", first.value, first.span)
 
 
-def _listing(cursor: Cursor) -> Listing:
+def _listing(cursor: TokenCursor) -> Listing:
     opened = cursor.next()
     values: list[Value] = []
     with cursor.deeper():
@@ -84,7 +84,7 @@ def _listing(cursor: Cursor) -> Listing:
     return Listing(values, opened.span.to(cursor.last))
 
 
-def _entries(cursor: Cursor) -> Entries:
+def _entries(cursor: TokenCursor) -> MapSyntax:
     opened = cursor.next()
     settings: dict[str, Setting] = {}
     with cursor.deeper():
@@ -95,4 +95,4 @@ def _entries(cursor: Cursor) -> Entries:
                 cursor.note(f"{key.text!r} is here twice", key.span)
             settings[key.text] = Setting(key, parse_literal(cursor), key.span.to(cursor.last))
             cursor.accept(",", ";")
-    return Entries(list(settings.values()), opened.span, opened.span.to(cursor.last))
+    return MapSyntax(list(settings.values()), opened.span, opened.span.to(cursor.last))

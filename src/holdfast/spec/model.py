@@ -58,7 +58,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     always: ClassVar[tuple[str, ...]] = ()
 
 
-class Call(Part, frozen=True):
+class CommandCall(Part, frozen=True):
     """A command, and what it is given: expressions over the fields of a message."""
 
     always: ClassVar[tuple[str, ...]] = ("input_map",)
@@ -73,7 +73,7 @@ class Call(Part, frozen=True):
         return f"{self.entity_type}.{self.command}"
 
 
-class Onward(Part, frozen=True):
+class ForwardCall(Part, frozen=True):
     """Another queue, and the fields of the message that it gets: expressions over the one before it."""
 
     always: ClassVar[tuple[str, ...]] = ("input_map",)
@@ -82,7 +82,7 @@ class Onward(Part, frozen=True):
     input_map: Inputs = {}
 
 
-class Commitment(Part, frozen=True):
+class CommitmentDeclaration(Part, frozen=True):
     """What must be true before a message counts as done: a shell command that checks it."""
 
     name: Text
@@ -96,7 +96,7 @@ class DeadRetention(Part, frozen=True):
     dead_retention: Seconds | None = None
 
 
-class Retention(DeadRetention, frozen=True):
+class RetentionDeclaration(DeadRetention, frozen=True):
     """How long and how many messages are kept."""
 
     max_age_seconds: Seconds | None = _QUEUE.max_age
@@ -106,7 +106,7 @@ class Retention(DeadRetention, frozen=True):
     idempotency_window: Seconds = _QUEUE.idempotency_window
 
 
-class Retry(Part, frozen=True):
+class RetryPolicy(Part, frozen=True):
     """How often something is tried, and how long it waits in between: doubling, or as `backoff_steps_ms` say."""
 
     always: ClassVar[tuple[str, ...]] = ("max_attempts", "initial_backoff_ms", "max_backoff_ms")
@@ -118,7 +118,7 @@ class Retry(Part, frozen=True):
     jitter: Number = JITTER
 
 
-class Delivery(Retry, frozen=True):
+class Delivery(RetryPolicy, frozen=True):
     """How messages reach consumers, and what becomes of those that never succeed."""
 
     lease: Seconds = _QUEUE.lease
@@ -154,27 +154,27 @@ class QueueLimits(Limits, frozen=True):
     max_size: int = _QUEUE.max_size
 
 
-class Queue(Part, frozen=True):
+class QueueDeclaration(Part, frozen=True):
     """A queue: the seed's `QueueSpecV0`, and what Holdfast adds. An `external` one is declared by someone else."""
 
     always: ClassVar[tuple[str, ...]] = ("message_type", "ordering", "retention", "delivery")
 
     message_type: Fields = {}
     ordering: Ordering = "unordered"
-    retention: Retention = Retention()
+    retention: RetentionDeclaration = RetentionDeclaration()
     delivery: QueueDelivery = QueueDelivery()
     limits: QueueLimits = QueueLimits()
     owner: Name | None = None
     empty: Empty = "poll"
     requires: Labels = {}
-    commitments: list[Commitment] = []
-    map_to: Call | None = None
-    map_to_queue: Onward | None = None
+    commitments: list[CommitmentDeclaration] = []
+    map_to: CommandCall | None = None
+    map_to_queue: ForwardCall | None = None
     names_below: bool = False
     external: bool = False
 
 
-class Group(Part, frozen=True):
+class GroupDeclaration(Part, frozen=True):
     """A group of a topic: what it wants, and how its messages are worked on."""
 
     patterns: list[Text] = []
@@ -189,12 +189,12 @@ class Group(Part, frozen=True):
     owner: Name | None = None
     empty: Empty = "poll"
     requires: Labels = {}
-    commitments: list[Commitment] = []
-    map_to: Call | None = None
-    map_to_queue: Onward | None = None
+    commitments: list[CommitmentDeclaration] = []
+    map_to: CommandCall | None = None
+    map_to_queue: ForwardCall | None = None
 
 
-class Topic(Part, frozen=True):
+class TopicDeclaration(Part, frozen=True):
     """A topic and its groups. An `external` one is declared by someone else; its groups here are ours."""
 
     retention: Seconds = _TOPIC.retention
@@ -203,11 +203,11 @@ class Topic(Part, frozen=True):
     max_size: int = _TOPIC.max_size
     max_depth: int | None = _TOPIC.max_depth
     idempotency_window: Seconds = _TOPIC.idempotency_window
-    groups: dict[str, Group] = {}
+    groups: dict[str, GroupDeclaration] = {}
     external: bool = False
 
 
-class Owner(Part, frozen=True):
+class OwnerDeclaration(Part, frozen=True):
     """Who answers for dead letters."""
 
     inbox: Name | None = None
@@ -217,7 +217,7 @@ class Owner(Part, frozen=True):
     digest_every: Seconds = _OWNER.digest_every
 
 
-class Consumer(Part, frozen=True):
+class ConsumerDeclaration(Part, frozen=True):
     """A consumer of queues and groups: a function (`module:function`), a program, or the commands of its queues."""
 
     queues: list[Name] = []
@@ -235,7 +235,7 @@ class Consumer(Part, frozen=True):
     trust_commitments: bool = False
 
 
-class Pool(Part, frozen=True):
+class PoolDeclaration(Part, frozen=True):
     """Several of a consumer, as many as the work needs. The consumer is that of the pool's name unless given."""
 
     consumer: Name | None = None
@@ -251,7 +251,7 @@ class Pool(Part, frozen=True):
     crash_window: Seconds = _RESTARTS.window
 
 
-class Schedule(Part, frozen=True):
+class ScheduleDeclaration(Part, frozen=True):
     """A message that is sent by the clock."""
 
     queue: Name
@@ -283,12 +283,12 @@ class VerifyHmac(Part, frozen=True):
         return [*([self.secret_env] if self.secret_env else []), *self.secrets]
 
 
-class Webhook(Part, frozen=True):
+class WebhookDeclaration(Part, frozen=True):
     """What `POST /hook/{name}` does: into a queue, to a topic, or at once a command. Expressions see the envelope."""
 
     queue: Name | None = None
     topic: Name | None = None
-    command: Call | None = None
+    command: CommandCall | None = None
     verify_hmac: VerifyHmac | None = None
     idempotency_key: Expression | None = None
     filter: Expression | None = None
@@ -301,7 +301,7 @@ class Webhook(Part, frozen=True):
     headers: list[Text] = []
 
 
-class Step(Part, frozen=True):
+class StepDeclaration(Part, frozen=True):
     """A step of a saga: a queue, a command, an event or a time to wait for, or several steps in parallel.
 
     `retry` is how often it is sent again when its queue has given up, with the backoff in between.
@@ -309,13 +309,13 @@ class Step(Part, frozen=True):
 
     name: Text
     queue: Name | None = None
-    command: Call | None = None
+    command: CommandCall | None = None
     event: Text | None = None
     wait: Seconds | None = None
     until: Expression | None = None
-    parallel: list[Step] = []
+    parallel: list[StepDeclaration] = []
     input: Expression | None = None
-    undo: Call | None = None
+    undo: CommandCall | None = None
     undo_queue: Name | None = None
     undo_input: Expression | None = None
     when: Expression | None = None
@@ -332,17 +332,17 @@ class Step(Part, frozen=True):
         return sum(one is not None for one in ways)
 
 
-class Saga(Part, frozen=True):
+class SagaDeclaration(Part, frozen=True):
     """Long work in steps, which is finished or undone. `data` is what it is started with."""
 
     data: Fields = {}
     on_failure: Literal["compensate", "stop"] = "compensate"
     owner: Name | None = None
     keep: Seconds | None = _KEEP
-    steps: list[Step] = []
+    steps: list[StepDeclaration] = []
 
     @property
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[CommandCall]:
         """The commands that it runs."""
         each = [inner for step in self.steps for inner in (step, *step.parallel)]
         return [call for step in each for call in (step.command, step.undo) if call is not None]
@@ -352,23 +352,23 @@ class Spec(Part, frozen=True):
     """A whole app."""
 
     app: Name
-    owners: dict[str, Owner] = {}
-    queues: dict[str, Queue] = {}
-    topics: dict[str, Topic] = {}
-    webhooks: dict[str, Webhook] = {}
-    consumers: dict[str, Consumer] = {}
-    pools: dict[str, Pool] = {}
-    schedules: dict[str, Schedule] = {}
-    sagas: dict[str, Saga] = {}
+    owners: dict[str, OwnerDeclaration] = {}
+    queues: dict[str, QueueDeclaration] = {}
+    topics: dict[str, TopicDeclaration] = {}
+    webhooks: dict[str, WebhookDeclaration] = {}
+    consumers: dict[str, ConsumerDeclaration] = {}
+    pools: dict[str, PoolDeclaration] = {}
+    schedules: dict[str, ScheduleDeclaration] = {}
+    sagas: dict[str, SagaDeclaration] = {}
 
     @property
-    def group_onwards(self) -> dict[str, Onward]:
+    def group_onwards(self) -> dict[str, ForwardCall]:
         """Where groups send their messages on to, by their addresses."""
         groups = [(topic, name, one) for topic, of in self.topics.items() for name, one in of.groups.items()]
         return {address(topic, name): one.map_to_queue for topic, name, one in groups if one.map_to_queue is not None}
 
     @property
-    def group_calls(self) -> dict[str, Call]:
+    def group_calls(self) -> dict[str, CommandCall]:
         """The commands of groups, by their addresses."""
         groups = [(topic, name, one) for topic, of in self.topics.items() for name, one in of.groups.items()]
         return {address(topic, name): one.map_to for topic, name, one in groups if one.map_to is not None}

@@ -6,24 +6,24 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from holdfast.core import expressions
-from holdfast.core.expressions.cursor import Cursor, Lost
-from holdfast.core.expressions.lexer import Token
+from holdfast.core.expressions.cursor import Lost, TokenCursor
+from holdfast.core.expressions.lexer import LexerToken
 from holdfast.core.expressions.source import Span, did_you_mean
 from holdfast.spec.document import (
     Block,
-    Command,
+    CommandSyntax,
     Document,
-    Entries,
     Formula,
+    ForwardSyntax,
     Item,
     Literal,
-    Onward,
+    MapSyntax,
     Setting,
     Typed,
     Value,
     Word,
 )
-from holdfast.spec.grammar import Entry, Grammar, hint_for
+from holdfast.spec.grammar import Grammar, GrammarWord, hint_for
 from holdfast.spec.literals import parse_key, parse_literal
 from holdfast.spec.model import Spec
 from holdfast.spec.shapes import parse_shape
@@ -31,7 +31,7 @@ from holdfast.spec.shapes import parse_shape
 MOST_PROBLEMS = 100
 """After so many the rest of a file is not looked at: it is another language."""
 
-_APP = Entry("app", "named", Spec)
+_APP = GrammarWord("app", "named", Spec)
 
 T = TypeVar("T")
 
@@ -39,10 +39,10 @@ T = TypeVar("T")
 class Parser:
     """Reads one file."""
 
-    def __init__(self, cursor: Cursor) -> None:
+    def __init__(self, cursor: TokenCursor) -> None:
         self._cursor = cursor
         self._grammars: list[Grammar] = []
-        self.skipped: list[tuple[int, list[Token]]] = []
+        self.skipped: list[tuple[int, list[LexerToken]]] = []
         """What was left out to find a new beginning, and where in the text that was."""
 
     def document(self) -> Document:
@@ -78,7 +78,7 @@ class Parser:
         else:
             cursor.wanted("app Name { … }", did_you_mean(token.text, ["app", *_APP.inside]))
 
-    def _app(self, word: Token) -> Block:
+    def _app(self, word: LexerToken) -> Block:
         self._grammars = []
         return self._block(Word(word.text, word.span), _APP)
 
@@ -102,7 +102,7 @@ class Parser:
                 return "it belongs further out: is a '}' missing above?"
         return did_you_mean(word, grammar) or f"here may stand: {', '.join(grammar)}"
 
-    def _block(self, keyword: Word, entry: Entry) -> Block:
+    def _block(self, keyword: Word, entry: GrammarWord) -> Block:
         cursor, name = self._cursor, None
         if entry.kind != "block":
             name = self._name(keyword)
@@ -127,7 +127,7 @@ class Parser:
         line, column = cursor.source.place(token.span.start)
         return Word(f"{_UNNAMED}{line}:{column}", token.span)
 
-    def _until_closed(self, opened: Token, item: Callable[[], T]) -> list[T]:
+    def _until_closed(self, opened: LexerToken, item: Callable[[], T]) -> list[T]:
         """What stands between braces, the first of which was taken. After a mistake it goes on with what comes next."""
         cursor, found = self._cursor, list[T]()
         with cursor.deeper():
@@ -146,7 +146,7 @@ class Parser:
                 self._give_up_on_too_many()
         return found
 
-    def _belongs_outside(self, token: Token) -> bool:
+    def _belongs_outside(self, token: LexerToken) -> bool:
         """Whether this begins a block that only an outer block can have: then the braces were not closed."""
         if not self._grammars or token.kind != "name" or token.text in self._grammars[-1]:
             return False
@@ -155,7 +155,7 @@ class Parser:
         outer = (grammar.get(token.text) for grammar in self._grammars[:-1])
         return named and any(entry is not None and entry.is_block for entry in outer)
 
-    def _note_unclosed(self, opened: Token, token: Token) -> None:
+    def _note_unclosed(self, opened: LexerToken, token: LexerToken) -> None:
         if token.kind == "end":
             if not any(problem.message == _UNCLOSED for problem in self._cursor.problems):
                 self._cursor.note(_UNCLOSED, opened.span, "add a '}' where it ends")
@@ -180,7 +180,7 @@ class Parser:
             skipped.append(cursor.next())
             depth += _depth(token)
 
-    def _begins(self, token: Token) -> bool:
+    def _begins(self, token: LexerToken) -> bool:
         between = self._cursor.source.text[self._cursor.last.end : token.span.start]
         after = self._cursor.peek(1)
         return (
@@ -196,7 +196,7 @@ class Parser:
 
     # --- values -------------------------------------------------------------------------------------------------------
 
-    def _setting(self, key: Word, entry: Entry) -> Setting:
+    def _setting(self, key: Word, entry: GrammarWord) -> Setting:
         cursor = self._cursor
         with_braces = entry.kind in ("fields", "map") and cursor.peek().is_mark("{")
         if not with_braces:
@@ -215,7 +215,7 @@ class Parser:
                 cursor.fail(f"the value of {key.text!r} is missing, or not finished", Span(end - 1, end))
             cursor.next()
 
-    def _value(self, entry: Entry) -> Value:
+    def _value(self, entry: GrammarWord) -> Value:
         if entry.kind == "expression":
             return self._formula()
         if entry.kind == "call":
@@ -226,7 +226,7 @@ class Parser:
             return self._entries(lambda: parse_literal(self._cursor))
         return parse_literal(self._cursor)
 
-    def _entries(self, value: Callable[[], Value]) -> Entries:
+    def _entries(self, value: Callable[[], Value]) -> MapSyntax:
         opened = self._cursor.expect("{")
         seen: set[str] = set()
 
@@ -245,7 +245,7 @@ class Parser:
             settings = self._until_closed(opened, setting)
         finally:
             self._grammars.pop()
-        return Entries(settings, opened.span, opened.span.to(self._cursor.last))
+        return MapSyntax(settings, opened.span, opened.span.to(self._cursor.last))
 
     def _formula(self) -> Formula:
         start = self._cursor.peek().span
@@ -260,14 +260,14 @@ class Parser:
     def _names_a_queue(self) -> bool:
         return self._cursor.at_word("queue") and self._cursor.peek(1).kind in ("name", "string")
 
-    def _onward(self) -> Onward:
+    def _onward(self) -> ForwardSyntax:
         cursor, start = self._cursor, self._cursor.next().span
         queue = parse_literal(cursor)
         assert isinstance(queue, Literal), "a name or a text follows"
         inputs = self._entries(self._formula) if cursor.peek().is_mark("{") else None
-        return Onward(queue, inputs, Span(start.start, cursor.last.end))
+        return ForwardSyntax(queue, inputs, Span(start.start, cursor.last.end))
 
-    def _command(self) -> Command:
+    def _command(self) -> CommandSyntax:
         cursor, start = self._cursor, self._cursor.peek().span
         if cursor.at_word("command") and cursor.peek(1).kind == "name":
             cursor.next()
@@ -275,7 +275,7 @@ class Parser:
         cursor.expect(".", entity.text, "a command has the name of an entity in front, like Incident.CreateIncident")
         command = cursor.expect_name("the name of the command")
         inputs = self._entries(self._formula) if cursor.peek().is_mark("{") else None
-        return Command(_word(entity), _word(command), inputs, Span(start.start, cursor.last.end))
+        return CommandSyntax(_word(entity), _word(command), inputs, Span(start.start, cursor.last.end))
 
 
 def is_unnamed(name: Word) -> bool:
@@ -287,9 +287,9 @@ _UNNAMED = "? at "
 _UNCLOSED = "this '{' is never closed"
 
 
-def _word(token: Token) -> Word:
+def _word(token: LexerToken) -> Word:
     return Word(token.text, token.span)
 
 
-def _depth(token: Token) -> int:
+def _depth(token: LexerToken) -> int:
     return 1 if token.is_mark("{") else -1 if token.is_mark("}") else 0

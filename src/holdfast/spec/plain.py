@@ -9,25 +9,25 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from holdfast.core.expressions.source import did_you_mean
-from holdfast.spec.findings import Finding, path_text
+from holdfast.spec.findings import SpecFinding, path_text
 from holdfast.spec.grammar import grammar_of, hint_for
 from holdfast.spec.model import Fields, Part, Spec, defaults_of
 from holdfast.spec.reading import STAND_IN, Path, Unread
 from holdfast.spec.webhook_v0 import rewrite
 
 
-def read_plain(value: Any) -> tuple[Spec | None, list[Finding], Unread]:
+def read_plain(value: Any) -> tuple[Spec | None, list[SpecFinding], Unread]:
     """What could be understood of a spec, and everything that could not. Without an object there is no spec."""
     value, older = rewrite(value)
     reader = _Reader()
-    reader.findings += [Finding(path_text(one.path), one.message, None, one.hint, one.severity) for one in older]
+    reader.findings += [SpecFinding(path_text(one.path), one.message, None, one.hint, one.severity) for one in older]
     spec = reader.part(Spec, value, ())
     return (spec if isinstance(value, dict) else None), reader.findings, reader.unread
 
 
 class _Reader:
     def __init__(self) -> None:
-        self.findings: list[Finding] = []
+        self.findings: list[SpecFinding] = []
         self.unread = Unread()
 
     def part(self, part: type[Part], value: Any, path: Path) -> Any:
@@ -44,11 +44,11 @@ class _Reader:
                     given[name] = found
             elif not self.unread.covers(path):
                 hint = hint_for(name, grammar_of(part)) or did_you_mean(name, known)
-                self.findings.append(Finding(path_text(here), f"{name!r} has no meaning here", hint=hint))
+                self.findings.append(SpecFinding(path_text(here), f"{name!r} has no meaning here", hint=hint))
         usual = defaults_of(part)
         for name in [name for name in usual if usual[name] is msgspec.NODEFAULT and name not in given]:
             if name not in value and not self.unread.covers(path):
-                self.findings.append(Finding(path_text(path), f"{name} is missing"))
+                self.findings.append(SpecFinding(path_text(path), f"{name} is missing"))
             self.unread.add((*path, name))
             given[name] = STAND_IN
         return part(**given)
@@ -83,7 +83,7 @@ class _Reader:
         return STAND_IN if _bare(each) is str else 0
 
     def _refuse(self, path: Path, message: str) -> None:
-        self.findings.append(Finding(path_text(path), message))
+        self.findings.append(SpecFinding(path_text(path), message))
         self.unread.add(path)
 
 

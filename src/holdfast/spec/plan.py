@@ -32,7 +32,7 @@ _STANDING = {"name", "paused", "next_at_us", "last_slot_us", "last_at_us", "crea
 """What of a schedule is not a setting."""
 
 
-class Change(msgspec.Struct, frozen=True):
+class SettingChange(msgspec.Struct, frozen=True):
     """A setting that is to be another one. `loses` says which messages that removes, if it removes any that are there;
     `means` what else there is to know."""
 
@@ -43,13 +43,13 @@ class Change(msgspec.Struct, frozen=True):
     means: str | None = None
 
 
-class Step(msgspec.Struct, frozen=True):
+class PlanStep(msgspec.Struct, frozen=True):
     """One thing that is to be made, changed or removed."""
 
     act: Literal["create", "change", "remove"]
     kind: Kind
     name: str
-    changes: list[Change] = []
+    changes: list[SettingChange] = []
     loses: str | None = None
     means: str | None = None
 
@@ -59,20 +59,20 @@ class Step(msgspec.Struct, frozen=True):
         return [loss for loss in (self.loses, *(change.loses for change in self.changes)) if loss is not None]
 
 
-class Plan(msgspec.Struct, frozen=True):
+class SpecPlan(msgspec.Struct, frozen=True):
     """The steps, in the order in which they can be done. `others` are in the database and not in the spec."""
 
-    steps: list[Step]
+    steps: list[PlanStep]
     unchanged: int
     others: list[tuple[Kind, str]]
 
     @property
-    def losses(self) -> list[tuple[Step, str]]:
+    def losses(self) -> list[tuple[PlanStep, str]]:
         """Whatever someone has to agree to."""
         return [(step, loss) for step in self.steps for loss in step.losses]
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class DeclaredState(msgspec.Struct, frozen=True):
     """Something that a spec declares: its settings, and how to declare it."""
 
     kind: Kind
@@ -81,7 +81,7 @@ class Wanted(msgspec.Struct, frozen=True):
     declare: Callable[[Holdfast], object]
 
 
-def make_plan(hf: Holdfast, spec: Spec, prune: bool = False) -> Plan:
+def make_plan(hf: Holdfast, spec: Spec, prune: bool = False) -> SpecPlan:
     """Compares a spec with a database. With `prune`, groups and schedules that the spec does not have are to go."""
     _refuse_absent(hf, spec)
     steps, unchanged = [], 0
@@ -97,45 +97,47 @@ def make_plan(hf: Holdfast, spec: Spec, prune: bool = False) -> Plan:
     if prune:
         steps += [_removal(hf, kind, name) for kind, name in others if kind in PRUNED]
         others = [(kind, name) for kind, name in others if kind not in PRUNED]
-    return Plan(steps, unchanged, others)
+    return SpecPlan(steps, unchanged, others)
 
 
-def wanted(spec: Spec) -> Iterator[Wanted]:
+def wanted(spec: Spec) -> Iterator[DeclaredState]:
     """Everything that a spec declares, each after what it needs."""
     for name in _superiors_first({name: owner.owner for name, owner in spec.owners.items()}):
         settings = declaring.owner_settings(spec.owners[name])
-        yield Wanted("owner", name, _plain(owner_spec(name, **settings)), _call(Holdfast.owner, name, **settings))
+        yield DeclaredState(
+            "owner", name, _plain(owner_spec(name, **settings)), _call(Holdfast.owner, name, **settings)
+        )
     for name, queue in spec.queues.items():
         if not queue.external:
             settings = declaring.queue_settings(queue)
             whole = {**dict.fromkeys(READERS, DEFAULT), **settings}
             owning = {"mode": "queue"} if queue.names_below else {}
             declare = _call(Holdfast.topic if owning else Holdfast.queue, name, **owning, **whole)
-            yield Wanted("queue", name, _plain(queue_spec(settings)), declare)  # type: ignore[arg-type]
+            yield DeclaredState("queue", name, _plain(queue_spec(settings)), declare)  # type: ignore[arg-type]
     for name, topic in spec.topics.items():
         if not topic.external:
             settings = declaring.topic_settings(topic)
             whole = {**dict.fromkeys(TOPIC_READERS, DEFAULT), **settings}
             declare = _call(Holdfast.topic, name, mode="pubsub", **whole)
-            yield Wanted("topic", name, _plain(topic_spec(settings)), declare)  # type: ignore[arg-type]
+            yield DeclaredState("topic", name, _plain(topic_spec(settings)), declare)  # type: ignore[arg-type]
         for group_name, group in topic.groups.items():
             yield _wanted_group(name, group_name, declaring.group_settings(group))
     for name, schedule in spec.schedules.items():
         settings = declaring.schedule_settings(schedule)
         found = schedule_spec(settings)  # type: ignore[arg-type]
         stored = _plain(found) | {"body": msgspec.json.decode(found.body)}
-        yield Wanted("schedule", name, stored, _call(Holdfast.schedule, name, **settings))
+        yield DeclaredState("schedule", name, stored, _call(Holdfast.schedule, name, **settings))
     for name, saga in spec.sagas.items():
         settings = declaring.saga_settings(saga)
-        yield Wanted("saga", name, _of_saga(saga_spec(**settings)), _call(Holdfast.saga, name, **settings))
+        yield DeclaredState("saga", name, _of_saga(saga_spec(**settings)), _call(Holdfast.saga, name, **settings))
 
 
-def _wanted_group(topic: str, group: str, settings: Settings) -> Wanted:
+def _wanted_group(topic: str, group: str, settings: Settings) -> DeclaredState:
     patterns = routing.patterns_of(topic, settings["patterns"])
     own = {key: value for key, value in settings.items() if key not in ("patterns", "start")}
     whole = {**dict.fromkeys(GROUP_READERS, DEFAULT), **settings}
     stored = _plain(group_spec(patterns, own))  # type: ignore[arg-type]
-    return Wanted("group", address(topic, group), stored, _call(Holdfast.subscribe, topic, group, **whole))
+    return DeclaredState("group", address(topic, group), stored, _call(Holdfast.subscribe, topic, group, **whole))
 
 
 def _of_saga(spec: SagaSpec) -> Settings:
@@ -179,7 +181,7 @@ def _superiors_first(owners: dict[str, str | None]) -> list[str]:
 # --- what there is ----------------------------------------------------------------------------------------------------
 
 
-def _stored(hf: Holdfast, one: Wanted) -> Settings | None:
+def _stored(hf: Holdfast, one: DeclaredState) -> Settings | None:
     """The settings of what has this name now; None if nothing has."""
     tenant = hf.settings.tenant
     if one.kind == "owner":
@@ -243,18 +245,18 @@ def _others(hf: Holdfast, spec: Spec) -> Iterator[tuple[Kind, str]]:
 # --- what differs, and what that would cost ---------------------------------------------------------------------------
 
 
-def _step(effects: _Effects, one: Wanted, stored: Settings | None) -> Step | None:
+def _step(effects: _Effects, one: DeclaredState, stored: Settings | None) -> PlanStep | None:
     if stored is None:
-        return Step("create", one.kind, one.name)
+        return PlanStep("create", one.kind, one.name)
     changes = [
         effects.change(one, stored, name, after)
         for name, after in {**dict.fromkeys(_gone(one, stored)), **one.settings}.items()
         if stored.get(name) != after
     ]
-    return Step("change", one.kind, one.name, changes) if changes else None
+    return PlanStep("change", one.kind, one.name, changes) if changes else None
 
 
-def _gone(one: Wanted, stored: Settings) -> list[str]:
+def _gone(one: DeclaredState, stored: Settings) -> list[str]:
     """Steps of a saga that there are no more; everything else always has the same settings."""
     return [name for name in stored if name not in one.settings] if one.kind == "saga" else []
 
@@ -262,14 +264,14 @@ def _gone(one: Wanted, stored: Settings) -> list[str]:
 class _Effects:
     """What changes of settings do to the messages that are there."""
 
-    def __init__(self, hf: Holdfast, all_wanted: list[Wanted]) -> None:
+    def __init__(self, hf: Holdfast, all_wanted: list[DeclaredState]) -> None:
         self._hf = hf
         self._wanted = {one.name: one.settings for one in all_wanted if one.kind in ("queue", "group")}
 
-    def change(self, one: Wanted, stored: Settings, setting: str, after: Any) -> Change:
+    def change(self, one: DeclaredState, stored: Settings, setting: str, after: Any) -> SettingChange:
         """Less of something removes messages only if there are any that it is too little for, which the store knows."""
         before = stored.get(setting)
-        change = Change(setting, msgspec.to_builtins(before), msgspec.to_builtins(after))
+        change = SettingChange(setting, msgspec.to_builtins(before), msgspec.to_builtins(after))
         if setting in ("dead_retention", "dead_letter"):
             return msgspec.structs.replace(change, loses=self._of_dead_letters(one, stored))
         if setting != "patterns" and not _is_less(after, before):
@@ -282,7 +284,7 @@ class _Effects:
             return msgspec.structs.replace(change, loses="; ".join(losses))
         return msgspec.structs.replace(change, means=_MEANING.get(place))
 
-    def _of_dead_letters(self, one: Wanted, stored: Settings) -> str | None:
+    def _of_dead_letters(self, one: DeclaredState, stored: Settings) -> str | None:
         """They live as long as their queue says; if it does not, as long as the queue of their copies says."""
         before, after = (self._lifetime(settings, now) for settings, now in ((stored, True), (one.settings, False)))
         less = _is_less(after, before) and self._removes(one.kind, one.name, "dead_retention", after)
@@ -321,13 +323,13 @@ def _is_less(after: Any, before: Any) -> bool:
         return False
 
 
-def _removal(hf: Holdfast, kind: Kind, name: str) -> Step:
+def _removal(hf: Holdfast, kind: Kind, name: str) -> PlanStep:
     if kind == "schedule":
-        return Step("remove", kind, name, means="it sends nothing any more")
+        return PlanStep("remove", kind, name, means="it sends nothing any more")
     stats = hf.stats(name)
     if stats.queue_depth or stats.in_flight_count:
-        return Step("remove", kind, name, loses="all that it is owed is lost; its dead letters stay")
-    return Step("remove", kind, name, means="it is owed nothing now; its dead letters stay")
+        return PlanStep("remove", kind, name, loses="all that it is owed is lost; its dead letters stay")
+    return PlanStep("remove", kind, name, means="it is owed nothing now; its dead letters stay")
 
 
 PRUNED: tuple[Kind, ...] = ("group", "schedule")
@@ -362,7 +364,7 @@ _MEANING: dict[tuple[str, str], str] = {
 """What else it means when a setting becomes less: worth knowing, and no message is lost."""
 
 
-def summary(steps: Iterable[Step]) -> str:
+def summary(steps: Iterable[PlanStep]) -> str:
     """In a few words: `2 to create, 1 to change`."""
     found = [step.act for step in steps]
     parts = [f"{found.count(act)} to {act}" for act in ("create", "change", "remove") if act in found]

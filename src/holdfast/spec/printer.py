@@ -11,18 +11,18 @@ from holdfast.core.expressions import to_text
 from holdfast.core.expressions.source import Span
 from holdfast.spec.document import (
     Block,
-    Command,
-    Entries,
+    CommandSyntax,
     Formula,
+    ForwardSyntax,
     Item,
     Listing,
     Literal,
-    Onward,
+    MapSyntax,
     Setting,
     Typed,
     Value,
 )
-from holdfast.spec.reading import Reading
+from holdfast.spec.reading import ReadSpec
 from holdfast.spec.shapes import quoted
 
 WIDTH = 100
@@ -30,7 +30,7 @@ WIDTH = 100
 _DOTTED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 
 
-def format_reading(reading: Reading) -> str:
+def format_reading(reading: ReadSpec) -> str:
     """The text of a file as it should be. The file must have been readable to its end."""
     assert reading.is_whole, "what was not understood would be lost"
     return _Printer(reading).text()
@@ -43,7 +43,7 @@ def name_text(name: str) -> str:
 
 
 class _Printer:
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: ReadSpec) -> None:
         self._source = reading.source.text
         self._apps = reading.document.apps
         self._comments = list(reversed(reading.comments))
@@ -84,10 +84,18 @@ class _Printer:
 
     def _setting(self, setting: Setting) -> None:
         value = setting.value
-        entries = value.inputs if isinstance(value, Command | Onward) else value if isinstance(value, Entries) else None
+        entries = (
+            value.inputs
+            if isinstance(value, CommandSyntax | ForwardSyntax)
+            else value
+            if isinstance(value, MapSyntax)
+            else None
+        )
         flat = self._flat_setting(setting)
         if entries is not None and not self._stays_flat(setting.span, flat):
-            head = self._head(setting) + (self._aim(setting) + " {" if isinstance(value, Command | Onward) else "{")
+            head = self._head(setting) + (
+                self._aim(setting) + " {" if isinstance(value, CommandSyntax | ForwardSyntax) else "{"
+            )
             self._open(head, setting.span.start, entries.opened)
             for inner in entries.settings:
                 self._setting(inner)
@@ -120,7 +128,7 @@ class _Printer:
         return f"{block.keyword.text}{named} {_braces(inside)}"
 
     def _flat_setting(self, setting: Setting) -> str:
-        if isinstance(setting.value, Command | Onward):
+        if isinstance(setting.value, CommandSyntax | ForwardSyntax):
             inputs = setting.value.inputs
             inside = "" if inputs is None else " " + self._flat(inputs)
             return self._head(setting) + self._aim(setting) + inside
@@ -132,9 +140,9 @@ class _Printer:
 
     def _aim(self, setting: Setting) -> str:
         value = setting.value
-        if isinstance(value, Onward):
+        if isinstance(value, ForwardSyntax):
             return f"queue {self._literal(value.queue)}"
-        assert isinstance(value, Command), "asked for nothing else"
+        assert isinstance(value, CommandSyntax), "asked for nothing else"
         word = "" if setting.key.text == "command" else "command "
         return f"{word}{value.entity.text}.{value.command.text}"
 
@@ -145,7 +153,7 @@ class _Printer:
             return str(value.shape)
         if isinstance(value, Listing):
             return f"[{', '.join(self._flat(one) for one in value.values)}]"
-        if isinstance(value, Entries):
+        if isinstance(value, MapSyntax):
             return _braces([self._flat_setting(one) for one in value.settings])
         assert isinstance(value, Literal), "commands are written with their settings"
         return self._literal(value)

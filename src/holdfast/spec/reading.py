@@ -11,29 +11,29 @@ from typing import Any
 import msgspec
 
 from holdfast.core.expressions import to_text
-from holdfast.core.expressions.cursor import Cursor
-from holdfast.core.expressions.lexer import Token
-from holdfast.core.expressions.source import Problem, Source, Span
+from holdfast.core.expressions.cursor import TokenCursor
+from holdfast.core.expressions.lexer import LexerToken
+from holdfast.core.expressions.source import Source, SourceProblem, Span
 from holdfast.core.expressions.tree import Node
 from holdfast.spec import model, values
 from holdfast.spec.document import (
     Block,
-    Command,
+    CommandSyntax,
     Document,
-    Entries,
     Formula,
+    ForwardSyntax,
     Item,
     Listing,
     Literal,
-    Onward,
+    MapSyntax,
     Setting,
     Typed,
     Value,
 )
-from holdfast.spec.grammar import Entry
-from holdfast.spec.model import Call, Part, Spec, defaults_of
+from holdfast.spec.grammar import GrammarWord
+from holdfast.spec.model import CommandCall, Part, Spec, defaults_of
 from holdfast.spec.parser import Parser, is_unnamed
-from holdfast.spec.values import Refused
+from holdfast.spec.values import ValueRefused
 
 NAMED = ("owners", "queues", "topics", "groups", "webhooks", "consumers", "pools", "schedules", "sagas")
 """Where the model has parts by their names."""
@@ -83,7 +83,7 @@ class Unread:
         return False
 
 
-class Reading:
+class ReadSpec:
     """A spec that was read from a text: the model (None if there is no app), where everything stands, what was wrong.
 
     `nodes` are the expressions as trees, by path, so that they are not read twice. Unless it `is_whole`, something was
@@ -91,7 +91,7 @@ class Reading:
     """
 
     def __init__(self, source: Source) -> None:
-        cursor = Cursor(source)
+        cursor = TokenCursor(source)
         self.source = source
         in_signs = [problem.span.start for problem in cursor.problems]
         parser = Parser(cursor)
@@ -99,7 +99,7 @@ class Reading:
         self._skipped = parser.skipped
         self._gaps = sorted([*in_signs, *(start for start, _ in parser.skipped)])
         self.comments = cursor.comments
-        self.problems: list[Problem] = cursor.problems
+        self.problems: list[SourceProblem] = cursor.problems
         self.unparsed = list(cursor.problems)
         self.is_whole = not self.unparsed
         self._doubts = sorted(problem.span.start for problem in self.unparsed)
@@ -195,7 +195,7 @@ class Reading:
         self._seen.add((*path, word))
         return known
 
-    def _take_named(self, block: Block, entry: Entry, path: Path, fields: dict[str, Any]) -> None:
+    def _take_named(self, block: Block, entry: GrammarWord, path: Path, fields: dict[str, Any]) -> None:
         known: dict[str, Part] = fields.setdefault(entry.field, {})
         assert block.name is not None, "the grammar says so"
         name = block.name.text
@@ -206,7 +206,7 @@ class Reading:
             self.unread.add((*path, entry.field, name, "consumer"))  # A pool's is not this name.
         known[name] = self._build(_part(entry), block, (*path, entry.field, name), {})
 
-    def _take_listed(self, block: Block, entry: Entry, path: Path, fields: dict[str, Any]) -> None:
+    def _take_listed(self, block: Block, entry: GrammarWord, path: Path, fields: dict[str, Any]) -> None:
         known: list[Any] = fields.setdefault(entry.field, [])
         assert block.name is not None, "the grammar says so"
         here = (*path, entry.field, len(known))
@@ -217,13 +217,13 @@ class Reading:
 
     # --- values -------------------------------------------------------------------------------------------------------
 
-    def _take_setting(self, setting: Setting, entry: Entry, path: Path, fields: dict[str, Any]) -> None:
+    def _take_setting(self, setting: Setting, entry: GrammarWord, path: Path, fields: dict[str, Any]) -> None:
         here = (*path, entry.field)
         self.spans[here] = setting.value.span
         if entry.kind == "backoff":
             self._take_backoff(setting, path, fields)
             return
-        if isinstance(setting.value, Onward):
+        if isinstance(setting.value, ForwardSyntax):
             self._take_onward(setting.value, path, fields)
             return
         if entry.field in fields:
@@ -235,15 +235,15 @@ class Reading:
         else:
             fields[entry.field] = found
 
-    def _take_onward(self, value: Onward, path: Path, fields: dict[str, Any]) -> None:
+    def _take_onward(self, value: ForwardSyntax, path: Path, fields: dict[str, Any]) -> None:
         here = (*path, "map_to_queue")
         self.spans[here], self.spans[(*here, "queue")] = value.span, value.queue.span
-        queue = self._try(value.queue, lambda: values.read(value.queue, Entry("queue", "name")))
+        queue = self._try(value.queue, lambda: values.read(value.queue, GrammarWord("queue", "name")))
         inputs = self._each(value.inputs, (*here, "input_map"), self._input) if value.inputs else {}
         if queue is _REFUSED:  # Its fields are looked at all the same.
             self.unread.add((*here, "queue"))
             queue = "?"
-        fields["map_to_queue"] = model.Onward(queue=queue, input_map=inputs)
+        fields["map_to_queue"] = model.ForwardCall(queue=queue, input_map=inputs)
 
     def _take_backoff(self, setting: Setting, path: Path, fields: dict[str, Any]) -> None:
         """It says what other settings say one by one; only the jitter can be said beside it."""
@@ -259,18 +259,18 @@ class Reading:
             elif field != "jitter":
                 self._note(f"'backoff' says what {field!r} says", setting.key.span, "write only one of them")
 
-    def _value(self, value: Value, entry: Entry, path: Path) -> Any:
+    def _value(self, value: Value, entry: GrammarWord, path: Path) -> Any:
         if isinstance(value, Formula | Literal):
             self._is_doubtful(value, path)
         if isinstance(value, Formula):
             self.nodes[path] = value.node
             return to_text(value.node)
-        if isinstance(value, Command):
+        if isinstance(value, CommandSyntax):
             return self._call(value, path)
         if entry.kind == "fields":
             return self._fields(value, path)
         if entry.kind == "map":
-            of = Entry(entry.field, entry.of or "json")
+            of = GrammarWord(entry.field, entry.of or "json")
             return self._each(value, path, lambda one, where: self._value(one, of, where))
         if entry.kind == "list":
             return self._list(value, entry, path)
@@ -300,17 +300,17 @@ class Reading:
             _text(token) for token in [*named, *(run[0] for run in runs if run)] if token.kind in ("name", "string")
         ]
 
-    def _call(self, value: Command, path: Path) -> Call:
+    def _call(self, value: CommandSyntax, path: Path) -> CommandCall:
         self.spans[(*path, "command")] = value.entity.span.to(value.command.span)
         inputs = self._each(value.inputs, (*path, "input_map"), self._input) if value.inputs else {}
-        return Call(entity_type=value.entity.text, command=value.command.text, input_map=inputs)
+        return CommandCall(entity_type=value.entity.text, command=value.command.text, input_map=inputs)
 
     def _input(self, value: Value, path: Path) -> Any:
-        return self._value(value, Entry("input_map", "expression"), path)
+        return self._value(value, GrammarWord("input_map", "expression"), path)
 
     def _each(self, value: Value, path: Path, read: Callable[[Any, Path], Any]) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for setting in value.settings if isinstance(value, Entries) else []:
+        for setting in value.settings if isinstance(value, MapSyntax) else []:
             here = (*path, setting.key.text)
             self.spans[here] = setting.span
             result = read(setting.value, here)
@@ -323,8 +323,8 @@ class Reading:
                 self.unread.add((*path, name))
         return found
 
-    def _list(self, value: Value, entry: Entry, path: Path) -> list[Any]:
-        of = Entry(entry.field, entry.of or "json", words=entry.words)
+    def _list(self, value: Value, entry: GrammarWord, path: Path) -> list[Any]:
+        of = GrammarWord(entry.field, entry.of or "json", words=entry.words)
         listed = value.values if isinstance(value, Listing) else [value]
         for number, one in enumerate(listed):
             self.spans[(*path, number)] = one.span
@@ -337,24 +337,24 @@ class Reading:
     def _try(self, value: Value, read: Callable[[], Any]) -> Any:
         try:
             return read()
-        except Refused as problem:
+        except ValueRefused as problem:
             self._note(str(problem), problem.span or value.span, problem.hint)
             return _REFUSED
 
     def _note(self, message: str, span: Span, hint: str | None = None) -> None:
-        self.problems.append(Problem(message, span, hint))
+        self.problems.append(SourceProblem(message, span, hint))
 
 
-def read_text(text: str, name: str = "<spec>") -> Reading:
+def read_text(text: str, name: str = "<spec>") -> ReadSpec:
     """Reads a spec. Whatever the text is, there is an answer: look at its `problems`."""
-    return Reading(Source(text, name))
+    return ReadSpec(Source(text, name))
 
 
 def _comes_last(item: Item) -> bool:
     return item.entry is not None and item.entry.kind == "backoff"
 
 
-def _part(entry: Entry) -> type[Part]:
+def _part(entry: GrammarWord) -> type[Part]:
     assert entry.part is not None, "blocks have a part"
     return entry.part
 
@@ -363,11 +363,11 @@ def _count_in(starts: list[int], start: int, end: int) -> int:
     return bisect_left(starts, end) - bisect_left(starts, start)
 
 
-def _text(token: Token) -> str:
+def _text(token: LexerToken) -> str:
     return str(token.value) if token.kind == "string" else token.text
 
 
-def _declared(run: list[Token]) -> Iterator[str]:
+def _declared(run: list[LexerToken]) -> Iterator[str]:
     """The names of blocks that may begin among these tokens: after a word for blocks, or before a brace."""
     for at, token in enumerate(run):
         if token.kind not in ("name", "string"):

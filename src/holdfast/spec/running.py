@@ -11,7 +11,7 @@ from holdfast.core import expressions
 from holdfast.core.expressions import tree
 from holdfast.core.message import Message
 from holdfast.errors import InvalidInput, shown
-from holdfast.spec.model import Call, Onward, Queue
+from holdfast.spec.model import CommandCall, ForwardCall, QueueDeclaration
 
 Function = Callable[[Mapping[str, Any]], Any]
 
@@ -32,13 +32,13 @@ def reads_only(name: str, text: str) -> bool:
     return all(found.name == name for found, _ in tree.walk(node) if isinstance(found, tree.Name))
 
 
-def inputs_of(call: Call | Onward) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+def inputs_of(call: CommandCall | ForwardCall) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     """What a command or the next queue is given, computed from a body or an envelope."""
     functions = {name: function_of(text) for name, text in call.input_map.items()}
     return lambda seen: {name: function(seen) for name, function in functions.items()}
 
 
-def message_inputs(call: Call | Onward) -> Callable[[Message], dict[str, Any]]:
+def message_inputs(call: CommandCall | ForwardCall) -> Callable[[Message], dict[str, Any]]:
     """What `map_to` gives to its command for a message: computed from its JSON, whatever Python makes of it."""
     inputs = inputs_of(call)
 
@@ -49,7 +49,7 @@ def message_inputs(call: Call | Onward) -> Callable[[Message], dict[str, Any]]:
     return compute
 
 
-def published_inputs(call: Call | Onward) -> Callable[[Message], dict[str, Any]]:
+def published_inputs(call: CommandCall | ForwardCall) -> Callable[[Message], dict[str, Any]]:
     """The same for a message of a group, whose body may be anything."""
     inputs = inputs_of(call)
 
@@ -60,7 +60,7 @@ def published_inputs(call: Call | Onward) -> Callable[[Message], dict[str, Any]]
     return compute
 
 
-def enveloped(queue: Queue) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+def enveloped(queue: QueueDeclaration) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     """What a webhook puts into this queue: the fields of the envelope that its message type has, or all."""
     if not queue.message_type:
         return dict

@@ -30,7 +30,18 @@ from holdfast.runtime.pool import READERS as POOL_READERS
 from holdfast.runtime.pool import Pool as RuntimePool
 from holdfast.spec import declaring
 from holdfast.spec.findings import Findings
-from holdfast.spec.model import Consumer, Group, Owner, Queue, Retry, Saga, Spec, Step, Topic, Webhook
+from holdfast.spec.model import (
+    ConsumerDeclaration,
+    GroupDeclaration,
+    OwnerDeclaration,
+    QueueDeclaration,
+    RetryPolicy,
+    SagaDeclaration,
+    Spec,
+    StepDeclaration,
+    TopicDeclaration,
+    WebhookDeclaration,
+)
 from holdfast.spec.reading import BACKOFF, Path
 from holdfast.spec.shapes import MOST_FIELDS, read_shape
 
@@ -51,7 +62,7 @@ def look(spec: Spec, findings: Findings) -> None:
         _saga(("sagas", name), name, saga, findings)
 
 
-def _saga(path: Path, name: str, saga: Saga, findings: Findings) -> None:
+def _saga(path: Path, name: str, saga: SagaDeclaration, findings: Findings) -> None:
     findings.obey(path, partial(channel_name, name))
     _fields((*path, "data"), saga.data, findings)
     if saga.owner is not None:
@@ -62,13 +73,13 @@ def _saga(path: Path, name: str, saga: Saga, findings: Findings) -> None:
             _step(here, step, findings)
 
 
-def _step(path: Path, step: Step, findings: Findings) -> None:
+def _step(path: Path, step: StepDeclaration, findings: Findings) -> None:
     """Setting by setting, beside something that such a step could do."""
     targets = ("queue", "command", "event", "wait", "until")
     does: dict[str, Any] = {"queue": "any"}
     if step.does and step.queue is None and step.command is None:
         does = {"wait": 0} if step.event is None else {"event": "any"}
-    findings.obey(path, lambda: declaring.step_of(Step(name=step.name, wait=0)))
+    findings.obey(path, lambda: declaring.step_of(StepDeclaration(name=step.name, wait=0)))
     for field in (*targets, "undo", "undo_queue", "timeout", "retry"):
         if (value := getattr(step, field)) is not None:
             alone = {**({} if field in targets else does), field: value}
@@ -77,17 +88,17 @@ def _step(path: Path, step: Step, findings: Findings) -> None:
 
 
 def _step_alone(settings: dict[str, Any]) -> None:
-    declaring.step_of(Step(name="any", **settings), read=str)
+    declaring.step_of(StepDeclaration(name="any", **settings), read=str)
 
 
-def saga_steps(path: Path, steps: list[Step]) -> Iterator[tuple[Path, Step]]:
+def saga_steps(path: Path, steps: list[StepDeclaration]) -> Iterator[tuple[Path, StepDeclaration]]:
     """All steps, also those inside of others, and where they stand."""
     for number, step in enumerate(steps):
         yield (*path, number), step
         yield from saga_steps((*path, number, "parallel"), step.parallel)
 
 
-def _queue(path: Path, name: str, queue: Queue, findings: Findings) -> None:
+def _queue(path: Path, name: str, queue: QueueDeclaration, findings: Findings) -> None:
     findings.obey(path, partial(topic_name if queue.names_below else channel_name, name))
     if is_reply_queue(name):
         findings.error(path, f"{name!r} cannot be declared: queues whose names begin with {REPLIES} are hf.ask's own")
@@ -99,7 +110,7 @@ def _queue(path: Path, name: str, queue: Queue, findings: Findings) -> None:
     _sqs((*path, "delivery"), queue, findings)
 
 
-def _sqs(path: Path, queue: Queue, findings: Findings) -> None:
+def _sqs(path: Path, queue: QueueDeclaration, findings: Findings) -> None:
     """What is said of SQS, where it delivers; there it is named, so that everyone who reads the file knows it."""
     delivery = queue.delivery
     if delivery.via == "sqs" and delivery.sqs_queue is None and not queue.external:
@@ -110,7 +121,7 @@ def _sqs(path: Path, queue: Queue, findings: Findings) -> None:
         findings.error(path, "sqs_queue and sqs_fallback are for queues with via: sqs", lacks=[(*path, "via")])
 
 
-def _topic(path: Path, name: str, topic: Topic, findings: Findings) -> None:
+def _topic(path: Path, name: str, topic: TopicDeclaration, findings: Findings) -> None:
     findings.obey(path, partial(topic_name, name))
     settings = declaring.topic_settings(topic)
     bad = _bad(path, TOPIC_READERS, settings, findings)
@@ -119,7 +130,7 @@ def _topic(path: Path, name: str, topic: Topic, findings: Findings) -> None:
         _group((*path, "groups", group_called), name, group_called, group, findings)
 
 
-def _group(path: Path, topic: str, name: str, group: Group, findings: Findings) -> None:
+def _group(path: Path, topic: str, name: str, group: GroupDeclaration, findings: Findings) -> None:
     findings.obey(path, partial(group_name, name))
     findings.obey((*path, "start"), lambda: start_of(declaring.start_of(group.start)))
     findings.obey_each((*path, "patterns"), lambda some: patterns_of(topic, some or None), group.patterns)
@@ -128,7 +139,7 @@ def _group(path: Path, topic: str, name: str, group: Group, findings: Findings) 
         findings.obey_each((*path, *declaring.GROUP[setting]), partial(GROUP_READERS[setting], setting), value)
 
 
-def _webhook(path: Path, name: str, webhook: Webhook, findings: Findings) -> None:
+def _webhook(path: Path, name: str, webhook: WebhookDeclaration, findings: Findings) -> None:
     findings.obey(path, partial(channel_name, name))
     if webhook.max_size is not None:
         findings.obey((*path, "max_size"), lambda: READERS["max_size"]("max_size", webhook.max_size))
@@ -158,11 +169,11 @@ def _bad(path: Path, readers: Mapping[str, Reader], settings: dict[str, Any], fi
     }
 
 
-def _owner(path: Path, name: str, owner: Owner, findings: Findings) -> None:
+def _owner(path: Path, name: str, owner: OwnerDeclaration, findings: Findings) -> None:
     findings.obey(path, partial(owner_name, name))
     if owner.owner is not None:
         findings.obey((*path, "owner"), partial(owner_name, owner.owner, "owner"))
-    usual = declaring.owner_settings(Owner())
+    usual = declaring.owner_settings(OwnerDeclaration())
     for setting, value in declaring.owner_settings(owner).items():
         if setting != "owner":  # Whose circles are looked for elsewhere.
             findings.obey((*path, setting), partial(owner_spec, "any", **{**usual, setting: value}))
@@ -179,7 +190,7 @@ def _schedule(path: Path, settings: dict[str, Any], findings: Findings) -> None:
         findings.obey((*path, name), partial(schedule_spec, cast("Any", {"queue": "any", name: value})))
 
 
-def _consumer(path: Path, name: str, consumer: Consumer, findings: Findings) -> None:
+def _consumer(path: Path, name: str, consumer: ConsumerDeclaration, findings: Findings) -> None:
     """Setting by setting; only weights need others beside them: queues, and a policy that has weights."""
     findings.obey(path, partial(channel_name, name))
     queues = [
@@ -214,7 +225,7 @@ def stand_in(message: object) -> None:
     """The handler of a consumer whose own is not known yet."""
 
 
-def _retry(path: Path, retry: Retry, findings: Findings) -> None:
+def _retry(path: Path, retry: RetryPolicy, findings: Findings) -> None:
     """The waits between attempts are numbers that only make sense together."""
     findings.obey((*path, "max_attempts"), partial(READERS["max_attempts"], "max_attempts", retry.max_attempts))
     if retry.jitter < 0:
@@ -224,7 +235,7 @@ def _retry(path: Path, retry: Retry, findings: Findings) -> None:
     _backoff(path, retry, findings)
 
 
-def _backoff(path: Path, waits: Retry | Step, findings: Findings) -> None:
+def _backoff(path: Path, waits: RetryPolicy | StepDeclaration, findings: Findings) -> None:
     good = True
     for name in ("initial_backoff_ms", "max_backoff_ms"):
         wait = getattr(waits, name)

@@ -8,9 +8,9 @@ from typing import Literal, NoReturn
 
 import msgspec
 
-from holdfast.core.expressions.cursor import Cursor, Lost
-from holdfast.core.expressions.lexer import Token
-from holdfast.core.expressions.source import Problem, Source, did_you_mean
+from holdfast.core.expressions.cursor import Lost, TokenCursor
+from holdfast.core.expressions.lexer import LexerToken
+from holdfast.core.expressions.source import Source, SourceProblem, did_you_mean
 from holdfast.errors import InvalidInput, shown
 
 Kind = Literal["json", "string", "int", "float", "bool", "time", "map", "list", "enum", "object"]
@@ -61,7 +61,7 @@ def quoted(text: str) -> str:
     return msgspec.json.encode(text).decode()
 
 
-def parse_shape(cursor: Cursor) -> Shape:
+def parse_shape(cursor: TokenCursor) -> Shape:
     """Reads a type; notes what is wrong and gets lost otherwise."""
     with cursor.deeper():
         shape = _base(cursor)
@@ -72,7 +72,7 @@ def parse_shape(cursor: Cursor) -> Shape:
 
 def read_shape(text: str) -> Shape:
     """The type that a text says; `InvalidInput` if it says none."""
-    cursor = Cursor(Source(text))
+    cursor = TokenCursor(Source(text))
     try:
         shape = parse_shape(cursor)
         if cursor.peek().kind != "end":
@@ -89,7 +89,7 @@ def read_shapes(fields: Mapping[str, str]) -> dict[str, Shape]:
     return {name: read_shape(text) for name, text in fields.items()}
 
 
-def _base(cursor: Cursor) -> Shape:
+def _base(cursor: TokenCursor) -> Shape:
     if cursor.peek().is_mark("{"):
         return _object(cursor)
     word = cursor.expect_name("a type", f"types are {', '.join(NAMES)}, and {{ name: type }}")
@@ -110,21 +110,21 @@ def _base(cursor: Cursor) -> Shape:
     return Shape(kind=_plain(cursor, word))
 
 
-def _plain(cursor: Cursor, word: Token) -> Kind:
+def _plain(cursor: TokenCursor, word: LexerToken) -> Kind:
     for kind in PLAIN:
         if kind == word.text:
             return kind
     _unknown(cursor, word)
 
 
-def _unknown(cursor: Cursor, word: Token) -> NoReturn:
+def _unknown(cursor: TokenCursor, word: LexerToken) -> NoReturn:
     alike = {"text": "string", "str": "string", "number": "float", "double": "float", "object": "json", "any": "json"}
     known = alike.get(word.text)
     hint = f"did you mean {known!r}?" if known else did_you_mean(word.text, NAMES)
     cursor.fail(f"there is no type {word.text!r}", word.span, hint or f"types are {', '.join(NAMES)}")
 
 
-def _key(cursor: Cursor) -> Shape:
+def _key(cursor: TokenCursor) -> Shape:
     start = cursor.peek().span
     key = parse_shape(cursor)
     if key.kind not in KEYS or key.optional:
@@ -133,7 +133,7 @@ def _key(cursor: Cursor) -> Shape:
     return key
 
 
-def _enum(cursor: Cursor, word: Token) -> Shape:
+def _enum(cursor: TokenCursor, word: LexerToken) -> Shape:
     cursor.expect("(", "enum", "write it like enum(low, high)")
     words: list[str] = []
     while not cursor.accept(")"):
@@ -152,7 +152,7 @@ def _enum(cursor: Cursor, word: Token) -> Shape:
     return Shape(kind="enum", words=tuple(words))
 
 
-def _object(cursor: Cursor) -> Shape:
+def _object(cursor: TokenCursor) -> Shape:
     opened = cursor.expect("{")
     fields: dict[str, Shape] = {}
     while not cursor.accept("}"):
@@ -167,5 +167,7 @@ def _object(cursor: Cursor) -> Shape:
         fields[name] = parse_shape(cursor)
         cursor.accept(",", ";")
     if len(fields) > MOST_FIELDS:
-        cursor.problems.append(Problem(f"an object has at most {MOST_FIELDS} fields", opened.span.to(cursor.last)))
+        cursor.problems.append(
+            SourceProblem(f"an object has at most {MOST_FIELDS} fields", opened.span.to(cursor.last))
+        )
     return Shape(kind="object", fields=fields)

@@ -10,8 +10,8 @@ from holdfast.core.duration import seconds
 from holdfast.core.expressions.source import Span, did_you_mean
 from holdfast.core.limits import Rate, rate
 from holdfast.errors import InvalidInput
-from holdfast.spec.document import Entries, Listing, Literal, Value
-from holdfast.spec.grammar import Entry
+from holdfast.spec.document import Listing, Literal, MapSyntax, Value
+from holdfast.spec.grammar import GrammarWord
 
 _EXAMPLES = {
     "name": "a name, such as mails or mails.dead",
@@ -28,7 +28,7 @@ _EXAMPLES = {
 }
 
 
-class Refused(Exception):
+class ValueRefused(Exception):
     """A value is not what its setting can be."""
 
     def __init__(self, message: str, span: Span | None = None, hint: str | None = None) -> None:
@@ -37,7 +37,7 @@ class Refused(Exception):
         self.hint = hint
 
 
-def read(value: Value, entry: Entry) -> Any:
+def read(value: Value, entry: GrammarWord) -> Any:
     """The value of a setting."""
     if isinstance(value, Literal) and value.form == "fixed" and value.value is None and entry.may_be_none:
         return None
@@ -48,66 +48,66 @@ def read(value: Value, entry: Entry) -> Any:
     return _READERS[entry.kind](value, entry)
 
 
-def _name(value: Any, entry: Entry) -> str:
+def _name(value: Any, entry: GrammarWord) -> str:
     if value.form not in ("word", "text"):
         raise _unlike(entry.kind)
     return str(value.value)
 
 
-def _text(value: Any, entry: Entry) -> str:
+def _text(value: Any, entry: GrammarWord) -> str:
     if value.form == "word":
-        raise Refused(f"{entry.field} is a text: put it in quotes", hint=f'write "{value.value}"')
+        raise ValueRefused(f"{entry.field} is a text: put it in quotes", hint=f'write "{value.value}"')
     if value.form != "text":
         raise _unlike(entry.kind)
     return str(value.value)
 
 
-def _int(value: Any, entry: Entry) -> int:
+def _int(value: Any, entry: GrammarWord) -> int:
     if value.form != "number" or isinstance(value.value, float):
         raise _unlike(entry.kind)
     return int(value.value)
 
 
-def _number(value: Any, entry: Entry) -> int | float:
+def _number(value: Any, entry: GrammarWord) -> int | float:
     if value.form != "number":
         raise _unlike(entry.kind)
     return tidy(value.value)
 
 
-def _bool(value: Any, entry: Entry) -> bool:
+def _bool(value: Any, entry: GrammarWord) -> bool:
     if not isinstance(value.value, bool):
         raise _unlike(entry.kind)
     return value.value
 
 
-def _duration(value: Any, entry: Entry) -> int | float:
+def _duration(value: Any, entry: GrammarWord) -> int | float:
     if value.form not in ("number", "duration", "text"):
         raise _unlike(entry.kind)
     return whole_micros(_by_the_rules(lambda: seconds(value.value, entry.field)))
 
 
-def _milliseconds(value: Any, entry: Entry) -> int | float:
+def _milliseconds(value: Any, entry: GrammarWord) -> int | float:
     if value.form == "number":
         return tidy(value.value)
     return _as_milliseconds(_duration(value, entry))
 
 
-def _rate(value: Any, entry: Entry) -> str:
+def _rate(value: Any, entry: GrammarWord) -> str:
     if value.form not in ("number", "rate", "text"):
         raise _unlike(entry.kind)
     return rate_text(_by_the_rules(lambda: rate(value.value, entry.field)))
 
 
-def _word(value: Any, entry: Entry) -> str:
+def _word(value: Any, entry: GrammarWord) -> str:
     if not isinstance(value, Literal) or value.form not in ("word", "text"):
-        raise Refused(f"{entry.field} is one of {', '.join(entry.words)}")
+        raise ValueRefused(f"{entry.field} is one of {', '.join(entry.words)}")
     if value.value not in entry.words:
         hint = did_you_mean(str(value.value), entry.words)
-        raise Refused(f"{entry.field} is one of {', '.join(entry.words)}, not {value.value!r}", hint=hint)
+        raise ValueRefused(f"{entry.field} is one of {', '.join(entry.words)}, not {value.value!r}", hint=hint)
     return str(value.value)
 
 
-def _priority(value: Any, entry: Entry) -> str:
+def _priority(value: Any, entry: GrammarWord) -> str:
     if isinstance(value, Literal) and value.form == "number":
         number = _by_the_rules(lambda: priorities.priority(value.value))  # type: ignore[arg-type]
         return next(name for name, known in priorities.NAMES.items() if known == number)
@@ -135,18 +135,18 @@ def backoff(value: Value) -> dict[str, Any]:
 
 def _plain_duration(value: Value) -> Any:
     if not isinstance(value, Literal) or value.form not in ("number", "duration", "text"):
-        raise Refused(f"expected {_EXAMPLES['duration']}", value.span)
+        raise ValueRefused(f"expected {_EXAMPLES['duration']}", value.span)
     return value.value
 
 
 def _json(value: Value) -> Any:
     if isinstance(value, Listing):
         return [_json(one) for one in value.values]
-    if isinstance(value, Entries):
+    if isinstance(value, MapSyntax):
         return {setting.key.text: _json(setting.value) for setting in value.settings}
     assert isinstance(value, Literal), "nothing else is parsed here"
     if value.form not in ("text", "number", "fixed"):
-        raise Refused(f"{value.value} is no JSON: put it in quotes", value.span, f'write "{value.value}"')
+        raise ValueRefused(f"{value.value} is no JSON: put it in quotes", value.span, f'write "{value.value}"')
     return value.value
 
 
@@ -189,11 +189,11 @@ def _by_the_rules(read: Any) -> Any:
     try:
         return read()
     except InvalidInput as problem:
-        raise Refused(str(problem)) from None
+        raise ValueRefused(str(problem)) from None
 
 
-def _unlike(kind: str) -> Refused:
-    return Refused(f"expected {_EXAMPLES[kind]}")
+def _unlike(kind: str) -> ValueRefused:
+    return ValueRefused(f"expected {_EXAMPLES[kind]}")
 
 
 _READERS = {

@@ -8,8 +8,18 @@ from typing import Any
 
 import msgspec
 
-from holdfast.spec.grammar import Entry, Grammar, grammar_of
-from holdfast.spec.model import Call, Group, Part, Queue, Retry, Saga, Spec, Step, defaults_of
+from holdfast.spec.grammar import Grammar, GrammarWord, grammar_of
+from holdfast.spec.model import (
+    CommandCall,
+    GroupDeclaration,
+    Part,
+    QueueDeclaration,
+    RetryPolicy,
+    SagaDeclaration,
+    Spec,
+    StepDeclaration,
+    defaults_of,
+)
 from holdfast.spec.printer import format_reading, name_text
 from holdfast.spec.reading import read_text
 from holdfast.spec.shapes import quoted
@@ -30,7 +40,7 @@ def _settings(part: Part, grammar: Grammar) -> Iterator[str]:
     words = {entry.field: word for word, entry in reversed(grammar.items())}
     usual = dict(defaults_of(type(part)))
     given = {field: getattr(part, field) for field in usual if field in words}
-    if isinstance(part, Retry | Step) and part.backoff_steps_ms:
+    if isinstance(part, RetryPolicy | StepDeclaration) and part.backoff_steps_ms:
         steps = ", ".join(duration_text(step / 1000) for step in part.backoff_steps_ms)
         yield f"backoff: [{steps}]"
         # A list has no jitter unless it is said.
@@ -38,13 +48,13 @@ def _settings(part: Part, grammar: Grammar) -> Iterator[str]:
     for field, value in given.items():
         if value != usual[field]:
             yield from _setting(words[field], grammar[words[field]], value)
-    if isinstance(part, Queue | Group) and part.map_to_queue is not None:
+    if isinstance(part, QueueDeclaration | GroupDeclaration) and part.map_to_queue is not None:
         onward = part.map_to_queue
         inputs = (f"{name_text(name)}: {text}" for name, text in onward.input_map.items())
         yield from _block(f"map_to: queue {_value(onward.queue, 'name')}", inputs)
 
 
-def _setting(word: str, entry: Entry, value: Any) -> Iterator[str]:
+def _setting(word: str, entry: GrammarWord, value: Any) -> Iterator[str]:
     if entry.kind == "named":
         for name, one in value.items():
             yield from _block(f"{word} {name_text(name)}", _settings(one, entry.inside))
@@ -56,7 +66,7 @@ def _setting(word: str, entry: Entry, value: Any) -> Iterator[str]:
     elif entry.kind in ("fields", "map"):
         of = "type" if entry.kind == "fields" else entry.of or "json"
         yield from _block(word, (f"{name_text(name)}: {_value(one, of)}" for name, one in value.items()))
-    elif isinstance(value, Call):
+    elif isinstance(value, CommandCall):
         inputs = (f"{name_text(name)}: {text}" for name, text in value.input_map.items())
         yield from _block(f"{word}: command {value.name}", inputs)
     elif entry.kind == "list":
@@ -65,9 +75,9 @@ def _setting(word: str, entry: Entry, value: Any) -> Iterator[str]:
         yield f"{word}: {_value(value, 'number' if word.endswith('_seconds') else entry.kind)}"
 
 
-def _listed(word: str, entry: Entry, one: Any) -> Iterator[str]:
-    if isinstance(one, Step) and one.parallel:
-        together = grammar_of(Saga)["parallel"]
+def _listed(word: str, entry: GrammarWord, one: Any) -> Iterator[str]:
+    if isinstance(one, StepDeclaration) and one.parallel:
+        together = grammar_of(SagaDeclaration)["parallel"]
         yield from _block(f"parallel {name_text(one.name)}", _settings(one, together.inside))
     else:
         yield from _block(f"{word} {name_text(one.name)}", _settings(one, entry.inside))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.core import priority, run
-from holdfast.core.lifecycle import Event, State, next_state
+from holdfast.core.lifecycle import LifecycleEvent, State, next_state
 from holdfast.core.message import MessageId, id_text
 from holdfast.errors import InvalidInput
 from holdfast.store import ageing, channels, escalation, letters, rows, step_endings, tally, topics
@@ -103,7 +103,7 @@ def _cancel_in_lane(tx: Transaction, group: int, lane: int, message_id: MessageI
     if tx.one("lanes.is_pending", group=group, id=message_id):
         if ageing.is_over(tx, group, content.enqueued_at or 0, content.expires_at):
             return False
-        rows.add(tx, [NewRow(group, content, state=next_state(State.PENDING, Event.CANCELED))])
+        rows.add(tx, [NewRow(group, content, state=next_state(State.PENDING, LifecycleEvent.CANCELED))])
         tx.run("lanes.remove", id=message_id)
         return True
     return _cancel_in_run(tx, group, content)  # It was claimed between the two looks.
@@ -121,7 +121,7 @@ def _cancel_in_run(tx: Transaction, group: int, content: Content) -> bool:
     place = run.places_left(gone, size)[before]
     if run.is_settled(settled, place):
         return False
-    state = next_state(State.PROCESSING, Event.CANCELED)
+    state = next_state(State.PROCESSING, LifecycleEvent.CANCELED)
     rows.add(tx, [NewRow(group, content, state=state, attempts=1, claimed_at=claimed_at)])
     tx.run("lanes.remove", id=content.id)
     split(tx, token, size, run.settle(settled, size, [place]), run.settle(gone, size, [place]), history, shared=False)

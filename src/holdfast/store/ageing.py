@@ -9,13 +9,13 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.core import priority
-from holdfast.core.lifecycle import Event, State, next_state
+from holdfast.core.lifecycle import LifecycleEvent, State, next_state
 from holdfast.store import rows, tally
 from holdfast.store.api import Channel
 from holdfast.store.rows import Content, NewRow
 from holdfast.store.transaction import Transaction
 
-_OVER = next_state(State.PENDING, Event.EXPIRED)
+_OVER = next_state(State.PENDING, LifecycleEvent.EXPIRED)
 
 
 def expire(tx: Transaction, channel: Channel, limit: int) -> int:

@@ -11,7 +11,7 @@ import msgspec
 from holdfast.core import priority
 from holdfast.core.command import CommandKey, CommandReceipt
 from holdfast.core.given import Settle
-from holdfast.core.health import Finding
+from holdfast.core.health import HealthFinding
 from holdfast.core.message import Duplicate, Lease, Message, MessageId, NewMessage
 from holdfast.core.queue import QueueSpec
 from holdfast.core.settlement import Settlement
@@ -126,7 +126,7 @@ class ClaimRequest(msgspec.Struct, frozen=True):
         return sorted(sharing, key=lambda part: part[0].id) + filling
 
 
-class Claimed(msgspec.Struct, Generic[Granted]):
+class ClaimResult(msgspec.Struct, Generic[Granted]):
     """What came of a request: the grants, for each ack whether the lease still held, for each run that was done the
     places of messages that were not its own any more, `silent` groups, which claim nothing before a beat, and whether
     there may be `more` at once: SQS gives a few at a time, and may owe an answer. `asked` is when the database was, by
@@ -144,7 +144,7 @@ class Messages(Protocol):
     """The life of messages: in, claimed, settled."""
 
     def insert(self, new: Sequence[NewMessage]) -> list[Duplicate | None]: ...
-    def claim(self, request: ClaimRequest, make: Make[Granted]) -> Claimed[Granted]: ...
+    def claim(self, request: ClaimRequest, make: Make[Granted]) -> ClaimResult[Granted]: ...
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]: ...
     def extend(self, settlements: Sequence[Settlement], micros: int) -> list[int | None]: ...
     def sweep(self, channel: Channel, limit: int, worker: str | None = None) -> int: ...
@@ -162,7 +162,7 @@ class Joined(Protocol):
     def start_saga(self, new: NewSaga) -> HoldfastError | None: ...
 
 
-class Bell(Protocol):
+class Waiter(Protocol):
     """One sleeper's ear. Ringing is a hint: whoever wakes looks, and whoever is not woken looks anyway, later."""
 
     def wait(self, channels: Sequence[int], timeout: float) -> bool: ...
@@ -174,7 +174,7 @@ class Wakeup(Protocol):
     """Telling sleepers, in this and other processes, that a channel has something new."""
 
     def ring(self, channels: Sequence[int]) -> None: ...
-    def bell(self) -> Bell: ...
+    def bell(self) -> Waiter: ...
     def close(self) -> None: ...
 
 
@@ -192,10 +192,10 @@ class Schema(Protocol):
     def rebase(self) -> None: ...
 
 
-class Health(Protocol):
+class HealthStore(Protocol):
     """What could be wrong with the database, looked at without changing anything."""
 
-    def look(self) -> list[Finding]: ...
+    def look(self) -> list[HealthFinding]: ...
     def through_sqs(self) -> list[tuple[str, str]]: ...
 
 
@@ -235,7 +235,7 @@ class Store:
     schema: Schema
     join: Callable[[object], Joined]
     lend: Lending
-    health: Health
+    health: HealthStore
     faults: Faults
 
     def __init__(self, database: Database) -> None:

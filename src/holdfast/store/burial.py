@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.core.deadletter import Trouble, add_to_history, envelope
+from holdfast.core.deadletter import ErrorText, add_to_history, envelope
 from holdfast.core.lifecycle import State, must_be_alone
 from holdfast.core.message import Failure, MessageId, id_text
 from holdfast.core.message_form import misfit
@@ -94,7 +94,7 @@ def _post_copy(tx: Transaction, tenant: str, queue: str, dead_letter: str, body:
 
 def _report(tx: Transaction, tenant: str, queue: str, what: str) -> None:
     known = queue if find(tx, tenant, queue) is not None else None  # A group may have ended.
-    escalation.report(tx, tenant, "unfit_copy", queue, Trouble(f"dead letters of {queue!r} {what}"), None, known)
+    escalation.report(tx, tenant, "unfit_copy", queue, ErrorText(f"dead letters of {queue!r} {what}"), None, known)
 
 
 def replay(tx: Transaction, tenant: str, dead_id: MessageId, fresh: MessageId, body: bytes | None) -> str:

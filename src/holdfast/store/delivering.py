@@ -24,7 +24,7 @@ from holdfast.core.pointer import Pointer
 from holdfast.core.queue import QueueSpec
 from holdfast.store import limiting, rows, tally
 from holdfast.store.api import Channel, ClaimRequest, Grant, Granted, Make
-from holdfast.store.delivery_api import Death, HandOver, Overdue, Taken
+from holdfast.store.delivery_api import Death, HandOver, OverduePointers, Taken
 from holdfast.store.limiting import FRONT, QUEUE, Limit, started
 from holdfast.store.rows import Content, NewRow
 from holdfast.store.transaction import Row, Transaction
@@ -36,7 +36,7 @@ MOST_MOVED = 1_000
 """So many messages leave a lane in one transaction, where there still are some: from before SQS delivered them."""
 
 
-class Fate(StrEnum):
+class PointerFate(StrEnum):
     """What is to be done with a pointer."""
 
     TAKEN = "taken"
@@ -132,7 +132,7 @@ def claim(
     if room is not None:
         room.note(tx, channel.group, grants)
     tally.add(tx, channel.group, claimed=len(grants))
-    fates = dict.fromkeys(chosen, Fate.TAKEN) | dict.fromkeys(passed, Fate.BACK)
+    fates = dict.fromkeys(chosen, PointerFate.TAKEN) | dict.fromkeys(passed, PointerFate.BACK)
     fates |= _standing(tx, channel, [one for one in wanted if one not in fates], candidates if is_open else wanted)
     return Taken(grants, [fates[one] for one in pointers])
 
@@ -359,7 +359,7 @@ def are_over(tx: Transaction, group: int, pointers: Sequence[Pointer]) -> list[b
 
 def _standing(
     tx: Transaction, channel: Channel, pointers: Sequence[Pointer], barred: Container[Pointer]
-) -> dict[Pointer, Fate]:
+) -> dict[Pointer, PointerFate]:
     """What becomes of pointers whose messages were not claimed: because that is `barred`, or for what else they are.
 
     One that could be claimed and was not found is being confirmed at this moment, or claimed: somebody holds its row.
@@ -372,7 +372,7 @@ def _standing(
     for one, row in zip(pointers, found, strict=True):
         is_live = one in elsewhere if row is None else row[1] == one.generation and row[0] in _UNFINISHED
         is_held = is_live and row is not None and row[0] in _CLAIMABLE and one not in barred
-        fates[one] = Fate.HELD if is_held else Fate.LATER if is_live else Fate.OVER
+        fates[one] = PointerFate.HELD if is_held else PointerFate.LATER if is_live else PointerFate.OVER
     return fates
 
 
@@ -390,12 +390,12 @@ def _named(channel: Channel, pointer: Pointer) -> dict[str, object]:
     return {"group": channel.group, "id": pointer.id, "generation": pointer.generation}
 
 
-def overdue(tx: Transaction, channel: Channel) -> Overdue:
+def overdue(tx: Transaction, channel: Channel) -> OverduePointers:
     """How many there are."""
     found = tx.one("delivery.overdue", group=channel.group)
     assert found is not None, "a count is always one row"
     count, since = found
-    return Overdue(count, tx.clock() - since if count else 0)
+    return OverduePointers(count, tx.clock() - since if count else 0)
 
 
 def unsent(tx: Transaction, channel: Channel, limit: int) -> list[Death]:

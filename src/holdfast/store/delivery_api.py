@@ -61,7 +61,7 @@ class Death(msgspec.Struct, frozen=True):
     failed_at: int
 
 
-class Overdue(msgspec.Struct, frozen=True):
+class OverduePointers(msgspec.Struct, frozen=True):
     """Pointers that nobody has come with for long, and for how many microseconds the first of them has been away."""
 
     count: int

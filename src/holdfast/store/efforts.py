@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.core.deadletter import Trouble
-from holdfast.core.effort import Effort, Limits, Standing, is_spent, paused_text
+from holdfast.core.deadletter import ErrorText
+from holdfast.core.effort import Effort, SpendLimits, Standing, is_spent, paused_text
 from holdfast.core.message import MessageId
 from holdfast.core.queue import QueueSpec
 from holdfast.core.settlement import Settlement
@@ -163,9 +163,9 @@ def _write(tx: Transaction, claim: Settlement, record: Record, report: MessageId
     )
 
 
-def _limits(tx: Transaction, group: int) -> Limits:
+def _limits(tx: Transaction, group: int) -> SpendLimits:
     """As they are at this moment: a budget that was raised holds for those who work already."""
-    return Limits.of(_settings(tx, group))
+    return SpendLimits.of(_settings(tx, group))
 
 
 def _settings(tx: Transaction, group: int) -> QueueSpec:
@@ -174,11 +174,11 @@ def _settings(tx: Transaction, group: int) -> QueueSpec:
     return _spec.decode(owner[3])
 
 
-def _tell(tx: Transaction, group: int, queue_spent: float, limits: Limits) -> None:
+def _tell(tx: Transaction, group: int, queue_spent: float, limits: SpendLimits) -> None:
     found = tx.one("channels.owner", group=group)
     assert found is not None, "a group always has a channel"
     _, tenant, queue, _ = found
-    escalation.report(tx, tenant, "budget", queue, Trouble(paused_text(queue, queue_spent, limits)), None, queue)
+    escalation.report(tx, tenant, "budget", queue, ErrorText(paused_text(queue, queue_spent, limits)), None, queue)
 
 
 def _pause(tx: Transaction, group: int, report: MessageId) -> bool:

@@ -7,7 +7,7 @@ from operator import itemgetter
 
 import msgspec
 
-from holdfast.core.deadletter import Trouble, shortened
+from holdfast.core.deadletter import ErrorText, shortened
 from holdfast.core.message import Failure, MessageId, encode_json, id_text
 from holdfast.core.notice import ERROR_SHOWN, MOST_LEVELS, Notice, OwnerSpec, default_inbox, digest_body, notice_body
 from holdfast.errors import UnknownQueue
@@ -65,7 +65,7 @@ def report(
     tenant: str,
     kind: str,
     about: str,
-    trouble: Trouble,
+    trouble: ErrorText,
     owner: str | None = None,
     queue: str | None = None,
 ) -> MessageId:

@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.core import run
 from holdfast.core.deadletter import add_to_history
-from holdfast.core.lifecycle import Event, after_lapse
+from holdfast.core.lifecycle import LifecycleEvent, after_lapse
 from holdfast.core.message import Failure, MessageId
 from holdfast.core.queue import QueueSpec
 from holdfast.store import ageing, channels, delivering, depth, history, rows, sagas, step_endings, tally
@@ -104,7 +104,7 @@ def _take_back_run(tx: Transaction, channel: Channel, lapsed: Row, most: int) ->
 
 
 def _bring_back(tx: Transaction, channel: Channel, members: list[Content], failure: Failure) -> None:
-    dies = after_lapse(channel.spec, 1).event is Event.DIED
+    dies = after_lapse(channel.spec, 1).event is LifecycleEvent.DIED
     if dies:
         for content in members:
             bury(tx, channel.group, content, 1, failure, None)
@@ -147,7 +147,7 @@ def _take_back(tx: Transaction, channel: Channel, lapsed: list[HeldRow]) -> int:
     now, back, ended = tx.clock(), [], []
     for row in lapsed:
         failure = _silence(row.attempts, row.worker, row.claimed_at)
-        if after_lapse(channel.spec, row.attempts).event is Event.DIED:
+        if after_lapse(channel.spec, row.attempts).event is LifecycleEvent.DIED:
             bury(tx, channel.group, row.content, row.attempts, failure, row.errors, row, unknown=True)
             tx.each("rows.remove", [{"group": channel.group, "id": row.content.id}])
             ended.append((channel.group, row.order_key))

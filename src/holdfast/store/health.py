@@ -9,11 +9,11 @@ from importlib.metadata import version
 import msgspec
 
 from holdfast.core import health
-from holdfast.core.health import Finding, QueueHealth, problem
+from holdfast.core.health import HealthFinding, QueueHealth, problem
 from holdfast.core.queue import QueueSpec
 from holdfast.errors import StoreError
 from holdfast.store import channels, reading
-from holdfast.store.migrate import REMEDY, Known, applied, schema_version
+from holdfast.store.migrate import REMEDY, KnownMigrations, applied, schema_version
 from holdfast.store.transaction import Transaction
 
 _spec = msgspec.json.Decoder(QueueSpec)
@@ -29,7 +29,7 @@ def software(*others: str) -> str:
     return ", ".join([f"Holdfast {version('holdfast')}", f"Python {platform.python_version()}", *others])
 
 
-def attempted(check: str, step: Callable[[], list[Finding]], advice: str) -> list[Finding]:
+def attempted(check: str, step: Callable[[], list[HealthFinding]], advice: str) -> list[HealthFinding]:
     """The findings of a step; that it failed is a finding too."""
     try:
         return step()
@@ -55,7 +55,7 @@ def _by_time(tx: Transaction, queue: QueueHealth) -> QueueHealth:
     return msgspec.structs.replace(queue, waiting_since=since)
 
 
-def contents(tx: Transaction, known: Known) -> list[Finding]:
+def contents(tx: Transaction, known: KnownMigrations) -> list[HealthFinding]:
     """The schema and, if it is the one that our queries are written for, the queues in it."""
     if (difference := known.difference(applied(tx))) is not None:
         return [problem("schema", difference, f"{REMEDY}.")]

@@ -77,7 +77,7 @@ def find(tx: Transaction, channel: int, key: str) -> Duplicate | None:
         return None
     message_id, result, lasts, ended, is_due = found
     if is_due and not ended:
-        [look] = _look(tx, [Known(channel, key, message_id, lasts)])
+        [look] = _look(tx, [KnownKey(channel, key, message_id, lasts)])
         is_over = look.ended and look.expires <= tx.clock()
     else:
         is_over = is_due
@@ -86,11 +86,11 @@ def find(tx: Transaction, channel: int, key: str) -> Duplicate | None:
 
 def prune(tx: Transaction, channel: int, limit: int) -> int:
     """Looks at the keys of a channel that are due, and forgets those whose time is over; how many it dealt with."""
-    looks = _review(tx, [Known(*row) for row in tx.all("idempotency.due", channel=channel, limit=limit)])
+    looks = _review(tx, [KnownKey(*row) for row in tx.all("idempotency.due", channel=channel, limit=limit)])
     return len(looks) + tx.run("idempotency.outdated", channel=channel, limit=limit)
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownKey(msgspec.Struct, frozen=True):
     """A key of which it is not known that its message has ended, and for how long it lasts from then on."""
 
     channel: int
@@ -105,12 +105,12 @@ class Look(msgspec.Struct, frozen=True):
     If the message has `ended`, the key is forgotten when it `expires`. If not, that is when to look again.
     """
 
-    of: Known
+    of: KnownKey
     ended: bool
     expires: int
 
 
-class Fate(msgspec.Struct, frozen=True):
+class MessageFate(msgspec.Struct, frozen=True):
     """What became of a message, as `idempotency.fate` finds it."""
 
     is_live: bool
@@ -134,11 +134,11 @@ def _freed(tx: Transaction, places: Sequence[Place]) -> list[Place]:
     if not places:
         return []
     found = tx.all("idempotency.due_among", keys=msgspec.json.encode(places).decode())
-    looks, now = _review(tx, [Known(*row) for row in found]), tx.clock()
+    looks, now = _review(tx, [KnownKey(*row) for row in found]), tx.clock()
     return [(look.of.channel, look.of.key) for look in looks if look.ended and look.expires <= now]
 
 
-def _review(tx: Transaction, keys: Sequence[Known]) -> list[Look]:
+def _review(tx: Transaction, keys: Sequence[KnownKey]) -> list[Look]:
     """Looks at keys, and notes what was found. A result is kept as long as a key leads to it."""
     if not keys:
         return []
@@ -161,13 +161,13 @@ def _review(tx: Transaction, keys: Sequence[Known]) -> list[Look]:
     return looks
 
 
-def _look(tx: Transaction, keys: Sequence[Known]) -> list[Look]:
+def _look(tx: Transaction, keys: Sequence[KnownKey]) -> list[Look]:
     found = tx.each("idempotency.fate", [{"channel": one.channel, "id": one.id} for one in keys])
     now = tx.clock()  # After the look: a message that it found to have ended did so before.
-    return [_judge(one, Fate(*row), now) for one, row in zip(keys, found, strict=True) if row is not None]
+    return [_judge(one, MessageFate(*row), now) for one, row in zip(keys, found, strict=True) if row is not None]
 
 
-def _judge(of: Known, fate: Fate, now: int) -> Look:
+def _judge(of: KnownKey, fate: MessageFate, now: int) -> Look:
     """A message that waits for long is looked at ever less often."""
     if fate.has_ended:
         return Look(of, True, (now if fate.ended_at is None else fate.ended_at) + of.lasts)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.deadletter import Trouble
-from holdfast.core.liveness import Heard, Pulse, looked_at
+from holdfast.core.deadletter import ErrorText
+from holdfast.core.liveness import GroupPulse, Heard, looked_at
 from holdfast.core.message import encode_json
 from holdfast.core.topic import GroupSpec
 from holdfast.store import depth, escalation, topics
@@ -71,17 +71,17 @@ def watch(tx: Transaction, channel: Channel) -> bool:
     return True
 
 
-def _look(tx: Transaction, channels: Sequence[Channel]) -> dict[int, tuple[Pulse, Pulse]]:
+def _look(tx: Transaction, channels: Sequence[Channel]) -> dict[int, tuple[GroupPulse, GroupPulse]]:
     """Before and after a look, of each group about which there is something to note: one look for all."""
     timeouts = {one.group: timeout for one in channels if (timeout := _spec(one).timeout) is not None}
-    found: dict[int, tuple[Pulse, Pulse]] = {}
+    found: dict[int, tuple[GroupPulse, GroupPulse]] = {}
     if not timeouts:
         return found
     now = tx.clock()
     for group, heard_at, beat_at, misses, missed_at in tx.all(
         "liveness.pulses", groups=encode_json(list(timeouts)).decode()
     ):
-        before = Pulse(heard_at, misses, missed_at)
+        before = GroupPulse(heard_at, misses, missed_at)
         after = looked_at(before, timeouts[group], now)
         if after != before or heard_at - beat_at >= KNOWN_FOR:
             found[group] = before, after
@@ -94,7 +94,7 @@ def _spec(channel: Channel) -> GroupSpec:
 
 
 def _tell(tx: Transaction, channel: Channel, kind: str, error: str) -> None:
-    escalation.report(tx, channel.tenant, kind, channel.name, Trouble(error), None, channel.name)
+    escalation.report(tx, channel.tenant, kind, channel.name, ErrorText(error), None, channel.name)
 
 
 def accept_loss(tx: Transaction, channel: Channel) -> int:

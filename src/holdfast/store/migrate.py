@@ -41,14 +41,14 @@ class Migratable(Protocol):
     def rebase(self) -> None: ...
 
 
-class Known:
+class KnownMigrations:
     """The migrations that this code knows, in order."""
 
     def __init__(self, migrations: Iterable[Migration]) -> None:
         self.all = list(migrations)
 
     @classmethod
-    def of(cls, database: str) -> Known:
+    def of(cls, database: str) -> KnownMigrations:
         """Those of `sqlite` or `postgres`."""
         return cls(load_migrations(database))
 
@@ -70,7 +70,7 @@ class Known:
 class Migrator:
     """Brings one database up to this version of Holdfast."""
 
-    def __init__(self, database: Migratable, known: Known) -> None:
+    def __init__(self, database: Migratable, known: KnownMigrations) -> None:
         self._database = database
         self.known = known
         self.has_matched = False

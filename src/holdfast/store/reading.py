@@ -12,7 +12,7 @@ from holdfast.core.lifecycle import WAITING, State
 from holdfast.core.message import Duplicate, Failure, Message, MessageId, MessageStatus, encode_json, id_text
 from holdfast.core.queue import user_key
 from holdfast.core.scaling import Load
-from holdfast.core.search import Wanted
+from holdfast.core.search import SearchCriteria
 from holdfast.core.stats import WINDOW, Stats
 from holdfast.store import ageing, crew, feeding, idempotency, limiting, standing, tally
 from holdfast.store.api import Channel
@@ -53,7 +53,9 @@ def _by_time(tx: Transaction, tenant: str, found: MessageStatus | None) -> Messa
     return msgspec.structs.replace(found, state=State.EXPIRED, due_at_us=None, finished_at_us=moment)
 
 
-def search(tx: Transaction, tenant: str, wanted: Wanted, limit: int, after: MessageId | None) -> list[MessageStatus]:
+def search(
+    tx: Transaction, tenant: str, wanted: SearchCriteria, limit: int, after: MessageId | None
+) -> list[MessageStatus]:
     """Every message that is still known and fits, in the order of ids, wherever it is kept."""
     found: list[MessageStatus] = []
     while len(found) < limit:
@@ -66,7 +68,9 @@ def search(tx: Transaction, tenant: str, wanted: Wanted, limit: int, after: Mess
     return found[:limit]
 
 
-def _candidates(tx: Transaction, tenant: str, wanted: Wanted, limit: int, after: MessageId | None) -> list[MessageId]:
+def _candidates(
+    tx: Transaction, tenant: str, wanted: SearchCriteria, limit: int, after: MessageId | None
+) -> list[MessageId]:
     queries = ("rows.search", "lanes.search", "dead.search")
     found = [
         tx.all(query, tenant=tenant, queue=wanted.queue, limit=limit, after=after, **wanted.leading)

@@ -14,9 +14,9 @@ import math
 from collections.abc import Iterable
 
 from holdfast.core import priority, routing
-from holdfast.core.deadletter import Trouble
+from holdfast.core.deadletter import ErrorText
 from holdfast.core.message import encode_json
-from holdfast.core.retention import Kept, Loss, Reader, Retained, removable
+from holdfast.core.retention import Loss, Reader, Retained, RetainedMessage, removable
 from holdfast.store import escalation, idempotency, skipping, tally
 from holdfast.store.api import Topic
 from holdfast.store.transaction import Transaction
@@ -82,7 +82,7 @@ def _retain_lane(tx: Transaction, topic: Topic, lane: int, room: int, losses: li
 
 def _choose(
     tx: Transaction, topic: Topic, lane: int, room: int = MOST_MESSAGES, sure: Iterable[int] | None = None
-) -> tuple[list[Kept], list[Reader]]:
+) -> tuple[list[RetainedMessage], list[Reader]]:
     """What may go, and who may wait for something of it. Read in this order, see above."""
     now = tx.clock()
     done_before = now - round(topic.spec.kept_for * 1_000_000)
@@ -100,11 +100,14 @@ def _choose(
     return chosen, [one for one in readers if chosen and one.misses(chosen[-1].place)]
 
 
-def _front(tx: Transaction, lane: int, limit: int) -> list[Kept]:
-    return [Kept((major, minor), *rest) for major, minor, *rest in tx.all("retention.front", lane=lane, limit=limit)]
+def _front(tx: Transaction, lane: int, limit: int) -> list[RetainedMessage]:
+    return [
+        RetainedMessage((major, minor), *rest)
+        for major, minor, *rest in tx.all("retention.front", lane=lane, limit=limit)
+    ]
 
 
-def _note_loss(tx: Transaction, topic: Topic, lane: int, loser: Reader, chosen: list[Kept]) -> int:
+def _note_loss(tx: Transaction, topic: Topic, lane: int, loser: Reader, chosen: list[RetainedMessage]) -> int:
     """How much a group would have got of it, counted and told to its owner. What had outlived its own time is no loss,
     nor is what it was to skip."""
     skipped = skipping.skipped(tx, loser.group).intersection(kept.id for kept in chosen)
@@ -125,11 +128,11 @@ def _note_loss(tx: Transaction, topic: Topic, lane: int, loser: Reader, chosen: 
     total, undecided = found
     fate = "it was dead, and claims nothing until you decide" if undecided else "it goes on with what is left"
     error = f"{total} messages were removed by the topic's retention before {loser.name!r} got them; {fate}"
-    escalation.report(tx, topic.tenant, "out_of_range", loser.name, Trouble(error), None, loser.name)
+    escalation.report(tx, topic.tenant, "out_of_range", loser.name, ErrorText(error), None, loser.name)
     return lost
 
 
-def _span(chosen: list[Kept]) -> dict[str, object]:
+def _span(chosen: list[RetainedMessage]) -> dict[str, object]:
     """Which ones, as a query wants it."""
     places = encode_json([kept.place[1] for kept in chosen]).decode()
     return {"places": places, "first": chosen[0].place[0], "last": chosen[-1].place[0]}

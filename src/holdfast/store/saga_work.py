@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.deadletter import Trouble
+from holdfast.core.deadletter import ErrorText
 from holdfast.core.given import unless_there
 from holdfast.core.message import MessageId, id_bytes, id_text
 from holdfast.core.queue import QueueSpec
@@ -36,7 +36,7 @@ LOOK_AGAIN = 1_000_000
 """Microseconds until a message is looked at again that could not be withdrawn because someone had it locked."""
 
 
-class Held(msgspec.Struct):
+class LockedSaga(msgspec.Struct):
     """A saga that nobody else can move until the transaction ends."""
 
     number: int
@@ -48,13 +48,13 @@ class Held(msgspec.Struct):
     notes: list[Note] = []
 
     @classmethod
-    def of(cls, row: Row) -> Held:
+    def of(cls, row: Row) -> LockedSaga:
         """Reads the columns in the order in which every query that locks gives them."""
         number, tenant, saga_id, version, state, spec = row
         return cls(number, tenant, saga_id, version, _instance.decode(state), read_spec(spec))
 
 
-class Work:
+class SagaWork:
     """What follows from the events of one transaction, in as few trips to the database as there can be."""
 
     def __init__(self, tx: Transaction) -> None:
@@ -66,7 +66,7 @@ class Work:
         self._moves: list[dict[str, object]] = []
         self._lines: list[dict[str, object]] = []
 
-    def carry_out(self, held: Held, events: list[Any]) -> bool:
+    def carry_out(self, held: LockedSaga, events: list[Any]) -> bool:
         """Applies events and does what follows from them; whether the saga took the first of them."""
         accepted, waiting = True, list(events)
         while waiting:
@@ -97,7 +97,7 @@ class Work:
             raise StoreError("a saga was moved by someone else while it was held; nothing was done: try it again")
         self._tx.each("sagas.note", self._lines)
 
-    def _do(self, held: Held, effect: Effect) -> MessageEnded | None:
+    def _do(self, held: LockedSaga, effect: Effect) -> MessageEnded | None:
         """What could not be sent has failed: that is said, and does not hold up the transaction that it was part of."""
         match effect:
             case Send():
@@ -112,11 +112,11 @@ class Work:
             case Relieve():
                 escalation.answer_about(self._tx, held.tenant, "saga", held.id, effect.who)
             case Escalate():
-                about = held.tenant, "saga", held.id, Trouble(effect.error, effect.traceback), held.spec.owner
+                about = held.tenant, "saga", held.id, ErrorText(effect.error, effect.traceback), held.spec.owner
                 escalation.report(self._tx, *about, None)
         return None
 
-    def _send(self, held: Held, send: Send) -> None:
+    def _send(self, held: LockedSaga, send: Send) -> None:
         step = held.spec.steps[send.step]
         queue = step.undo if send.undo else step.queue
         assert queue is not None, "a step that waits sends nothing"
@@ -140,7 +140,7 @@ class Work:
         found = zip(withdraws, self._tx.each("rows.key", looks), strict=True)
         rows.hold_keys(self._tx, [(one.group, row[0]) for one, row in found if row])
 
-    def _withdraw(self, held: Held, withdraw: Withdraw) -> MessageEnded | None:
+    def _withdraw(self, held: LockedSaga, withdraw: Withdraw) -> MessageEnded | None:
         """A message that nobody has claimed ends here. The holder of any other is told to stop by whoever renews its
         lease, and the saga hears how the claim has ended."""
         tx, group, message_id = self._tx, withdraw.group, id_bytes(withdraw.id)
@@ -174,7 +174,7 @@ class Work:
             depth.grow(self._tx, group, count)
             tally.add(self._tx, group, arrived=count)
 
-    def _note(self, held: Held) -> None:
+    def _note(self, held: LockedSaga) -> None:
         saga = held.saga
         for note in held.notes:
             saga.events += 1

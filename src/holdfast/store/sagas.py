@@ -26,21 +26,21 @@ from holdfast.core.saga import UNDER_WAY, Instance, Reference, SagaEvent, SagaSp
 from holdfast.core.saga_events import (
     AttemptFailed,
     Begin,
-    Cancel,
+    CancelSaga,
     Event,
     MarkDone,
     MessageEnded,
-    Retry,
-    Returned,
+    MessageReturned,
+    RetryStep,
     Signal,
-    Skip,
+    SkipStep,
     Tick,
 )
 from holdfast.errors import HoldfastError, IdempotencyConflict, InvalidInput, NotFound
 from holdfast.store import letters, rows
 from holdfast.store.crew import CREW
 from holdfast.store.saga_api import NewSaga
-from holdfast.store.saga_work import Held, Work, read_spec
+from holdfast.store.saga_work import LockedSaga, SagaWork, read_spec
 from holdfast.store.step_endings import FailedAttempt, Happening, StepReturned
 from holdfast.store.transaction import Row, Transaction
 
@@ -95,13 +95,13 @@ def _begin(
         begun.append((one, saga, spec))
         key = {"tenant": one.tenant, "saga_id": one.id}
         drafts.append({**key, "definition": found[0], "given": _digest(one), "state": _encode(saga)})
-    work = Work(tx)
+    work = SagaWork(tx)
     for (one, saga, spec), draft, row in zip(begun, drafts, tx.each("sagas.add", drafts), strict=True):
         if row is None:
             known.append(one)
         else:
             given[one.tenant, one.id] = draft["given"]
-            work.carry_out(Held(row[0], one.tenant, one.id, 0, saga, spec), [Begin(one.delay, one.who)])
+            work.carry_out(LockedSaga(row[0], one.tenant, one.id, 0, saga, spec), [Begin(one.delay, one.who)])
     work.write()
     before = tx.each("sagas.given", [{"tenant": one.tenant, "saga_id": one.id} for one in known])
     given.update({(one.tenant, one.id): row[0] for one, row in zip(known, before, strict=True) if row})
@@ -149,10 +149,10 @@ def move_on(tx: Transaction) -> None:
             ended[reference.saga].append(_event(reference, one))
         tx.endings.clear()
         numbers = sorted(ended)
-        work = Work(tx)
+        work = SagaWork(tx)
         for number, found in zip(numbers, tx.each("sagas.lock", [{"id": one} for one in numbers]), strict=True):
             if found is not None:
-                work.carry_out(Held.of(found), ended[number])
+                work.carry_out(LockedSaga.of(found), ended[number])
         work.write()
     if tx.ended_keys:
         rows.promote_ended(tx)
@@ -168,14 +168,14 @@ def tick(tx: Transaction, number: int) -> bool:
     found = tx.one("sagas.take_due", id=number)
     if found is None:
         return False
-    _carry_out(tx, Held.of(found), [Tick()])
+    _carry_out(tx, LockedSaga.of(found), [Tick()])
     return True
 
 
 def leases(tx: Transaction, number: int) -> list[tuple[int, MessageId]]:
     """The messages whose holders were told to stop, by their groups and ids; looked at without a lock."""
     found = tx.one("sagas.state", id=number)
-    steps = Held.of(found).saga.steps if found else []
+    steps = LockedSaga.of(found).saga.steps if found else []
     return sorted((one.group, id_bytes(one.id)) for step in steps for one in step.out if one.look is not None)
 
 
@@ -197,7 +197,7 @@ def signal(tx: Transaction, call: MessageId, tenant: str, saga_id: str, name: st
 
 def cancel(tx: Transaction, call: MessageId, tenant: str, saga_id: str, reason: str | None, who: str) -> bool:
     """Turns a saga round; False if it has turned round, or ended, before."""
-    done = _once(tx, _named(tx, tenant, saga_id), Cancel(reason, who), call)
+    done = _once(tx, _named(tx, tenant, saga_id), CancelSaga(reason, who), call)
     letters.note(tx, tenant, who, "cancel_saga", None, {"saga": saga_id, "reason": reason}, int(done))
     return done
 
@@ -218,9 +218,9 @@ def decide(
     place = held.spec.place(step)
     event: Event
     if act == "retry":
-        event = Retry(place, who)
+        event = RetryStep(place, who)
     elif act == "skip":
-        event = Skip(place, reason or "", who)
+        event = SkipStep(place, reason or "", who)
     else:
         event = MarkDone(place, _decode(output), who)
     done = _once(tx, held, event, call)
@@ -230,7 +230,7 @@ def decide(
     return done
 
 
-def _once(tx: Transaction, held: Held, event: Event, call: MessageId) -> bool:
+def _once(tx: Transaction, held: LockedSaga, event: Event, call: MessageId) -> bool:
     """What a user wants of a saga, unless an earlier try, whose answer got lost, came through."""
     text = id_text(call)
     if tx.again and text in held.saga.calls:
@@ -239,11 +239,11 @@ def _once(tx: Transaction, held: Held, event: Event, call: MessageId) -> bool:
     return _carry_out(tx, held, [event])
 
 
-def _named(tx: Transaction, tenant: str, saga_id: str) -> Held:
+def _named(tx: Transaction, tenant: str, saga_id: str) -> LockedSaga:
     found = tx.one("sagas.lock_named", tenant=tenant, saga_id=saga_id)
     if found is None:
         raise NotFound(f"there is no saga {saga_id!r}; hf.sagas.list() lists those that there are")
-    return Held.of(found)
+    return LockedSaga.of(found)
 
 
 def _event(reference: Reference, ended: Happening) -> Event:
@@ -254,7 +254,7 @@ def _event(reference: Reference, ended: Happening) -> Event:
             reference.step, reference.undo, error, failure.worker, ended.attempt, traceback, ended.unknown
         )
     if isinstance(ended, StepReturned):
-        return Returned(reference.step)
+        return MessageReturned(reference.step)
     return MessageEnded(
         reference.step,
         reference.undo,
@@ -271,9 +271,9 @@ def _event(reference: Reference, ended: Happening) -> Event:
     )
 
 
-def _carry_out(tx: Transaction, held: Held, events: list[Any]) -> bool:
+def _carry_out(tx: Transaction, held: LockedSaga, events: list[Any]) -> bool:
     """One saga; whether it took the event."""
-    work = Work(tx)
+    work = SagaWork(tx)
     accepted = work.carry_out(held, events)
     work.write()
     return accepted

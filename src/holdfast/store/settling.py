@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from holdfast.core import run
 from holdfast.core.deadletter import add_to_history
-from holdfast.core.lifecycle import FINAL, GIVES_ATTEMPT_BACK, Event, State, attempts_after, next_state
+from holdfast.core.lifecycle import FINAL, GIVES_ATTEMPT_BACK, LifecycleEvent, State, attempts_after, next_state
 from holdfast.core.message import Lease
 from holdfast.core.settlement import Settlement, each_acked
 from holdfast.store import arriving, commands, depth, rows, sagas, step_endings, tally
@@ -22,7 +22,7 @@ from holdfast.store.transaction import Transaction
 
 Indexed = tuple[int, Settlement]
 
-ENDINGS = {event: next_state(State.PROCESSING, event) for event in (Event.EXPIRED, Event.CANCELED)}
+ENDINGS = {event: next_state(State.PROCESSING, event) for event in (LifecycleEvent.EXPIRED, LifecycleEvent.CANCELED)}
 """Ends that leave a row to look at, and no dead letter."""
 
 
@@ -116,7 +116,7 @@ def _settle_run(tx: Transaction, token: int, settlements: list[Indexed]) -> list
     held = _first_of_each_member([pair for pair in settlements if not run.is_settled(settled, _member(pair))])
     if not held:
         return []
-    leaving = [pair for pair in held if pair[1].event is not Event.ACKED]
+    leaving = [pair for pair in held if pair[1].event is not LifecycleEvent.ACKED]
     _move_out(tx, [settlement for _, settlement in leaving], shared)
     settled = run.settle(settled, size, map(_member, held))
     if leaving and not shared:
@@ -131,13 +131,13 @@ def _close_whole(tx: Transaction, lease: Lease, size: int, history: int, limited
     if limited == MAKES_ROOM:
         _ring(tx, {lease.group})
     close(tx, lease.token, history, shared)
-    tally.settled(tx, lease, Event.ACKED, size)
+    tally.settled(tx, lease, LifecycleEvent.ACKED, size)
 
 
 def _is_whole_ack(settlements: list[Indexed], size: int) -> bool:
     return (
         len(settlements) == size
-        and all(settlement.event is Event.ACKED for _, settlement in settlements)
+        and all(settlement.event is LifecycleEvent.ACKED for _, settlement in settlements)
         and len({settlement.member for _, settlement in settlements}) == size
     )
 
@@ -152,7 +152,7 @@ def _move_out(tx: Transaction, leaving: list[Settlement], shared: bool) -> None:
     for settlement, row in zip(leaving, found, strict=True):
         assert row is not None, "a claimed member stays in its lane until the run is closed"
         content, group = Content.of(row), settlement.lease.group
-        if settlement.event is Event.DIED:
+        if settlement.event is LifecycleEvent.DIED:
             assert settlement.failure is not None, "a death has a reason"
             bury(tx, group, content, settlement.attempt, settlement.failure, None)
         else:
@@ -185,16 +185,16 @@ def _settle_rows(tx: Transaction, settlements: list[Indexed]) -> list[int]:
     locked = tx.each("rows.lock", [_claim_of(settlement) for _, settlement in ordered])
     found = zip(ordered, locked, strict=True)
     held = _first_of_each_row([(index, one, HeldRow.of(row)) for (index, one), row in found if row])
-    if any(one.followed_by or one.event is Event.DIED for _, one, _ in held):
+    if any(one.followed_by or one.event is LifecycleEvent.DIED for _, one, _ in held):
         sagas.hold(tx, [row.saga for _, _, row in held if row.saga])
     makes_room = set[int]()
-    for event in Event:
+    for event in LifecycleEvent:
         chosen = [(settlement, row) for _, settlement, row in held if settlement.event is event]
         if not chosen:
             continue
-        if event is Event.ACKED:
+        if event is LifecycleEvent.ACKED:
             makes_room = _succeed(tx, chosen)
-        elif event is Event.DIED:
+        elif event is LifecycleEvent.DIED:
             _die(tx, chosen)
         elif event in ENDINGS:
             _end(tx, chosen)
@@ -202,7 +202,7 @@ def _settle_rows(tx: Transaction, settlements: list[Indexed]) -> list[int]:
             _again(tx, chosen)
             continue
         tx.ended_keys.update((settlement.lease.group, row.order_key) for settlement, row in chosen)
-    others = {one.lease.group for _, one, row in held if one.event is not Event.ACKED or row.order_key}
+    others = {one.lease.group for _, one, row in held if one.event is not LifecycleEvent.ACKED or row.order_key}
     _ring(tx, others | makes_room)
     return [index for index, _, _ in held]
 

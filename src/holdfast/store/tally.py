@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.core.lifecycle import Event
+from holdfast.core.lifecycle import LifecycleEvent
 from holdfast.core.message import Lease
 from holdfast.store.transaction import Transaction
 
@@ -20,8 +20,8 @@ MOST_SECONDS = 1_000
 FIRST_LOOK = 256
 """So many messages at the front of a lane are looked at for those that are too old; more, if most of them are."""
 
-_ENDS = {Event.ACKED, Event.DIED, Event.EXPIRED, Event.CANCELED}
-_FAILS = {Event.FAILED, Event.DIED}
+_ENDS = {LifecycleEvent.ACKED, LifecycleEvent.DIED, LifecycleEvent.EXPIRED, LifecycleEvent.CANCELED}
+_FAILS = {LifecycleEvent.FAILED, LifecycleEvent.DIED}
 _NOTHING = {
     "arrived": 0,
     "ended": 0,
@@ -42,9 +42,9 @@ def add(tx: Transaction, group: int, **sums: int) -> None:
         tally[name] += count
 
 
-def settled(tx: Transaction, lease: Lease, event: Event, count: int = 1) -> None:
+def settled(tx: Transaction, lease: Lease, event: LifecycleEvent, count: int = 1) -> None:
     """So many claims of a lease have ended by their holder's word. `since` adds up when the acked ones were claimed."""
-    if event is Event.ACKED:
+    if event is LifecycleEvent.ACKED:
         add(tx, lease.group, ended=count, completed=count, since=count * lease.since_us)
     else:
         add(tx, lease.group, ended=count if event in _ENDS else 0, failed=count if event in _FAILS else 0)

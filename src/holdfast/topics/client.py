@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
-from holdfast.core.given import KEPT, Default, Kept, Settle
+from holdfast.core.given import KEPT, Default, KeptSentinel, Settle
 from holdfast.core.message import id_bytes
 from holdfast.core.queue import QueueSettings, one_of, queue_change
 from holdfast.core.routing import topic_name
@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from holdfast.parts import ClientParts
 
 
-def declare_topic(client: ClientParts, name: str, mode: str | Default | Kept, settings: Mapping[str, Any]) -> None:
+def declare_topic(
+    client: ClientParts, name: str, mode: str | Default | KeptSentinel, settings: Mapping[str, Any]
+) -> None:
     """See `Holdfast.topic`."""
     if _mode(client, name, mode) == "queue":
         client.catalog.declare_owning(name, queue_change(cast("QueueSettings", settings)))
@@ -46,7 +48,7 @@ def declare_topic(client: ClientParts, name: str, mode: str | Default | Kept, se
         client.catalog.declare_topic(name, topic_change(cast("TopicSettings", settings)))
 
 
-def _mode(client: ClientParts, name: str, mode: str | Default | Kept) -> str:
+def _mode(client: ClientParts, name: str, mode: str | Default | KeptSentinel) -> str:
     """As given, or as it is; a new topic has groups."""
     if mode is KEPT and isinstance(client.catalog.named(topic_name(name)), Channel):
         return "queue"

@@ -27,7 +27,7 @@ from holdfast.torture.history import (
     OK,
     SEND,
     START_SAGA,
-    Event,
+    HistoryEvent,
     Item,
 )
 
@@ -38,7 +38,7 @@ Address = tuple[str, str]
 """The channel that a message is claimed from, and its id."""
 
 
-class Sent(msgspec.Struct):
+class ObservedSend(msgspec.Struct):
     """One message on its way in. `id` is known before the call; `stored` is what the store said that it is."""
 
     id: str
@@ -71,7 +71,7 @@ class Ending(msgspec.Struct):
         return self.outcome != FAIL
 
 
-class Grant(msgspec.Struct):
+class ObservedClaim(msgspec.Struct):
     """One claim of one message, as its holder saw it. `asked` and `at` are before and after the call."""
 
     id: str
@@ -114,8 +114,8 @@ class Account:
     def __init__(self, final: FinalState) -> None:
         self.final = final
         self.ends: dict[str, ChannelEnd] = {end.name: end for end in final.channels}
-        self.sends: list[Sent] = []
-        self.grants: dict[Address, list[Grant]] = defaultdict(list)
+        self.sends: list[ObservedSend] = []
+        self.grants: dict[Address, list[ObservedClaim]] = defaultdict(list)
         self.unheard: dict[str, Unheard] = defaultdict(Unheard)
         """By channel."""
         self.sagas: dict[str, str] = {}
@@ -149,7 +149,7 @@ class Account:
         readers = self.readers(channel)
         return any((reader, id) in self.grants or self.state(reader, id) for reader in (channel, *readers))
 
-    def stored(self, sent: Sent) -> str | None:
+    def stored(self, sent: ObservedSend) -> str | None:
         """The id under which a message was surely stored: its producer was told so, or someone has seen it."""
         if sent.outcome == OK:
             return sent.stored
@@ -181,7 +181,7 @@ class Unheard:
         return bisect_left(self._asked, end) - bisect_right(self._last, begin)
 
 
-def account(events: Iterable[Event], final: FinalState) -> Account:
+def account(events: Iterable[HistoryEvent], final: FinalState) -> Account:
     """Reads the events in their order."""
     found = Account(final)
     reader = _Reader(found)
@@ -198,15 +198,15 @@ class _Reader:
     def __init__(self, found: Account) -> None:
         self._found = found
         self._lingers = LINGERS if found.final.is_server else 0
-        self._sends: dict[tuple[str, int, str], Sent] = {}
-        self._claims: dict[tuple[str, int], Event] = {}
+        self._sends: dict[tuple[str, int, str], ObservedSend] = {}
+        self._claims: dict[tuple[str, int], HistoryEvent] = {}
         self._broken: dict[tuple[str, int], int] = {}
         """When whoever claimed was told that nobody knows."""
         self._ended: dict[str, int] = {}
-        self._by_claim: dict[tuple[str, str, int], Grant] = {}
-        self._endings: dict[tuple[str, int, str], tuple[Grant, Ending]] = {}
+        self._by_claim: dict[tuple[str, str, int], ObservedClaim] = {}
+        self._endings: dict[tuple[str, int, str], tuple[ObservedClaim, Ending]] = {}
 
-    def read(self, event: Event) -> None:
+    def read(self, event: HistoryEvent) -> None:
         if event.op == SEND:
             self._read_send(event)
         elif event.op == CLAIM:
@@ -237,11 +237,11 @@ class _Reader:
         for grants in self._found.grants.values():
             grants.sort(key=lambda grant: (grant.since, grant.at))
 
-    def _read_send(self, event: Event) -> None:
+    def _read_send(self, event: HistoryEvent) -> None:
         for item in event.items:
             name = event.who, event.call, item.value
             if event.phase == INVOKE:
-                sent = Sent(item.id, item.channel, item.value, item.key, item.idem, event.at)
+                sent = ObservedSend(item.id, item.channel, item.value, item.key, item.idem, event.at)
                 self._sends[name] = sent
                 self._found.sends.append(sent)
                 continue
@@ -250,7 +250,7 @@ class _Reader:
             if event.phase == OK:
                 sent.returned, sent.stored, sent.duplicate = event.at, item.id, item.duplicate
 
-    def _read_claim(self, event: Event) -> None:
+    def _read_claim(self, event: HistoryEvent) -> None:
         """An `invoke` names the channels that were asked."""
         if event.phase == INVOKE:
             self._claims[event.who, event.call] = event
@@ -268,7 +268,7 @@ class _Reader:
             self._by_claim[item.channel, item.id, item.token] = grant
             self._found.grants[item.channel, item.id].append(grant)
 
-    def _read_ending(self, event: Event) -> None:
+    def _read_ending(self, event: HistoryEvent) -> None:
         for item in event.items:
             name = event.who, event.call, f"{item.channel} {item.id} {item.token}"
             if event.phase == INVOKE:
@@ -279,7 +279,7 @@ class _Reader:
             if event.phase == FAIL and _may_have_lapsed_meanwhile(grant, ending):
                 ending.outcome = INFO
 
-    def _begin_ending(self, event: Event, item: Item, name: tuple[str, int, str]) -> None:
+    def _begin_ending(self, event: HistoryEvent, item: Item, name: tuple[str, int, str]) -> None:
         grant = self._by_claim.get((item.channel, item.id, item.token))
         if grant is None:
             self._found.errors.append(f"{event.who}: {event.op} of {item.id}, which nobody has claimed")
@@ -289,8 +289,8 @@ class _Reader:
         self._endings[name] = grant, ending
 
 
-def _grant(item: Item, event: Event, asked: int) -> Grant:
-    return Grant(
+def _grant(item: Item, event: HistoryEvent, asked: int) -> ObservedClaim:
+    return ObservedClaim(
         id=item.id,
         channel=item.channel,
         who=event.who,
@@ -305,7 +305,7 @@ def _grant(item: Item, event: Event, asked: int) -> Grant:
     )
 
 
-def _may_have_lapsed_meanwhile(grant: Grant, ending: Ending) -> bool:
+def _may_have_lapsed_meanwhile(grant: ObservedClaim, ending: Ending) -> bool:
     """A refusal may be that of a second try, whose first one counted and was not answered; the store can tell the two
     apart for as long as nobody has taken the message back, that is, until the lease was over. It began at some time
     between the claim's call and its answer."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.torture.plan import Plan
-from holdfast.torture.soak import Gauge, Reading
+from holdfast.torture.plan import TorturePlan
+from holdfast.torture.soak import Gauge, SoakSample
 
 WIDTH, HEIGHT, GAP, LEFT, TOP = 720, 90, 44, 60, 40
 
@@ -16,9 +16,9 @@ ROWS = (
 )
 
 
-def draw(gauge: Gauge, plan: Plan) -> str:
+def draw(gauge: Gauge, plan: TorturePlan) -> str:
     """One row per quantity, from zero to its most, over the time of the run."""
-    readings = gauge.readings or [Reading(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)]
+    readings = gauge.readings or [SoakSample(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)]
     rows = [row for row in ROWS if any(getattr(one, row[0]) for one in readings)]
     height = TOP + len(rows) * (HEIGHT + GAP)
     parts = [
@@ -32,7 +32,7 @@ def draw(gauge: Gauge, plan: Plan) -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _row(readings: list[Reading], name: str, title: str, colour: str, top: int) -> list[str]:
+def _row(readings: list[SoakSample], name: str, title: str, colour: str, top: int) -> list[str]:
     values = [float(getattr(one, name)) for one in readings]
     most, last = max(values) or 1.0, readings[-1].at or 1.0
     points = " ".join(

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.torture.history import ENDED, ERROR, FAIL, OK, Sink
-from holdfast.torture.plan import Job, Plan
+from holdfast.torture.plan import TortureJob, TorturePlan
 from holdfast.torture.process import CONSUMER, KEEPER, PRODUCER, STEPPER, SUBSCRIBER, WORKER
 from holdfast.torture.strings import Order
 
@@ -26,10 +26,10 @@ GRACE = 60.0
 NEEDS_NO_PROXY = frozenset({KEEPER})
 
 
-class Member:
+class FleetProcess:
     """One place in the crew: a process, and the one that follows it when it is killed."""
 
-    def __init__(self, role: str, number: int, start: Callable[[Member], subprocess.Popen[bytes]]) -> None:
+    def __init__(self, role: str, number: int, start: Callable[[FleetProcess], subprocess.Popen[bytes]]) -> None:
         self.role = role
         self.number = number
         self.generation = 0
@@ -82,10 +82,10 @@ class Member:
             self.process.stdin.close()
 
 
-class Crew:
+class ProcessFleet:
     """All of them. Use it as a context."""
 
-    def __init__(self, plan: Plan, folder: Path, sink: Sink, proxied: str | None) -> None:
+    def __init__(self, plan: TorturePlan, folder: Path, sink: Sink, proxied: str | None) -> None:
         self._plan = plan
         self._folder = folder
         self._sink = sink
@@ -97,12 +97,12 @@ class Crew:
             (STEPPER, 0),
             (KEEPER, 0),
         ]
-        self.members: list[Member] = []
+        self.members: list[FleetProcess] = []
         for role, number in roles:
-            self.members.append(Member(role, number, self._start))
+            self.members.append(FleetProcess(role, number, self._start))
         self.immortals = self._first_of_each_role() if plan.spares else []
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> ProcessFleet:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -110,11 +110,11 @@ class Crew:
             if not member.ended:
                 member.kill()
 
-    def of(self, *roles: str) -> list[Member]:
+    def of(self, *roles: str) -> list[FleetProcess]:
         return [member for member in self.members if member.role in roles]
 
     @property
-    def mortals(self) -> list[Member]:
+    def mortals(self) -> list[FleetProcess]:
         """Those who may be killed."""
         return [member for member in self.members if member not in self.immortals]
 
@@ -152,20 +152,20 @@ class Crew:
                 member.kill()
             member.begin_again()
 
-    def _first_of_each_role(self) -> list[Member]:
+    def _first_of_each_role(self) -> list[FleetProcess]:
         return [*{member.role: member for member in reversed(self.members)}.values()]
 
-    def _tell_of(self, member: Member) -> None:
+    def _tell_of(self, member: FleetProcess) -> None:
         last = (self._folder / f"{member.name}.txt").read_text(errors="replace").strip().splitlines()[-1:]
         code = member.process.returncode
         self._sink.note(ERROR, FAIL, note=f"{member.name} ended by itself with {code}: {' '.join(last)}")
 
-    def _start(self, member: Member) -> subprocess.Popen[bytes]:
+    def _start(self, member: FleetProcess) -> subprocess.Popen[bytes]:
         if member.generation:
             self._sink.note(ENDED, OK, note=member.named(member.generation - 1))
         url = self._plan.url if self._proxied is None or member.role in NEEDS_NO_PROXY else self._proxied
         log = self._folder / f"{member.name}.log"
-        job = Job(member.role, member.name, str(log), url, self._plan, member.number)
+        job = TortureJob(member.role, member.name, str(log), url, self._plan, member.number)
         with (self._folder / f"{member.name}.txt").open("wb") as errors:
             process = subprocess.Popen(
                 [sys.executable, "-m", "holdfast.torture.process"],

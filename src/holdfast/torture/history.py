@@ -55,7 +55,7 @@ class Item(msgspec.Struct, omit_defaults=True):
     """Of what was sent: nothing was stored, and the id is that of the message which was there before."""
 
 
-class Event(msgspec.Struct, omit_defaults=True):
+class HistoryEvent(msgspec.Struct, omit_defaults=True):
     """One line. `call` joins an `invoke` and what followed it; it counts up within a process."""
 
     at: int
@@ -70,7 +70,7 @@ class Event(msgspec.Struct, omit_defaults=True):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Event).decode
+_decode = msgspec.json.Decoder(HistoryEvent).decode
 
 
 def monotonic() -> int:
@@ -87,7 +87,7 @@ class Sink(ABC):
         self._calls = itertools.count(1)
 
     @abstractmethod
-    def keep(self, event: Event) -> None:
+    def keep(self, event: HistoryEvent) -> None:
         """Wherever this sink has its events."""
 
     def call(self) -> int:
@@ -111,10 +111,10 @@ class Sink(ABC):
     ) -> None:
         """This happens now, or it happened then."""
         when = self._clock() if at is None else at
-        self.keep(Event(when, self.who, op, phase, call, list(items), note, unheard))
+        self.keep(HistoryEvent(when, self.who, op, phase, call, list(items), note, unheard))
 
 
-class Log(Sink):
+class HistoryLog(Sink):
     """A sink that is a file; or several, one after the other, if something keeps a file from growing."""
 
     def __init__(self, path: Path, clock: Callable[[], int] = monotonic) -> None:
@@ -124,7 +124,7 @@ class Log(Sink):
         self._parts = itertools.count(1)
         self._file = self._open(path)
 
-    def keep(self, event: Event) -> None:
+    def keep(self, event: HistoryEvent) -> None:
         line = _encode(event) + b"\n"
         with self._lock:
             if not self._write(line):
@@ -150,15 +150,15 @@ class Log(Sink):
 class Memory(Sink):
     """A sink that is a list."""
 
-    def __init__(self, who: str, events: list[Event], clock: Callable[[], int] = monotonic) -> None:
+    def __init__(self, who: str, events: list[HistoryEvent], clock: Callable[[], int] = monotonic) -> None:
         super().__init__(who, clock)
         self._events = events
 
-    def keep(self, event: Event) -> None:
+    def keep(self, event: HistoryEvent) -> None:
         self._events.append(event)
 
 
-def read_log(path: Path) -> Iterator[Event]:
+def read_log(path: Path) -> Iterator[HistoryEvent]:
     """The events of one process. A last line without its end was cut off by a full disk: it was never written."""
     with path.open("rb") as lines:
         for line in lines:
@@ -166,11 +166,11 @@ def read_log(path: Path) -> Iterator[Event]:
                 yield _decode(line)
 
 
-def read_folder(folder: Path) -> list[Event]:
+def read_folder(folder: Path) -> list[HistoryEvent]:
     """The events of all processes in one order."""
     return merge(read_log(path) for path in sorted(folder.glob("*.log")))
 
 
-def merge(histories: Iterable[Iterable[Event]]) -> list[Event]:
+def merge(histories: Iterable[Iterable[HistoryEvent]]) -> list[HistoryEvent]:
     """Many histories as one, by time. Threads of a process may have written their lines in another order."""
     return sorted(itertools.chain.from_iterable(histories), key=attrgetter("at"))

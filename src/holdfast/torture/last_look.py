@@ -11,8 +11,8 @@ from holdfast.core.message import MessageStatus, id_bytes
 from holdfast.store import reading
 from holdfast.torture.address import is_server
 from holdfast.torture.ending import TOPIC, ChannelEnd, FinalState, SagaEnd
-from holdfast.torture.history import ACK, CLAIM, INVOKE, OK, SEND, START_SAGA, Event
-from holdfast.torture.plan import GROUPS, Plan, channels
+from holdfast.torture.history import ACK, CLAIM, INVOKE, OK, SEND, START_SAGA, HistoryEvent
+from holdfast.torture.plan import GROUPS, TorturePlan, channels
 
 PAGE = 500
 """So many messages are looked at in one transaction."""
@@ -20,7 +20,7 @@ PAGE = 500
 SAGAS_AT_ONCE = 1000
 
 
-def last_look(hf: Holdfast, plan: Plan, events: Iterable[Event]) -> FinalState:
+def last_look(hf: Holdfast, plan: TorturePlan, events: Iterable[HistoryEvent]) -> FinalState:
     """The states of all messages and sagas that anybody has ever heard of."""
     ends = {end.name: end for end in channels(plan)}
     ids, sagas = _heard_of(events, plan.keeps)
@@ -36,7 +36,7 @@ def last_look(hf: Holdfast, plan: Plan, events: Iterable[Event]) -> FinalState:
     )
 
 
-def is_quiet(hf: Holdfast, plan: Plan) -> bool:
+def is_quiet(hf: Holdfast, plan: TorturePlan) -> bool:
     """Nothing waits and nothing is held."""
     for end in channels(plan):
         if end.kind != TOPIC:
@@ -46,7 +46,7 @@ def is_quiet(hf: Holdfast, plan: Plan) -> bool:
     return not any(hf.sagas.list(status, n=1) for status in ("in_progress", "compensating", "pending"))
 
 
-def _heard_of(events: Iterable[Event], keeps: bool) -> tuple[set[str], set[str]]:
+def _heard_of(events: Iterable[HistoryEvent], keeps: bool) -> tuple[set[str], set[str]]:
     """Ids that were sent or claimed. If what is done is soon forgotten, without what all who get it have done."""
     ids: set[str] = set()
     sagas: set[str] = set()

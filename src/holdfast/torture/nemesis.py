@@ -22,9 +22,9 @@ from holdfast.client import Holdfast, internals
 from holdfast.delivery.sqs import AT_ONCE, in_batches
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.torture.address import is_server, server, sessions_of, through
-from holdfast.torture.crew import Crew, Member
+from holdfast.torture.crew import FleetProcess, ProcessFleet
 from holdfast.torture.history import FAULT, MARK, OK, Sink
-from holdfast.torture.plan import WORK_QUEUES, Plan
+from holdfast.torture.plan import WORK_QUEUES, TorturePlan
 from holdfast.torture.process import KEEPER
 from holdfast.torture.strings import FILL, HOLD, SHIFT
 
@@ -99,7 +99,9 @@ class ProxyProcess:
 class Nemesis:
     """Call `act` again and again, then `heal`."""
 
-    def __init__(self, plan: Plan, hf: Holdfast, crew: Crew, sink: Sink, proxy: ProxyProcess | None) -> None:
+    def __init__(
+        self, plan: TorturePlan, hf: Holdfast, crew: ProcessFleet, sink: Sink, proxy: ProxyProcess | None
+    ) -> None:
         self._plan = plan
         self._hf = hf
         self._crew = crew
@@ -266,7 +268,7 @@ class Nemesis:
         latest = min(LATEST, 0.9 * self._plan.seconds / max(1, len(self._plan.faults)))
         return self._chance.uniform(min(SOONEST, latest), latest)
 
-    def _victim(self) -> Member:
+    def _victim(self) -> FleetProcess:
         return self._chance.choice(self._crew.members)
 
     def _cure(self, after: float, cure: Callable[[], None]) -> None:

@@ -34,7 +34,7 @@ LONG_MEMORY, SHORT_MEMORY = 86_400.0, 10.0
 """Seconds for which what is done can be looked up."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class TorturePlan(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a run was told. `rate` is how many messages all producers together send in a second."""
 
     url: str
@@ -59,29 +59,29 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return self.seconds + self.lease + SWEEP + LONGEST_BACKOFF + SLACK
 
 
-class Job(msgspec.Struct, frozen=True):
+class TortureJob(msgspec.Struct, frozen=True):
     """One process: its role, its name, where its history goes, and the way to the database."""
 
     role: str
     name: str
     log: str
     url: str
-    plan: Plan
+    plan: TorturePlan
     number: int = 0
 
 
-def settings(plan: Plan, url: str, worker: str, patience: float = 60.0) -> Settings:
+def settings(plan: TorturePlan, url: str, worker: str, patience: float = 60.0) -> Settings:
     """Those of a client that takes part."""
     return Settings(url, plan.tenant, worker=worker, patience=patience, delivery=plan.delivery, sqs_create=True)
 
 
-def client(plan: Plan, worker: str = "nemesis") -> Holdfast:
+def client(plan: TorturePlan, worker: str = "nemesis") -> Holdfast:
     """One that only looks after others."""
     wanted = settings(plan, plan.url, worker)
     return assembled(wanted, open_store(wanted))
 
 
-def channels(plan: Plan) -> list[ChannelEnd]:
+def channels(plan: TorturePlan) -> list[ChannelEnd]:
     """All that messages can be sent to or claimed from."""
     return [
         ChannelEnd(PLAIN, QUEUE, max_attempts=MAX_ATTEMPTS, keeps=plan.keeps),
@@ -94,7 +94,7 @@ def channels(plan: Plan) -> list[ChannelEnd]:
     ]
 
 
-def declare(hf: Holdfast, plan: Plan, *, forget: bool = False) -> None:
+def declare(hf: Holdfast, plan: TorturePlan, *, forget: bool = False) -> None:
     """The same again changes nothing; with `forget`, what is done goes at once."""
     history = 0 if forget else LONG_MEMORY if plan.keeps else SHORT_MEMORY
     window = max(history, 60.0)

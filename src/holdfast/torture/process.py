@@ -14,47 +14,47 @@ import msgspec
 
 from holdfast.client import Holdfast, internals
 from holdfast.errors import StoreError
-from holdfast.torture.history import ERROR, FAIL, Log
-from holdfast.torture.plan import GROUPS, ORDERED_GROUPS, STEP_QUEUES, SWEEP, TOPICS, WORK_QUEUES, Job, settings
+from holdfast.torture.history import ERROR, FAIL, HistoryLog
+from holdfast.torture.plan import GROUPS, ORDERED_GROUPS, STEP_QUEUES, SWEEP, TOPICS, WORK_QUEUES, TortureJob, settings
 from holdfast.torture.producing import PATIENCE, Producer, send_late
 from holdfast.torture.recording import introduce, recorded
 from holdfast.torture.strings import FILL, HOLD, Strings
-from holdfast.torture.working import Worker, consume
+from holdfast.torture.working import TortureWorker, consume
 
 PRODUCER, WORKER, CONSUMER, SUBSCRIBER, STEPPER, KEEPER = (
     *("producer", "worker", "consumer"),
     *("subscriber", "stepper", "keeper"),
 )
 
-Role = Callable[[Holdfast, Job, Log, Strings], None]
+Role = Callable[[Holdfast, TortureJob, HistoryLog, Strings], None]
 
 
-def produce(hf: Holdfast, job: Job, log: Log, strings: Strings) -> None:
+def produce(hf: Holdfast, job: TortureJob, log: HistoryLog, strings: Strings) -> None:
     Producer(hf, job, log, strings).work()
 
 
-def work(hf: Holdfast, job: Job, log: Log, strings: Strings) -> None:
-    Worker(hf, job, strings, WORK_QUEUES).work()
+def work(hf: Holdfast, job: TortureJob, log: HistoryLog, strings: Strings) -> None:
+    TortureWorker(hf, job, strings, WORK_QUEUES).work()
 
 
-def run(hf: Holdfast, job: Job, log: Log, strings: Strings) -> None:
+def run(hf: Holdfast, job: TortureJob, log: HistoryLog, strings: Strings) -> None:
     consume(hf, job, strings, WORK_QUEUES)
 
 
-def subscribe(hf: Holdfast, job: Job, log: Log, strings: Strings) -> None:
+def subscribe(hf: Holdfast, job: TortureJob, log: HistoryLog, strings: Strings) -> None:
     """By turns: bare claims, and a running consumer."""
     groups = (*ORDERED_GROUPS, *GROUPS)
     if job.number % 2:
         consume(hf, job, strings, groups)
     else:
-        Worker(hf, job, strings, groups).work()
+        TortureWorker(hf, job, strings, groups).work()
 
 
-def step(hf: Holdfast, job: Job, log: Log, strings: Strings) -> None:
-    Worker(hf, job, strings, STEP_QUEUES).work()
+def step(hf: Holdfast, job: TortureJob, log: HistoryLog, strings: Strings) -> None:
+    TortureWorker(hf, job, strings, STEP_QUEUES).work()
 
 
-def keep(hf: Holdfast, job: Job, log: Log, strings: Strings) -> None:
+def keep(hf: Holdfast, job: TortureJob, log: HistoryLog, strings: Strings) -> None:
     """What time does to queues, topics and sagas; and on demand a transaction that does not end."""
     numbers = itertools.count()
 
@@ -81,8 +81,8 @@ ROLES: dict[str, Role] = {
 
 
 def main() -> int:
-    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=Job)
-    log = Log(Path(job.log))
+    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=TortureJob)
+    log = HistoryLog(Path(job.log))
     strings = Strings()
     patience = PATIENCE if job.role == PRODUCER else 60.0
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from holdfast.client import Holdfast, internals
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.torture.history import INVOKE, OK, SEND, START_SAGA, Item, Sink
-from holdfast.torture.plan import KEYS, NEWS, ORDERED, PLAIN, SAGA, TICKS, URGENT, Job
+from holdfast.torture.plan import KEYS, NEWS, ORDERED, PLAIN, SAGA, TICKS, URGENT, TortureJob
 from holdfast.torture.recording import outcome_of
 from holdfast.torture.strings import Strings
 
@@ -21,7 +21,7 @@ PATIENCE = 1.0
 class Producer:
     """Sends until it is told to stop."""
 
-    def __init__(self, hf: Holdfast, job: Job, sink: Sink, strings: Strings) -> None:
+    def __init__(self, hf: Holdfast, job: TortureJob, sink: Sink, strings: Strings) -> None:
         self._hf = hf
         self._sink = sink
         self._strings = strings

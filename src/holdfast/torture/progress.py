@@ -24,7 +24,7 @@ _decode = msgspec.json.Decoder(Glimpse).decode
 COUNTED = {(SEND, OK): "enqueued", (CLAIM, OK): "claims", (ACK, OK): "done", (DIE, OK): "dead", (ACK, FAIL): "refused"}
 
 
-class Progress:
+class HistoryProgress:
     """Counts what stands in the histories, a little further at every look."""
 
     def __init__(self, folder: Path) -> None:

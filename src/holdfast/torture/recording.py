@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from holdfast.client import Holdfast, assembled, internals
-from holdfast.core.lifecycle import Event as Happening
+from holdfast.core.lifecycle import LifecycleEvent as Happening
 from holdfast.core.message import Duplicate, Lease, MessageId, NewMessage, id_text
 from holdfast.core.settlement import Settlement
 from holdfast.errors import DeliveryFailed, HoldfastError, StoreError, StoreFull
 from holdfast.settings import Settings
-from holdfast.store.api import Channel, Claimed, ClaimRequest, Grant, Granted, Make, Messages, Topic
+from holdfast.store.api import Channel, ClaimRequest, ClaimResult, Grant, Granted, Make, Messages, Topic
 from holdfast.store.opening import open_store
 from holdfast.torture.history import (
     ACK,
@@ -103,7 +103,7 @@ class RecordedMessages:
         self._sink.note(SEND, OK, stored, call=call)
         return answers
 
-    def claim(self, request: ClaimRequest, make: Make[Granted]) -> Claimed[Granted]:
+    def claim(self, request: ClaimRequest, make: Make[Granted]) -> ClaimResult[Granted]:
         settling = [*request.ack, *(one for lease in request.done for one in self._members(lease))]
         endings = self._begin_endings(settling)
         call = self._begin(CLAIM, [Item(channel=channel.name) for channel in request.channels])

@@ -15,16 +15,16 @@ from holdfast.core.discretion import without_password
 from holdfast.errors import DeliveryFailed, StoreError
 from holdfast.torture.address import named
 from holdfast.torture.checks import check
-from holdfast.torture.crew import Crew
+from holdfast.torture.crew import ProcessFleet
 from holdfast.torture.ending import TOPIC, FinalState
-from holdfast.torture.history import HEAL, MARK, OK, QUIET, Log, read_folder
+from holdfast.torture.history import HEAL, MARK, OK, QUIET, HistoryLog, read_folder
 from holdfast.torture.last_look import is_quiet, last_look
 from holdfast.torture.nemesis import Nemesis, ProxyProcess
-from holdfast.torture.plan import Plan, channels, client, declare
+from holdfast.torture.plan import TorturePlan, channels, client, declare
 from holdfast.torture.process import KEEPER, PRODUCER
-from holdfast.torture.progress import Progress
+from holdfast.torture.progress import HistoryProgress
 from holdfast.torture.soak import Gauge
-from holdfast.torture.verdict import Verdict
+from holdfast.torture.verdict import TortureVerdict
 
 TICK = 0.05
 LOOK = 0.5
@@ -37,33 +37,33 @@ STUCK = 60.0
 """Seconds for which a drain may make no progress at all, before what is left counts as stuck."""
 
 
-class Audience(Protocol):
+class TortureAudience(Protocol):
     """Who watches."""
 
-    def show(self, phase: str, progress: Progress) -> None: ...
+    def show(self, phase: str, progress: HistoryProgress) -> None: ...
     def tell(self, fault: str) -> None: ...
 
 
-class Run:
+class TortureRun:
     """One run in a folder of its own."""
 
-    def __init__(self, plan: Plan, folder: Path, audience: Audience, gauge: Gauge | None = None) -> None:
+    def __init__(self, plan: TorturePlan, folder: Path, audience: TortureAudience, gauge: Gauge | None = None) -> None:
         self.plan = plan
         self.folder = folder
-        self.progress = Progress(folder)
+        self.progress = HistoryProgress(folder)
         self._audience = audience
         self._gauge = gauge
 
-    def run(self) -> Verdict:
+    def run(self) -> TortureVerdict:
         """Ctrl-C ends the storm early; the rest is done as always."""
         told = msgspec.structs.replace(self.plan, url=without_password(self.plan.url))
         (self.folder / PLAN).write_bytes(msgspec.json.encode(told))
-        sink = Log(self.folder / "nemesis.log")
+        sink = HistoryLog(self.folder / "nemesis.log")
         with client(self.plan) as hf, self._proxy() as proxy:
             declare(hf, self.plan)
             inner = msgspec.structs.replace(self.plan, url=named(self.plan.url, self.plan.tenant, "direct"))
             proxied = None if proxy is None else named(proxy.url, self.plan.tenant, "proxied")
-            with Crew(inner, self.folder, sink, proxied) as crew:
+            with ProcessFleet(inner, self.folder, sink, proxied) as crew:
                 nemesis = Nemesis(self.plan, hf, crew, sink, proxy)
                 try:
                     self._wait_for_all(crew)
@@ -81,7 +81,7 @@ class Run:
         final.save(self.folder / FINAL)
         return check_folder(self.folder)
 
-    def _wait_for_all(self, crew: Crew) -> None:
+    def _wait_for_all(self, crew: ProcessFleet) -> None:
         """Until everybody is there, and a first message is done."""
         deadline = time.monotonic() + LONGEST_START
         while time.monotonic() < deadline:
@@ -92,7 +92,7 @@ class Run:
             time.sleep(TICK)
         self.progress.begin()
 
-    def _storm(self, hf: Holdfast, crew: Crew, nemesis: Nemesis) -> None:
+    def _storm(self, hf: Holdfast, crew: ProcessFleet, nemesis: Nemesis) -> None:
         """A little longer if there was no time for all faults."""
         until, looked = time.monotonic() + self.plan.seconds, 0.0
         while time.monotonic() < until + (LATE_FAULTS if nemesis.owes else 0.0):
@@ -108,7 +108,7 @@ class Run:
                     self._gauge.look(hf, crew, self.progress)
             time.sleep(TICK)
 
-    def _drain(self, hf: Holdfast, crew: Crew) -> None:
+    def _drain(self, hf: Holdfast, crew: ProcessFleet) -> None:
         """Until nothing is left, at two looks in a row, or nothing moves any more, or it moves for ever."""
         deadline = time.monotonic() + self.plan.patience
         crew.dismiss(PRODUCER)
@@ -140,14 +140,14 @@ class Run:
             proxy.close()
 
 
-def check_folder(folder: Path) -> Verdict:
+def check_folder(folder: Path) -> TortureVerdict:
     """The verdict over a run that is over, from what it left in its folder."""
     verdict = check(read_folder(folder), FinalState.load(folder / FINAL))
     (folder / VERDICT).write_bytes(msgspec.json.format(msgspec.json.encode(verdict)))
     return verdict
 
 
-def tidy(plan: Plan) -> None:
+def tidy(plan: TorturePlan) -> None:
     """Takes the messages of a run out of a database that is not its own. The names of its queues stay."""
     with client(plan) as hf:
         declare(hf, msgspec.structs.replace(plan, keeps=False), forget=True)

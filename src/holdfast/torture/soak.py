@@ -12,15 +12,15 @@ import msgspec
 from holdfast.client import Holdfast, internals
 from holdfast.errors import StoreError
 from holdfast.torture.address import is_server
-from holdfast.torture.crew import Crew
-from holdfast.torture.plan import Plan
-from holdfast.torture.progress import Progress
+from holdfast.torture.crew import ProcessFleet
+from holdfast.torture.plan import TorturePlan
+from holdfast.torture.progress import HistoryProgress
 
 EVERY = 2.0
 MEGABYTE = 1 << 20
 
 
-class Reading(msgspec.Struct):
+class SoakSample(msgspec.Struct):
     """One look: seconds since the start, messages done per second, megabytes."""
 
     at: float
@@ -36,12 +36,12 @@ class Reading(msgspec.Struct):
 class Gauge:
     """Looks every few seconds."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: TorturePlan) -> None:
         self._path = None if is_server(plan.url) else Path(unquote(urlsplit(plan.url).path[1:]))
         self._next = 0.0
-        self.readings: list[Reading] = []
+        self.readings: list[SoakSample] = []
 
-    def look(self, hf: Holdfast, crew: Crew, progress: Progress) -> None:
+    def look(self, hf: Holdfast, crew: ProcessFleet, progress: HistoryProgress) -> None:
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + EVERY
@@ -53,17 +53,17 @@ class Gauge:
             return
         log = 0 if self._path is None else size_of(self._path.with_name(self._path.name + "-wal"))
         sizes = (size / MEGABYTE for size in (memory, lasting, database, log))
-        self.readings.append(Reading(progress.seconds, progress.rate(10.0), *sizes))
+        self.readings.append(SoakSample(progress.seconds, progress.rate(10.0), *sizes))
 
     def thirds(self) -> dict[str, tuple[float, float]]:
         """By quantity: its mean over the first and over the last third of the run."""
         third = len(self.readings) // 3
         first, last = self.readings[:third], self.readings[-third:]
-        names = [name for name in Reading.__struct_fields__ if name != "at"] if third else []
+        names = [name for name in SoakSample.__struct_fields__ if name != "at"] if third else []
         return {name: (_mean(first, name), _mean(last, name)) for name in names}
 
 
-def _mean(readings: list[Reading], name: str) -> float:
+def _mean(readings: list[SoakSample], name: str) -> float:
     return sum(float(getattr(one, name)) for one in readings) / len(readings)
 
 

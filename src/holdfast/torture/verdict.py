@@ -11,14 +11,14 @@ KEPT_PER_CHECK = 20
 """So many violations of a kind are told; the rest is counted."""
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Violation(msgspec.Struct, frozen=True):
     """Something that must not be."""
 
     check: str
     what: str
 
 
-class Verdict(msgspec.Struct):
+class TortureVerdict(msgspec.Struct):
     """Numbers, violations by check, and the first of each kind in words."""
 
     counts: dict[str, int] = {}
@@ -27,7 +27,7 @@ class Verdict(msgspec.Struct):
     silence: dict[str, float] = {}
     """By fault: the longest time, in seconds, until the next message was done."""
     violations: dict[str, int] = {}
-    findings: list[Finding] = []
+    findings: list[Violation] = []
 
     @property
     def clean(self) -> bool:
@@ -39,13 +39,13 @@ class Verdict(msgspec.Struct):
         return self.clean and not (self.counts["enqueued"] and self.counts["done"])
 
 
-def judge(verdict: Verdict, checks: dict[str, Iterable[str]]) -> Verdict:
+def judge(verdict: TortureVerdict, checks: dict[str, Iterable[str]]) -> TortureVerdict:
     """Adds what the checks found."""
     violations: Counter[str] = Counter(dict.fromkeys(checks, 0))
     for name, found in checks.items():
         for what in found:
             violations[name] += 1
             if violations[name] <= KEPT_PER_CHECK:
-                verdict.findings.append(Finding(name, what))
+                verdict.findings.append(Violation(name, what))
     verdict.violations = dict(violations)
     return verdict

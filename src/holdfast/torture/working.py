@@ -12,7 +12,7 @@ from holdfast.client import Holdfast
 from holdfast.core.message import Message
 from holdfast.errors import DeliveryFailed, LeaseLost, StoreError
 from holdfast.outcomes import DeadLetter, Retry, Snooze
-from holdfast.torture.plan import Job
+from holdfast.torture.plan import TortureJob
 from holdfast.torture.strings import Strings
 
 MOST_CLAIMED = 20
@@ -27,10 +27,10 @@ class BadMood(Exception):
 Deed = Callable[[list[Claim]], None]
 
 
-class Worker:
+class TortureWorker:
     """Claims, and does something to what it got."""
 
-    def __init__(self, hf: Holdfast, job: Job, strings: Strings, queues: Sequence[str]) -> None:
+    def __init__(self, hf: Holdfast, job: TortureJob, strings: Strings, queues: Sequence[str]) -> None:
         self._hf = hf
         self._strings = strings
         self._queues = list(queues)
@@ -115,7 +115,7 @@ def is_slow(claim: Claim) -> bool:
     return claim.attempt <= SLOW_ATTEMPTS and zlib.crc32(claim.message.raw_id) % SLOW_ONE_IN == 0
 
 
-def consume(hf: Holdfast, job: Job, strings: Strings, queues: Sequence[str]) -> None:
+def consume(hf: Holdfast, job: TortureJob, strings: Strings, queues: Sequence[str]) -> None:
     """The same as a consumer of `hf.run()`, whose claims are renewed, prefetched and settled for it."""
     chance = random.Random(f"{job.plan.seed} {job.name}")  # noqa: S311
 

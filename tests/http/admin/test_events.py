@@ -99,11 +99,11 @@ def test_a_reader_that_comes_back_misses_nothing(hf: Holdfast, server: str) -> N
 
 def test_what_comes_late_is_not_left_out(hf: Holdfast, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction that began before others and ended after them."""
-    reading = streams.Reading(hf, None)
+    reading = streams.EventReader(hf, None)
     reading.look()
     hf.queues.pause("q")
     first = reading.look()
-    slow = streams.Event(first[0].place - 5_000_000, "a0", "act", 0, {})
+    slow = streams.StreamedEvent(first[0].place - 5_000_000, "a0", "act", 0, {})
     really = streams._acts
     monkeypatch.setattr(streams, "_acts", lambda *given: really(*given) + deque([slow]))
     assert reading.look() == [slow]
@@ -114,7 +114,7 @@ def test_what_is_too_much_for_one_look_comes_with_the_next(hf: Holdfast, monkeyp
     """All of it, in order, and from wherever a reader comes back."""
     monkeypatch.setattr(streams, "PAGE", 3)
     monkeypatch.setattr(streams, "MOST_PAGES", 2)
-    reading = streams.Reading(hf, None)
+    reading = streams.EventReader(hf, None)
     assert reading.look() == []
     dead = []
     for number in range(20):
@@ -126,7 +126,7 @@ def test_what_is_too_much_for_one_look_comes_with_the_next(hf: Holdfast, monkeyp
     assert [event.data["act"] for event in seen if event.kind == "act"] == ["pause", "resume"] * 20
     assert [event.place for event in seen] == sorted(event.place for event in seen)
     for last in range(0, 60, 7):
-        again = {event.id for event in everything(streams.Reading(hf, seen[last].id))}
+        again = {event.id for event in everything(streams.EventReader(hf, seen[last].id))}
         assert {event.id for event in seen[last + 1 :]} <= again
 
 
@@ -136,13 +136,13 @@ def test_a_new_reader_knows_all_that_was_before_it(hf: Holdfast, monkeypatch: py
     for number in range(9):
         kill(hf, number)
         hf.queues.pause("other")
-    reading = streams.Reading(hf, None)
+    reading = streams.EventReader(hf, None)
     assert list(everything(reading)) == []
     hf.queues.resume("other")
     assert [event.data["act"] for event in everything(reading)] == ["resume"]
 
 
-def everything(reading: streams.Reading) -> Iterator[streams.Event]:
+def everything(reading: streams.EventReader) -> Iterator[streams.StreamedEvent]:
     """All that there is, in as many looks as it takes and one without anything."""
     looks = 0
     while looks < 3:

@@ -16,7 +16,7 @@ from holdfast.client import internals
 from holdfast.core.stats import METRICS
 from holdfast.http import metrics as module
 from holdfast.http.app import ROUTERS, create_app
-from holdfast.http.metrics import OTHERS, Known, Metrics
+from holdfast.http.metrics import OTHERS, BoundedLabel, Metrics
 from tests.clock import FakeClock
 from tests.conformance.steps import beat, kill
 from tests.conformance.topics import die
@@ -105,7 +105,7 @@ def test_there_are_not_more_lines_than_allowed(app: FastAPI, busy: Holdfast, mon
 
 
 def test_labels_are_bounded() -> None:
-    known = Known(2)
+    known = BoundedLabel(2)
     assert [known(value) for value in ("a", "b", "c", "a", "d")] == ["a", "b", OTHERS, "a", OTHERS]
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.expressions import Node, assignable, check, compile, parse_text, show, to_text
-from holdfast.core.expressions.tree import Call, Name
+from holdfast.core.expressions.tree import FunctionCall, Name
 from holdfast.core.expressions.types import (
     BOOL,
     DOUBLE,
@@ -188,7 +188,7 @@ def test_a_comparison_with_null_is_only_odd() -> None:
 
 
 def test_a_tree_that_no_text_could_say_is_a_problem() -> None:
-    assert len(check(Call("eval", (Name("a"),)), SCOPE)[1]) == 1
+    assert len(check(FunctionCall("eval", (Name("a"),)), SCOPE)[1]) == 1
 
 
 @pytest.mark.parametrize(

@@ -9,20 +9,20 @@ from hypothesis import strategies as st
 
 from holdfast import InvalidInput
 from holdfast.core.expressions import Node, compile, parse, parse_text, to_text, verify
-from holdfast.core.expressions.cursor import DEEPEST, Cursor, Lost
+from holdfast.core.expressions.cursor import DEEPEST, Lost, TokenCursor
 from holdfast.core.expressions.parser import LONGEST_TEXT, MOST_NODES
 from holdfast.core.expressions.source import Source
 from holdfast.core.expressions.tree import (
     Binary,
-    Call,
     Choice,
     Double,
-    Entries,
-    Entry,
     Field,
+    FunctionCall,
     Index,
     Int,
     Items,
+    MapEntry,
+    MapExpression,
     Method,
     Name,
     Null,
@@ -62,8 +62,8 @@ def read(text: str) -> Node:
         ("a ? b : c ? a : b", Choice(a, b, Choice(c, a, b))),
         ("a ? b ? a : b : c", Choice(a, Choice(b, a, b), c)),
         ("a < b == c", Binary("==", Binary("<", a, b), c)),
-        ('{"k": a, }', Entries((Entry("k", a),))),
-        ("has(a.b)", Call("has", (Field(a, "b"),))),
+        ('{"k": a, }', MapExpression((MapEntry("k", a),))),
+        ("has(a.b)", FunctionCall("has", (Field(a, "b"),))),
         ("a.split(',', 2)", Method(a, "split", (Text(","), Int(2)))),
         ("a // not part of it\n + b", Binary("+", a, b)),
     ],
@@ -158,7 +158,7 @@ def test_what_is_no_expression_is_said(text: str, said: str, at: int, hint: str 
 
 
 def test_an_expression_ends_where_the_rest_of_a_file_begins() -> None:
-    cursor = Cursor(Source("title: a.b ? 'x' : 'y'\n in: c { }"))
+    cursor = TokenCursor(Source("title: a.b ? 'x' : 'y'\n in: c { }"))
     cursor.next()
     cursor.expect(":")
     assert parse(cursor) == Choice(Field(a, "b"), Text("x"), Text("y"))
@@ -170,7 +170,7 @@ def test_an_expression_ends_where_the_rest_of_a_file_begins() -> None:
 
 
 def test_whoever_reads_a_file_can_go_on_after_a_broken_expression() -> None:
-    cursor = Cursor(Source("a + ; b"))
+    cursor = TokenCursor(Source("a + ; b"))
     with pytest.raises(Lost):
         parse(cursor)
     cursor.expect(";")
@@ -267,9 +267,9 @@ def deep(levels: int) -> Node:
         Name("a b"),
         Name("in"),
         Field(a, "b c"),
-        Entries((Entry("k", a), Entry("k", b))),
-        Call("eval", (a,)),
-        Call("has", (a,)),
+        MapExpression((MapEntry("k", a), MapEntry("k", b))),
+        FunctionCall("eval", (a,)),
+        FunctionCall("has", (a,)),
         Method(a, "__class__"),
         Method(a, "trim", (b,)),
     ],

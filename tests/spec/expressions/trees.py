@@ -10,15 +10,15 @@ from holdfast.core.expressions.tree import (
     LARGEST_INT,
     Binary,
     Bool,
-    Call,
     Choice,
     Double,
-    Entries,
-    Entry,
     Field,
+    FunctionCall,
     Index,
     Int,
     Items,
+    MapEntry,
+    MapExpression,
     Method,
     Name,
     Node,
@@ -41,8 +41,8 @@ def arguments(function: Function, method: bool, of: st.SearchStrategy[Node]) -> 
 def _calls(of: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
     def call(name: str) -> st.SearchStrategy[Node]:
         if name == "has":
-            return st.builds(lambda owner, field: Call("has", (Field(owner, field),)), of, NAMES)
-        return arguments(FUNCTIONS[name], False, of).map(lambda given: Call(name, given))
+            return st.builds(lambda owner, field: FunctionCall("has", (Field(owner, field),)), of, NAMES)
+        return arguments(FUNCTIONS[name], False, of).map(lambda given: FunctionCall(name, given))
 
     return st.sampled_from(sorted(FUNCTIONS)).flatmap(call)
 
@@ -63,7 +63,7 @@ def _larger(of: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
         st.builds(Index, of, of),
         st.lists(of, max_size=3).map(lambda items: Items(tuple(items))),
         st.dictionaries(TEXTS, of, max_size=3).map(
-            lambda entries: Entries(tuple(Entry(key, value) for key, value in entries.items()))
+            lambda entries: MapExpression(tuple(MapEntry(key, value) for key, value in entries.items()))
         ),
         _calls(of),
         _methods(of),

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 from holdfast.core.expressions.tree import (
     Binary,
     Bool,
-    Call,
     Choice,
     Double,
-    Entries,
-    Entry,
     Field,
+    FunctionCall,
     Index,
     Int,
     Items,
+    MapEntry,
+    MapExpression,
     Method,
     Name,
     Node,
@@ -84,7 +84,7 @@ LEAVES: dict[str, Trees] = {
     "texts": _names("l") | st.lists(LETTERS.map(Text), max_size=3).map(lambda items: Items(tuple(items))),
     "map": _names("m")
     | st.dictionaries(st.sampled_from("abc"), st.integers(-3, 3).map(Int), max_size=3).map(
-        lambda entries: Entries(tuple(Entry(key, value) for key, value in entries.items()))
+        lambda entries: MapExpression(tuple(MapEntry(key, value) for key, value in entries.items()))
     ),
     "any": _names("none", "numbers", "deep", "m", "l", "s", "i", "d", "yes") | st.just(Null()),
 }
@@ -99,7 +99,7 @@ def _method(name: str, of: Trees, *arguments: Trees) -> Trees:
 
 
 def _call(name: str, of: Trees) -> Trees:
-    return of.map(lambda of: Call(name, (of,)))
+    return of.map(lambda of: FunctionCall(name, (of,)))
 
 
 def _bools(part: dict[str, Trees]) -> list[Trees]:
@@ -117,7 +117,7 @@ def _bools(part: dict[str, Trees]) -> list[Trees]:
         _method("contains", text, text),
         _method("startsWith", text, text),
         _method("endsWith", text, text),
-        st.builds(lambda of, name: Call("has", (Field(of, name),)), part["map"], st.sampled_from("abc")),
+        st.builds(lambda of, name: FunctionCall("has", (Field(of, name),)), part["map"], st.sampled_from("abc")),
         _call("bool", st.sampled_from(["true", "false", "1", "0", "t", "f", "TRUE", "x", ""]).map(Text)),
     ]
 

@@ -13,8 +13,8 @@ from urllib.parse import quote, urlsplit
 import click
 from rich.console import Console
 
-from holdfast.cli.demo.plan import Plan
-from holdfast.cli.demo.screen import Screen
+from holdfast.cli.demo.plan import DemoPlan
+from holdfast.cli.demo.screen import DemoScreen
 from holdfast.cli.demo.story import Story
 
 
@@ -35,14 +35,14 @@ def demo(url: str | None, messages: int, seconds: float, consumers: int) -> int:
         signal.signal(number, _leave)
     with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as folder:
         place = f"a {urlsplit(url).scheme} database" if url else "one SQLite file"
-        plan = Plan(
+        plan = DemoPlan(
             url=url or f"sqlite:///{quote(folder)}/demo.db",
             queue=f"orders-{os.urandom(3).hex()}",
             messages=messages,
             seconds=seconds,
             consumers=consumers,
         )
-        screen = Screen(Console(highlight=False), plan, place)
+        screen = DemoScreen(Console(highlight=False), plan, place)
         with Story(plan, Path(folder), screen) as story, screen:
             verdict = story.run()
             screen.end(story, verdict)

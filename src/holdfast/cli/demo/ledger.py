@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from holdfast.cli.demo.worker import Claimed, Enqueued, Report, Settled
+from holdfast.cli.demo.worker import DemoClaimed, Enqueued, Report, Settled
 
 
 class Tally(msgspec.Struct):
@@ -20,7 +20,7 @@ class Tally(msgspec.Struct):
     held: set[str] = msgspec.field(default_factory=set)
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class DemoVerdict(msgspec.Struct, frozen=True):
     """The account at the end."""
 
     enqueued: int
@@ -36,7 +36,7 @@ class Verdict(msgspec.Struct, frozen=True):
         return not self.missing and not self.doubtful and self.enqueued == self.done + self.dead
 
 
-class Ledger:
+class DemoAccount:
     """Fed with the reports of all processes."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Ledger:
         if isinstance(what, Enqueued):
             tally.enqueued += len(what.ids)
             self.enqueued.update(what.ids)
-        elif isinstance(what, Claimed):
+        elif isinstance(what, DemoClaimed):
             tally.claimed += len(what.ids)
             tally.claimed_at = what.at
             tally.held = set(what.ids)
@@ -64,14 +64,14 @@ class Ledger:
         """This process was killed: what it held must be done by someone else."""
         self.orphans |= tally.held
 
-    def verdict(self, dead: set[str], succeeded: Callable[[str], bool]) -> Verdict:
+    def verdict(self, dead: set[str], succeeded: Callable[[str], bool]) -> DemoVerdict:
         """Every enqueued message must be done or dead, and nothing may be both, or twice, or from nowhere.
 
         A consumer that was killed between a commit and its report cannot tell of it: then the database is asked.
         """
         unaccounted = sorted(self.enqueued - self.done - dead)
         unreported = [message_id for message_id in unaccounted if succeeded(message_id)]
-        return Verdict(
+        return DemoVerdict(
             enqueued=len(self.enqueued),
             done=len(self.done) + len(unreported),
             dead=len(dead),

@@ -16,7 +16,7 @@ _HOPELESS = 5
 _LARGEST_BATCH = 50
 
 
-class Plan(msgspec.Struct, frozen=True):
+class DemoPlan(msgspec.Struct, frozen=True):
     """What was asked for, and what follows from it."""
 
     url: str
@@ -58,9 +58,9 @@ class Plan(msgspec.Struct, frozen=True):
         return range(producer, self.messages, PRODUCERS)
 
 
-class Job(msgspec.Struct, frozen=True):
+class DemoJob(msgspec.Struct, frozen=True):
     """What a child process is told on its standard input: the plan, and its place in it."""
 
-    plan: Plan
+    plan: DemoPlan
     role: str
     number: int

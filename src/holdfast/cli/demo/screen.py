@@ -10,19 +10,19 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.cli.demo.ledger import Verdict
-from holdfast.cli.demo.plan import ATTEMPTS, LEASE, PRODUCERS, Plan
+from holdfast.cli.demo.ledger import DemoVerdict
+from holdfast.cli.demo.plan import ATTEMPTS, LEASE, PRODUCERS, DemoPlan
 from holdfast.cli.demo.story import Story
-from holdfast.cli.demo.team import Member
+from holdfast.cli.demo.team import DemoProcess
 
 _EVERY = 2.0
 _WIDTH = 76
 
 
-class Screen:
+class DemoScreen:
     """Shows a story while it happens. Use it as a context."""
 
-    def __init__(self, console: Console, plan: Plan, place: str) -> None:
+    def __init__(self, console: Console, plan: DemoPlan, place: str) -> None:
         self._console = console
         self._head = _head(plan, place)
         self._lines: list[Text] = []
@@ -30,7 +30,7 @@ class Screen:
         alive = console.is_terminal and not console.is_dumb_terminal
         self._live = Live(console=console, auto_refresh=False) if alive else None
 
-    def __enter__(self) -> Screen:
+    def __enter__(self) -> DemoScreen:
         if self._live:
             self._live.start()
         else:
@@ -57,7 +57,7 @@ class Screen:
         else:
             self._console.print(self._lines[-1], soft_wrap=True)
 
-    def end(self, story: Story, verdict: Verdict) -> None:
+    def end(self, story: Story, verdict: DemoVerdict) -> None:
         """The account, under the last picture."""
         if self._live:
             self.show(story)
@@ -74,7 +74,7 @@ class Screen:
         return Group(self._head, _processes(story), _counts(story), Padding(bar, (0, 1, 1, 1)), *self._lines)
 
 
-def _head(plan: Plan, place: str) -> Text:
+def _head(plan: DemoPlan, place: str) -> Text:
     return Text.assemble(
         (" Holdfast ", "bold reverse"),
         f"  {plan.messages:,} messages through {place}\n",
@@ -100,7 +100,7 @@ def _processes(story: Story) -> Table:
     return table
 
 
-def _state(story: Story, member: Member) -> Text:
+def _state(story: Story, member: DemoProcess) -> Text:
     if member.killed:
         left = len(story.ledger.orphans - story.ledger.taken_over)
         return Text(f"killed -9, held {left}" if left else "killed -9", style="bold red not dim")
@@ -133,7 +133,7 @@ def _moment(story: Story, what: Text) -> Text:
     return Text.assemble((f"{story.elapsed:5.1f} s  ", "dim"), what)
 
 
-def _account(story: Story, verdict: Verdict) -> Table:
+def _account(story: Story, verdict: DemoVerdict) -> Table:
     ledger = story.ledger
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 1))
     table.add_column(justify="left")
@@ -153,7 +153,7 @@ def _account(story: Story, verdict: Verdict) -> Table:
     return table
 
 
-def _sentence(verdict: Verdict) -> Text:
+def _sentence(verdict: DemoVerdict) -> Text:
     sum_up = f"{verdict.enqueued:,} enqueued = {verdict.done:,} done + {verdict.dead:,} dead"
     if verdict.nothing_lost:
         return Text.assemble((" Nothing was lost: ", "bold green"), f"{sum_up}, checked id by id.")

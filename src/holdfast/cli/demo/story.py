@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Protocol
 
 from holdfast import Holdfast, HoldfastError, State, Stats
-from holdfast.cli.demo.ledger import Ledger, Verdict
-from holdfast.cli.demo.plan import ATTEMPTS, BACKOFF, LEASE, Plan
-from holdfast.cli.demo.team import Member, Team
+from holdfast.cli.demo.ledger import DemoAccount, DemoVerdict
+from holdfast.cli.demo.plan import ATTEMPTS, BACKOFF, LEASE, DemoPlan
+from holdfast.cli.demo.team import DemoProcess, Team
 
 _TICK = 0.05
 _LOOK = 0.25
@@ -25,7 +25,7 @@ class DemoFailed(HoldfastError):
     """The demo did not come to its end."""
 
 
-class Audience(Protocol):
+class DemoAudience(Protocol):
     """Who watches."""
 
     def show(self, story: Story) -> None: ...
@@ -35,9 +35,9 @@ class Audience(Protocol):
 class Story:
     """One demo: the processes, the queue, and the account of every message."""
 
-    def __init__(self, plan: Plan, folder: Path, audience: Audience) -> None:
+    def __init__(self, plan: DemoPlan, folder: Path, audience: DemoAudience) -> None:
         self.plan = plan
-        self.ledger = Ledger()
+        self.ledger = DemoAccount()
         self.stats = Stats()
         self._audience = audience
         self._started = time.monotonic()
@@ -64,7 +64,7 @@ class Story:
         (then, before), (now, after) = self._pulse[0], self._pulse[-1]
         return (after - before) / (now - then) if now > then else 0.0
 
-    def run(self) -> Verdict:
+    def run(self) -> DemoVerdict:
         """From the first message to the verdict."""
         self._until(lambda: bool(self.ledger.done), "the first message to be done")
         self._tell(f"{len(self.team.members)} processes are at work on one queue")
@@ -80,7 +80,7 @@ class Story:
         self._replay_one()
         return verdict
 
-    def _kill_in_mid_work(self, victim: Member) -> bool:
+    def _kill_in_mid_work(self, victim: DemoProcess) -> bool:
         """Kills a consumer in the first half of its work on a claim: freeze it, look what it holds, then decide.
 
         It may have acked without having said so yet, so the database is asked what it holds. Every message must have

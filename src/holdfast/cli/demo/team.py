@@ -15,17 +15,17 @@ from pathlib import Path
 import msgspec
 
 from holdfast.cli.demo.ledger import Tally
-from holdfast.cli.demo.plan import PRODUCERS, Job, Plan
+from holdfast.cli.demo.plan import PRODUCERS, DemoJob, DemoPlan
 from holdfast.cli.demo.worker import Report
 
 _GRACE = 2.0
 _decode = msgspec.json.Decoder(Report).decode
 
 
-class Member:
+class DemoProcess:
     """One child process and what is known of it."""
 
-    def __init__(self, job: Job, folder: Path) -> None:
+    def __init__(self, job: DemoJob, folder: Path) -> None:
         self.role = job.role
         self.name = f"{job.role} {job.number + 1}"
         self.tally = Tally()
@@ -97,13 +97,13 @@ class Member:
 class Team:
     """All of them."""
 
-    def __init__(self, plan: Plan, folder: Path) -> None:
-        self.members: list[Member] = []
+    def __init__(self, plan: DemoPlan, folder: Path) -> None:
+        self.members: list[DemoProcess] = []
         self._ears = selectors.DefaultSelector()
         try:
             for role, count in (("consumer", plan.consumers), ("producer", PRODUCERS)):
                 for number in range(count):
-                    self._add(Member(Job(plan, role, number), folder))
+                    self._add(DemoProcess(DemoJob(plan, role, number), folder))
         except BaseException:
             self.close()
             raise
@@ -115,17 +115,17 @@ class Team:
         self.close()
 
     @property
-    def producers(self) -> list[Member]:
+    def producers(self) -> list[DemoProcess]:
         return [member for member in self.members if member.role == "producer"]
 
     @property
-    def consumers(self) -> list[Member]:
+    def consumers(self) -> list[DemoProcess]:
         return [member for member in self.members if member.role == "consumer"]
 
-    def hear(self, timeout: float) -> Iterator[tuple[Member, Report]]:
+    def hear(self, timeout: float) -> Iterator[tuple[DemoProcess, Report]]:
         """Everything that was reported, waiting for something up to `timeout`."""
         for key, _ in self._ears.select(timeout):
-            member: Member = key.data
+            member: DemoProcess = key.data
             reports, more = member.read()
             if not more:
                 self._ears.unregister(member.output)
@@ -144,11 +144,11 @@ class Team:
         finally:
             signal.signal(signal.SIGINT, before)
 
-    def _add(self, member: Member) -> None:
+    def _add(self, member: DemoProcess) -> None:
         self.members.append(member)
         self._ears.register(member.output, selectors.EVENT_READ, member)
 
-    def _end(self, member: Member, patience: float) -> None:
+    def _end(self, member: DemoProcess, patience: float) -> None:
         assert member.process.stdout is not None, "it was started with a pipe"
         member.process.stdout.close()
         try:

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 import msgspec
 
 from holdfast import Claim, Holdfast, LeaseLost
-from holdfast.cli.demo.plan import Job, Plan
+from holdfast.cli.demo.plan import DemoJob, DemoPlan
 
 _WAIT = 0.5
 _SHORTEST_NAP = 0.002
@@ -28,7 +28,7 @@ class Enqueued(msgspec.Struct, tag=True):
     ids: list[str]
 
 
-class Claimed(msgspec.Struct, tag=True):
+class DemoClaimed(msgspec.Struct, tag=True):
     """These messages are being worked on, by this worker only, since `at` on the clock that all processes share."""
 
     ids: list[str]
@@ -42,12 +42,12 @@ class Settled(msgspec.Struct, tag=True):
     failed: list[str]
 
 
-Report = Enqueued | Claimed | Settled
+Report = Enqueued | DemoClaimed | Settled
 
 _encode = msgspec.json.Encoder().encode
 
 
-class Orders:
+class DemoOrders:
     """What the parent says while the work goes on."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Orders:
         self.stopped.set()
 
 
-class Pace:
+class PretendedWork:
     """Pretended work. Tiny pieces are saved up, because a nap of a few microseconds takes far longer."""
 
     def __init__(self, piece: float) -> None:
@@ -77,7 +77,7 @@ class Pace:
             self._owed -= time.monotonic() - started
 
 
-def produce(hf: Holdfast, plan: Plan, number: int, orders: Orders) -> None:
+def produce(hf: Holdfast, plan: DemoPlan, number: int, orders: DemoOrders) -> None:
     """Enqueues a share of the messages, spread over the time that the plan gives."""
     share = plan.share(number)
     pause = plan.producing * plan.batch / max(len(share), 1)
@@ -89,14 +89,14 @@ def produce(hf: Holdfast, plan: Plan, number: int, orders: Orders) -> None:
             return
 
 
-def consume(hf: Holdfast, plan: Plan, orders: Orders) -> None:
+def consume(hf: Holdfast, plan: DemoPlan, orders: DemoOrders) -> None:
     """Claims, works, settles, until told to stop."""
-    pace = Pace(plan.work)
+    pace = PretendedWork(plan.work)
     while not orders.stopped.is_set():
         claims = hf.claim(plan.queue, n=plan.batch, wait=_WAIT)
         if not claims:
             continue
-        report(Claimed(ids(claims), time.monotonic()))
+        report(DemoClaimed(ids(claims), time.monotonic()))
         good: list[Claim] = []
         bad: list[Claim] = []
         for claim in claims:
@@ -135,8 +135,8 @@ def report(what: Report) -> None:
 
 
 def main() -> None:
-    job = msgspec.json.decode(sys.stdin.readline(), type=Job)
-    orders = Orders()
+    job = msgspec.json.decode(sys.stdin.readline(), type=DemoJob)
+    orders = DemoOrders()
     with Holdfast(job.plan.url, tenant=job.plan.tenant, worker=f"{job.role} {job.number + 1}") as hf:
         if job.role == "producer":
             produce(hf, job.plan, job.number, orders)

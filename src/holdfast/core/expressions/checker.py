@@ -10,18 +10,18 @@ from collections.abc import Iterable, Mapping
 from holdfast.core.expressions import types as t
 from holdfast.core.expressions.functions import FUNCTIONS, METHODS, Function
 from holdfast.core.expressions.soundness import verify
-from holdfast.core.expressions.source import Problem, did_you_mean
+from holdfast.core.expressions.source import SourceProblem, did_you_mean
 from holdfast.core.expressions.tree import (
     Binary,
     Bool,
-    Call,
     Choice,
     Double,
-    Entries,
     Field,
+    FunctionCall,
     Index,
     Int,
     Items,
+    MapExpression,
     Method,
     Name,
     Node,
@@ -36,12 +36,12 @@ _WANTED: dict[type, Type] = {str: t.STRING, int: t.INT, list: ListOf(t.STRING)}
 """The types of the arguments of methods; the only one that takes a list is `join`."""
 
 
-def check(node: Node, scope: Mapping[str, Type]) -> tuple[Type, list[Problem]]:
+def check(node: Node, scope: Mapping[str, Type]) -> tuple[Type, list[SourceProblem]]:
     """The type of an expression where these names are known, and what is wrong with it."""
     try:
         verify(node)
     except InvalidInput as fault:
-        return t.JSON, [Problem(str(fault), node.span)]
+        return t.JSON, [SourceProblem(str(fault), node.span)]
     checker = _Checker(scope)
     return checker.type_of(node), checker.problems
 
@@ -51,10 +51,10 @@ class _Checker:
 
     def __init__(self, scope: Mapping[str, Type]) -> None:
         self._scope = scope
-        self.problems: list[Problem] = []
+        self.problems: list[SourceProblem] = []
 
     def _wrong(self, node: Node, message: str, hint: str | None = None) -> Type:
-        self.problems.append(Problem(message, node.span, hint))
+        self.problems.append(SourceProblem(message, node.span, hint))
         return t.JSON
 
     def type_of(self, node: Node) -> Type:
@@ -71,7 +71,7 @@ class _Checker:
                 return EnumOf((value,))
             case Items(items):
                 return ListOf(_common(self._types(items)) if items else t.JSON)
-            case Entries(entries):
+            case MapExpression(entries):
                 return ObjectOf({entry.key: self.type_of(entry.value) for entry in entries})
             case Name(name):
                 return self._named(node, name)
@@ -86,7 +86,7 @@ class _Checker:
             case Choice(condition, then, otherwise):
                 self.type_of(condition)
                 return t.common(self.type_of(then), self.type_of(otherwise))
-            case Call(name, arguments):
+            case FunctionCall(name, arguments):
                 return self._call(node, name, arguments)
             case Method(of, name, arguments):
                 return self._method(METHODS[name], name, (of, *arguments))
@@ -163,7 +163,7 @@ class _Checker:
 
     def _equality(self, node: Binary, left: Type, right: Type) -> Type:
         if t.NULL in (left, right) and not t.comparable(left, right):
-            self.problems.append(Problem("this is never null", node.span, severity="warning"))
+            self.problems.append(SourceProblem("this is never null", node.span, severity="warning"))
         elif not t.comparable(left, right):
             self._never(node, left, right)
         return t.BOOL
@@ -226,7 +226,7 @@ class _Checker:
         risky = node.sign in ("/", "%") and not _is_divisor(node.right)
         return t.optional(result) if risky or OptionalOf in (type(left), type(right)) else result
 
-    def _call(self, node: Call, name: str, arguments: tuple[Node, ...]) -> Type:
+    def _call(self, node: FunctionCall, name: str, arguments: tuple[Node, ...]) -> Type:
         given = self._types(arguments)
         if name == "coalesce":
             found = _common([t.required(each) for each in given if each != t.NULL] or [t.NULL])
@@ -274,7 +274,7 @@ def _common(found: list[Type]) -> Type:
 
 
 def _is_timestamp(node: Node) -> bool:
-    return isinstance(node, Call) and node.function == "timestamp"
+    return isinstance(node, FunctionCall) and node.function == "timestamp"
 
 
 def _has_order(of: Type) -> bool:

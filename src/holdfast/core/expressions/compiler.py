@@ -15,14 +15,14 @@ from holdfast.core.expressions.soundness import verify
 from holdfast.core.expressions.tree import (
     Binary,
     Bool,
-    Call,
     Choice,
     Double,
-    Entries,
     Field,
+    FunctionCall,
     Index,
     Int,
     Items,
+    MapExpression,
     Method,
     Name,
     Node,
@@ -66,7 +66,7 @@ def compile(node: Node) -> Callable[[Data], Any]:
 
 def _makes_more(node: Node) -> bool:
     """Whether it puts parts of a message together, so that the result can be larger than the message."""
-    return isinstance(node, Items | Entries) or (isinstance(node, Binary) and node.sign == "+")
+    return isinstance(node, Items | MapExpression) or (isinstance(node, Binary) and node.sign == "+")
 
 
 def _part(node: Node) -> Part:
@@ -78,7 +78,7 @@ def _part(node: Node) -> Part:
         case Items(items):
             parts = [_part(item) for item in items]
             return lambda data, left: [part(data, left) for part in parts]
-        case Entries(entries):
+        case MapExpression(entries):
             named = [(entry.key, _part(entry.value)) for entry in entries]
             return lambda data, left: {key: part(data, left) for key, part in named}
         case Name() | Field():
@@ -91,11 +91,11 @@ def _part(node: Node) -> Part:
             return _binary(node)
         case Choice(condition, then, otherwise):
             return _choice(_part(condition), _part(then), _part(otherwise))
-        case Call("has", (of,)):
+        case FunctionCall("has", (of,)):
             return _has(of)
-        case Call("coalesce", arguments):
+        case FunctionCall("coalesce", arguments):
             return _coalesce([_part(argument) for argument in arguments])
-        case Call(name, arguments):
+        case FunctionCall(name, arguments):
             return _call(FUNCTIONS[name], [_part(argument) for argument in arguments])
         case Method(of, name, arguments):
             return _call(METHODS[name], [_part(of), *(_part(argument) for argument in arguments)])

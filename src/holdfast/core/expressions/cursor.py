@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-from holdfast.core.expressions.lexer import Token, tokens
-from holdfast.core.expressions.source import Problem, Source, Span
+from holdfast.core.expressions.lexer import LexerToken, tokens
+from holdfast.core.expressions.source import Source, SourceProblem, Span
 
 DEEPEST = 64
 """Brackets and blocks inside each other; also keeps the parsers far from Python's own limit."""
@@ -17,7 +17,7 @@ class Lost(Exception):
     """A parser cannot go on from here. The problem has been noted; catch this where a new beginning can be found."""
 
 
-class Cursor:
+class TokenCursor:
     """The tokens of a source one by one, without its comments, and all problems found so far."""
 
     def __init__(self, source: Source) -> None:
@@ -35,11 +35,11 @@ class Cursor:
         """How many tokens were taken."""
         return self._at
 
-    def peek(self, ahead: int = 0) -> Token:
+    def peek(self, ahead: int = 0) -> LexerToken:
         """The token that comes next, or one further on; the end stays the end."""
         return self._tokens[min(self._at + ahead, len(self._tokens) - 1)]
 
-    def next(self) -> Token:
+    def next(self) -> LexerToken:
         """Take the next token."""
         token = self.peek()
         if token.kind != "end":
@@ -52,11 +52,11 @@ class Cursor:
         self._at -= 1
         self.last = self._tokens[self._at - 1].span if self._at else Span(0, 0)
 
-    def accept(self, *marks: str) -> Token | None:
+    def accept(self, *marks: str) -> LexerToken | None:
         """Take the next token if it is one of these signs."""
         return self.next() if self.peek().is_mark(*marks) else None
 
-    def accept_word(self, *words: str) -> Token | None:
+    def accept_word(self, *words: str) -> LexerToken | None:
         """Take the next token if it is one of these words."""
         return self.next() if self.at_word(*words) else None
 
@@ -65,11 +65,11 @@ class Cursor:
         token = self.peek()
         return token.kind == "name" and token.text in words
 
-    def expect(self, mark: str, after: str = "", hint: str | None = None) -> Token:
+    def expect(self, mark: str, after: str = "", hint: str | None = None) -> LexerToken:
         """Take this sign, or note that it is missing and get lost."""
         return self.accept(mark) or self.wanted(f"{mark!r}{after and ' after '}{after}", hint)
 
-    def expect_name(self, what: str, hint: str | None = None) -> Token:
+    def expect_name(self, what: str, hint: str | None = None) -> LexerToken:
         """Take a name (of a queue, a field …), or note that it is missing and get lost."""
         return self.next() if self.peek().kind == "name" else self.wanted(what, hint)
 
@@ -81,7 +81,7 @@ class Cursor:
 
     def note(self, message: str, span: Span, hint: str | None = None) -> None:
         """Remember a problem and go on."""
-        self.problems.append(Problem(message, span, hint))
+        self.problems.append(SourceProblem(message, span, hint))
 
     def fail(self, message: str, span: Span, hint: str | None = None) -> NoReturn:
         """Remember a problem and get lost."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from holdfast.core.expressions import types as t
 from holdfast.core.expressions.source import did_you_mean
-from holdfast.core.expressions.tree import Call, Field, Index, Method
+from holdfast.core.expressions.tree import Field, FunctionCall, Index, Method
 from holdfast.core.expressions.types import Type
 from holdfast.core.expressions.values import Allowance, fit
 
@@ -230,7 +230,7 @@ _LEFT_OUT = {
 }
 
 
-def misuse(call: Call | Method) -> tuple[str, str | None] | None:
+def misuse(call: FunctionCall | Method) -> tuple[str, str | None] | None:
     """What is wrong with a call as such, and a hint: an unknown name or a wrong number of arguments."""
     method = isinstance(call, Method)
     name = call.method if isinstance(call, Method) else call.function

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.core.expressions.source import Problem, Source, Span
+from holdfast.core.expressions.source import Source, SourceProblem, Span
 
 Kind = Literal["name", "int", "float", "duration", "string", "mark", "comment", "end"]
 
@@ -34,7 +34,7 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "/": "/", "b": "\b", "f": "\f"}
 
 
-class Token(msgspec.Struct, frozen=True):
+class LexerToken(msgspec.Struct, frozen=True):
     """A piece of a spec. `text` is as written; `value` is what a string or a number says."""
 
     kind: Kind
@@ -51,13 +51,13 @@ class Token(msgspec.Struct, frozen=True):
         return "the end of the file" if self.kind == "end" else f"{self.text[:40]!r}"
 
 
-def tokens(source: Source) -> tuple[list[Token], list[Problem]]:
+def tokens(source: Source) -> tuple[list[LexerToken], list[SourceProblem]]:
     """All tokens of a text, comments too, and what could not be read."""
     text = source.text
     if len(text) > LONGEST_SPEC:
-        return [_end(text)], [Problem(f"a spec has at most {LONGEST_SPEC:,} characters", Span(0, 1))]
-    found: list[Token] = []
-    problems: list[Problem] = []
+        return [_end(text)], [SourceProblem(f"a spec has at most {LONGEST_SPEC:,} characters", Span(0, 1))]
+    found: list[LexerToken] = []
+    problems: list[SourceProblem] = []
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -70,22 +70,24 @@ def tokens(source: Source) -> tuple[list[Token], list[Problem]]:
     return [*found, _end(text)], problems
 
 
-def _end(text: str) -> Token:
-    return Token("end", "", Span(len(text), len(text)))
+def _end(text: str) -> LexerToken:
+    return LexerToken("end", "", Span(len(text), len(text)))
 
 
-def _skip(text: str, at: int, problems: list[Problem]) -> int:
+def _skip(text: str, at: int, problems: list[SourceProblem]) -> int:
     """Past what is no token; a string that is not closed ends with its line."""
     if text[at] in "\"'":
         line_end = text.find("\n", at)
         end = len(text) if line_end < 0 else line_end
-        problems.append(Problem("this text has no end", Span(at, end), f"close it with {text[at]} on the same line"))
+        problems.append(
+            SourceProblem("this text has no end", Span(at, end), f"close it with {text[at]} on the same line")
+        )
         return end
-    problems.append(Problem(f"{text[at]!r} has no meaning here", Span(at, at + 1)))
+    problems.append(SourceProblem(f"{text[at]!r} has no meaning here", Span(at, at + 1)))
     return at + 1
 
 
-def _token(match: re.Match[str], problems: list[Problem]) -> Token:
+def _token(match: re.Match[str], problems: list[SourceProblem]) -> LexerToken:
     kind, text, span = match.lastgroup, match.group(), Span(match.start(), match.end())
     value: str | int | float | None = None
     if kind == "string":
@@ -95,20 +97,20 @@ def _token(match: re.Match[str], problems: list[Problem]) -> Token:
     elif kind == "float":
         value = float(text)
         if value == float("inf"):
-            problems.append(Problem("this number is too large", span))
+            problems.append(SourceProblem("this number is too large", span))
             value = 0.0
-    return Token(kind, text, span, value)  # type: ignore[arg-type]
+    return LexerToken(kind, text, span, value)  # type: ignore[arg-type]
 
 
-def _whole(text: str, span: Span, problems: list[Problem]) -> int:
+def _whole(text: str, span: Span, problems: list[SourceProblem]) -> int:
     # Python itself refuses very long ones with a ValueError.
     if len(text) > 19 or int(text) >= 2**63:
-        problems.append(Problem("this number is too large", span, f"the largest is {2**63 - 1}"))
+        problems.append(SourceProblem("this number is too large", span, f"the largest is {2**63 - 1}"))
         return 0
     return int(text)
 
 
-def _unescape(text: str, start: int, problems: list[Problem]) -> str:
+def _unescape(text: str, start: int, problems: list[SourceProblem]) -> str:
     def letter(match: re.Match[str]) -> str:
         code = match.group(1)
         if len(code) > 1 and (number := int(code[1:], 16)) <= 0x10FFFF and not 0xD800 <= number <= 0xDFFF:
@@ -116,7 +118,9 @@ def _unescape(text: str, start: int, problems: list[Problem]) -> str:
         if code in _ESCAPES:
             return _ESCAPES[code]
         where = Span(start + match.start(), start + match.end())
-        problems.append(Problem(f"{match.group()!r} is no letter that can be written", where, r"write \\ for a \ "))
+        problems.append(
+            SourceProblem(f"{match.group()!r} is no letter that can be written", where, r"write \\ for a \ ")
+        )
         return ""
 
     return _ESCAPE.sub(letter, text) if "\\" in text else text

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import get_args
 
-from holdfast.core.expressions.cursor import DEEPEST, Cursor, Lost
+from holdfast.core.expressions.cursor import DEEPEST, Lost, TokenCursor
 from holdfast.core.expressions.functions import misuse
-from holdfast.core.expressions.lexer import Token
-from holdfast.core.expressions.source import Problem, Source, Span
+from holdfast.core.expressions.lexer import LexerToken
+from holdfast.core.expressions.source import Source, SourceProblem, Span
 from holdfast.core.expressions.tree import (
     Binary,
     Bool,
-    Call,
     Choice,
     Double,
-    Entries,
-    Entry,
     Field,
+    FunctionCall,
     Index,
     Int,
     Items,
+    MapEntry,
+    MapExpression,
     Method,
     N,
     Name,
@@ -48,7 +48,7 @@ STRENGTH: dict[str, int] = {
 assert set(STRENGTH) == set(get_args(Sign))
 
 
-def parse(cursor: Cursor) -> Node:
+def parse(cursor: TokenCursor) -> Node:
     """The expression that begins here; it ends before the first token that cannot go on with it.
 
     What is wrong is noted in the cursor; if no tree can be made of it, `Lost` is raised.
@@ -65,11 +65,11 @@ def parse(cursor: Cursor) -> Node:
     return node
 
 
-def parse_text(text: str) -> tuple[Node | None, list[Problem]]:
+def parse_text(text: str) -> tuple[Node | None, list[SourceProblem]]:
     """The expression that a whole text is, or None and what is wrong with it."""
     if len(text) > LONGEST_TEXT:
-        return None, [Problem(f"an expression has at most {LONGEST_TEXT:,} characters", Span(0, 1))]
-    cursor = Cursor(Source(text, "<expression>"))
+        return None, [SourceProblem(f"an expression has at most {LONGEST_TEXT:,} characters", Span(0, 1))]
+    cursor = TokenCursor(Source(text, "<expression>"))
     try:
         node = parse(cursor)
         if cursor.peek().kind != "end":
@@ -79,14 +79,14 @@ def parse_text(text: str) -> tuple[Node | None, list[Problem]]:
     return (None if cursor.problems else node), cursor.problems
 
 
-def _hint(token: Token) -> str | None:
+def _hint(token: LexerToken) -> str | None:
     return {"=": "to compare, write ==", "@": None}.get(token.text) if token.kind == "mark" else None
 
 
 class _Parser:
     """One expression in the making."""
 
-    def __init__(self, cursor: Cursor) -> None:
+    def __init__(self, cursor: TokenCursor) -> None:
         self._cursor = cursor
         self._nodes = 0
 
@@ -154,14 +154,14 @@ class _Parser:
             case _:
                 self._cursor.wanted("a value")
 
-    def _number(self, token: Token, minus: Token | None) -> Node:
+    def _number(self, token: LexerToken, minus: LexerToken | None) -> Node:
         start, factor = (minus.span, -1) if minus else (token.span, 1)
         if isinstance(token.value, float):
             return self._made(Double(factor * token.value), start)
         assert isinstance(token.value, int)
         return self._made(Int(factor * token.value), start)
 
-    def _word(self, token: Token) -> Node:
+    def _word(self, token: LexerToken) -> Node:
         match token.text:
             case "null":
                 return self._made(Null(), token.span)
@@ -170,10 +170,10 @@ class _Parser:
             case "in":
                 self._cursor.fail("'in' wants a value on its left", token.span)
         if self._cursor.accept("("):
-            return self._called(Call(token.text, self._several(")")), token.span, token)
+            return self._called(FunctionCall(token.text, self._several(")")), token.span, token)
         return self._made(Name(token.text), token.span)
 
-    def _bracket(self, opening: Token) -> Node:
+    def _bracket(self, opening: LexerToken) -> Node:
         match opening.text:
             case "(":
                 node = self.expression(CHOICE)
@@ -182,7 +182,7 @@ class _Parser:
             case "[":
                 return self._made(Items(self._several("]")), opening.span)
             case _:
-                return self._made(Entries(self._entries()), opening.span)
+                return self._made(MapExpression(self._entries()), opening.span)
 
     def _several(self, closing: str) -> tuple[Node, ...]:
         """Expressions with commas between them, up to a closing bracket; a comma may also come last."""
@@ -194,27 +194,27 @@ class _Parser:
                 break
         return tuple(found)
 
-    def _entries(self) -> tuple[Entry, ...]:
-        found: dict[str, Entry] = {}
+    def _entries(self) -> tuple[MapEntry, ...]:
+        found: dict[str, MapEntry] = {}
         while not self._cursor.accept("}"):
             key = self._key()
             if key.value in found:
                 self._cursor.note(f"the key {key} is here twice", key.span)
             self._cursor.expect(":", "the key")
-            found[str(key.value)] = Entry(str(key.value), self.expression(CHOICE))
+            found[str(key.value)] = MapEntry(str(key.value), self.expression(CHOICE))
             if not self._cursor.accept(","):
                 self._cursor.expect("}", "the last of these")
                 break
         return tuple(found.values())
 
-    def _key(self) -> Token:
+    def _key(self) -> LexerToken:
         token = self._cursor.peek()
         if token.kind != "string":
             hint = f'write it in quotes: "{token.text[:40]}"' if token.kind == "name" else None
             self._cursor.wanted("a key, which is a text", hint)
         return self._cursor.next()
 
-    def _called(self, call: Call | Method, start: Span, name: Token) -> Node:
+    def _called(self, call: FunctionCall | Method, start: Span, name: LexerToken) -> Node:
         if wrong := misuse(call):
             message, hint = wrong
             self._cursor.note(message, name.span, hint)

@@ -12,14 +12,14 @@ from holdfast.core.expressions.parser import (
 from holdfast.core.expressions.tree import (
     Binary,
     Bool,
-    Call,
     Choice,
     Double,
-    Entries,
     Field,
+    FunctionCall,
     Index,
     Int,
     Items,
+    MapExpression,
     Method,
     Name,
     Node,
@@ -76,7 +76,7 @@ def _bare(node: Node) -> str:
             return quoted(value)
         case Items(items):
             return f"[{_list(items)}]"
-        case Entries(entries):
+        case MapExpression(entries):
             return "{" + ", ".join(f"{quoted(entry.key)}: {to_text(entry.value)}" for entry in entries) + "}"
         case Name(name):
             return name
@@ -91,7 +91,7 @@ def _bare(node: Node) -> str:
             return f"{_written(left, strength)} {sign} {_written(right, strength + 1)}"
         case Choice(condition, then, otherwise):
             return f"{_written(condition, OR)} ? {_written(then, OR)} : {to_text(otherwise)}"
-        case Call(function, arguments):
+        case FunctionCall(function, arguments):
             return f"{function}({_list(arguments)})"
         case Method(of, method, arguments):
             return f"{_written(of, POSTFIX)}.{method}({_list(arguments)})"

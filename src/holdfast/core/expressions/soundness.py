@@ -10,11 +10,11 @@ from holdfast.core.expressions.functions import misuse
 from holdfast.core.expressions.parser import MOST_NODES, RESERVED
 from holdfast.core.expressions.tree import (
     LARGEST_INT,
-    Call,
     Double,
-    Entries,
     Field,
+    FunctionCall,
     Int,
+    MapExpression,
     Method,
     Name,
     Node,
@@ -47,11 +47,11 @@ def _fault(node: Node) -> str | None:
             return f"{shown(name)} is no name"
         case Field(_, name) if not _NAME.fullmatch(name):
             return f"{shown(name)} is no name of a field"
-        case Entries(entries):
+        case MapExpression(entries):
             keys = [entry.key for entry in entries]
             if len(set(keys)) < len(keys) or not all(map(_is_writable, keys)):
                 return "a map has a key twice, or one with letters that are none"
-        case Call() | Method():
+        case FunctionCall() | Method():
             if wrong := misuse(node):
                 return wrong[0]
     return None

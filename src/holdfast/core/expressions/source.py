@@ -23,7 +23,7 @@ class Span(msgspec.Struct, frozen=True):
         return Span(self.start, max(self.end, other.end))
 
 
-class Problem(msgspec.Struct, frozen=True):
+class SourceProblem(msgspec.Struct, frozen=True):
     """Something that is wrong, or only odd, in a spec."""
 
     message: str
@@ -48,7 +48,7 @@ class Source:
     def _end_of(self, line: int) -> int:
         return self._lines[line] - 1 if line < len(self._lines) else len(self.text)
 
-    def show(self, problem: Problem) -> str:
+    def show(self, problem: SourceProblem) -> str:
         """A problem for a terminal: where, what, the line with a caret below, and perhaps a way out."""
         line, column = self.place(problem.span.start)
         whole = self.text[self._lines[line - 1] : self._end_of(line)].rstrip("\r")

@@ -60,17 +60,17 @@ class Items(_Node, frozen=True, dict=True, tag="list"):
     items: tuple[Node, ...]
 
 
-class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class MapEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A key of a map and what it has there."""
 
     key: str
     value: Node
 
 
-class Entries(_Node, frozen=True, dict=True, tag="map"):
+class MapExpression(_Node, frozen=True, dict=True, tag="map"):
     """`{"a": b}`; keys are written out, as in JSON."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[MapEntry, ...]
 
 
 class Name(_Node, frozen=True, dict=True, tag="name"):
@@ -116,7 +116,7 @@ class Choice(_Node, frozen=True, dict=True, tag="choice"):
     otherwise: Node
 
 
-class Call(_Node, frozen=True, dict=True, tag="call"):
+class FunctionCall(_Node, frozen=True, dict=True, tag="call"):
     """`function(arguments)`."""
 
     function: str
@@ -132,7 +132,21 @@ class Method(_Node, frozen=True, dict=True, tag="method"):
 
 
 Node = (
-    Null | Bool | Int | Double | Text | Items | Entries | Name | Field | Index | Unary | Binary | Choice | Call | Method
+    Null
+    | Bool
+    | Int
+    | Double
+    | Text
+    | Items
+    | MapExpression
+    | Name
+    | Field
+    | Index
+    | Unary
+    | Binary
+    | Choice
+    | FunctionCall
+    | Method
 )
 """An expression."""
 
@@ -150,7 +164,7 @@ def children(node: Node) -> tuple[Node, ...]:
     match node:
         case Items(items):
             return items
-        case Entries(entries):
+        case MapExpression(entries):
             return tuple(entry.value for entry in entries)
         case Field(of) | Unary(_, of):
             return (of,)
@@ -160,7 +174,7 @@ def children(node: Node) -> tuple[Node, ...]:
             return (left, right)
         case Choice(condition, then, otherwise):
             return (condition, then, otherwise)
-        case Call(_, arguments):
+        case FunctionCall(_, arguments):
             return arguments
         case Method(of, _, arguments):
             return (of, *arguments)

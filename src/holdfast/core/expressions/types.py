@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 
-class Plain(msgspec.Struct, frozen=True, tag_field="kind", tag="plain"):
+class PlainType(msgspec.Struct, frozen=True, tag_field="kind", tag="plain"):
     """A type that has no parts."""
 
     name: Literal["null", "bool", "int", "double", "string", "time", "json"]
@@ -47,16 +47,16 @@ class ObjectOf(msgspec.Struct, frozen=True, tag_field="kind", tag="object"):
     fields: dict[str, Type]
 
 
-Type = Plain | ListOf | MapOf | OptionalOf | EnumOf | ObjectOf
+Type = PlainType | ListOf | MapOf | OptionalOf | EnumOf | ObjectOf
 
-NULL = Plain("null")
-BOOL = Plain("bool")
-INT = Plain("int")
-DOUBLE = Plain("double")
-STRING = Plain("string")
-TIME = Plain("time")
+NULL = PlainType("null")
+BOOL = PlainType("bool")
+INT = PlainType("int")
+DOUBLE = PlainType("double")
+STRING = PlainType("string")
+TIME = PlainType("time")
 """A time as text, as it is in JSON: RFC 3339. To be ordered it wants `timestamp()` around it."""
-JSON = Plain("json")
+JSON = PlainType("json")
 
 
 def optional(of: Type) -> Type:
@@ -87,7 +87,7 @@ def is_text(of: Type) -> bool:
 def show(of: Type) -> str:
     """A type as an error speaks of it."""
     match of:
-        case Plain(name):
+        case PlainType(name):
             return name
         case ListOf(item):
             return f"list<{show(item)}>"
@@ -108,13 +108,13 @@ def assignable(source: Type, target: Type) -> bool:
     if JSON in (source, target) or source == target:
         return True
     match source, target:
-        case (Plain("null"), OptionalOf()):
+        case (PlainType("null"), OptionalOf()):
             return True
         case (_, OptionalOf(wanted)):
             return assignable(required(source), wanted)
-        case (Plain("int"), Plain("double")) | (EnumOf() | Plain("time"), Plain("string")):
+        case (PlainType("int"), PlainType("double")) | (EnumOf() | PlainType("time"), PlainType("string")):
             return True
-        case (EnumOf(values), Plain("time")):
+        case (EnumOf(values), PlainType("time")):
             return all(map(_is_time, values))
         case (EnumOf(values), EnumOf(allowed)):
             return set(values) <= set(allowed)

@@ -24,7 +24,7 @@ class _Ended(Exception):
     """The server stops."""
 
 
-class Work:
+class BulkWork:
     """One act under way: how many letters it has dealt with, of how many, and whether that was all."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class BulkActs:
         self._room = threading.BoundedSemaphore(MOST_AT_ONCE)
         self._stopping = stopping
 
-    def start(self, act: Act) -> Work:
+    def start(self, act: Act) -> BulkWork:
         """Begins one on a thread of its own, and gives it a little time."""
         if not self._room.acquire(blocking=False):
             raise Refusal(
@@ -50,14 +50,14 @@ class BulkActs:
                 f"{MOST_AT_ONCE} acts on many dead letters are under way; wait for one to end",
                 headers={"Retry-After": str(RETRY_AFTER)},
             )
-        work = Work()
+        work = BulkWork()
         threading.Thread(target=self._run, args=(act, work), name="holdfast-bulk", daemon=True).start()
         work.over.wait(PATIENCE)
         if work.problem is not None:
             raise work.problem
         return work
 
-    def _run(self, act: Act, work: Work) -> None:
+    def _run(self, act: Act, work: BulkWork) -> None:
         def progress(count: int, matching: int) -> None:
             work.count, work.matching = count, matching
             if self._stopping.is_set():

@@ -27,7 +27,7 @@ from holdfast.http.admin.roles import Operates, Reads
 router = APIRouter(prefix="/admin", tags=["consumers"])
 
 
-class InHand(Output):
+class WorkView(Output):
     """A message that a consumer works on."""
 
     id: str
@@ -37,7 +37,7 @@ class InHand(Output):
     progress: Json
 
 
-class Consumer(Output):
+class ConsumerView(Output):
     """A running consumer, as it last told of itself."""
 
     id: str
@@ -55,17 +55,17 @@ class Consumer(Output):
     failed: int
     started_at: Seconds
     seen_at: Seconds
-    work: list[InHand]
+    work: list[WorkView]
 
 
 class Consumers(Output):
     """By name and start; `amplification` is how many of them are busy at least half of the time."""
 
-    consumers: list[Consumer]
+    consumers: list[ConsumerView]
     amplification: int
 
 
-class Pool(Output):
+class PoolView(Output):
     """A pool, by what its live consumers tell."""
 
     name: str
@@ -80,10 +80,10 @@ class Pool(Output):
 class Pools(Output):
     """By name."""
 
-    pools: list[Pool]
+    pools: list[PoolView]
 
 
-class Attachment(Output):
+class AttachmentView(Output):
     """That someone changed from which queues a consumer takes."""
 
     consumer: str
@@ -94,10 +94,10 @@ class Attachment(Output):
     changed_at: SecondsOrNone
 
 
-class Attachments(Output):
+class AttachmentList(Output):
     """What was changed. What code declares is not in it."""
 
-    attachments: list[Attachment]
+    attachments: list[AttachmentView]
 
 
 class Attach(Input):
@@ -142,12 +142,12 @@ def list_pools(access: Reads) -> Pools:
 
 
 @router.get("/attachments", operation_id="list_attachments", responses=refusals())
-def list_attachments(access: Reads, consumer: ConsumerName = None) -> Attachments:
+def list_attachments(access: Reads, consumer: ConsumerName = None) -> AttachmentList:
     """What `attach` and `detach` have changed."""
     name = None if consumer is None else existing(consumer, "consumer")
     found = access.client.consumers.attachments(name)
     lines = [
-        Attachment(
+        AttachmentView(
             consumer=one.consumer,
             queue=one.queue,
             attached=one.attached,
@@ -157,7 +157,7 @@ def list_attachments(access: Reads, consumer: ConsumerName = None) -> Attachment
         )
         for one in found
     ]
-    return Attachments(attachments=lines)
+    return AttachmentList(attachments=lines)
 
 
 @router.post("/attachments/attach", operation_id="attach_consumer", responses=refusals(body=True))
@@ -175,8 +175,8 @@ def detach_consumer(access: Operates, which: Detach) -> Done:
     return Done()
 
 
-def _pool(name: str, crew: list[ConsumerStatus]) -> Pool:
-    return Pool(
+def _pool(name: str, crew: list[ConsumerStatus]) -> PoolView:
+    return PoolView(
         name=name,
         consumers=len(crew),
         hosts=sorted({one.host for one in crew}),
@@ -187,8 +187,8 @@ def _pool(name: str, crew: list[ConsumerStatus]) -> Pool:
     )
 
 
-def _shown(one: ConsumerStatus) -> Consumer:
-    return Consumer(
+def _shown(one: ConsumerStatus) -> ConsumerView:
+    return ConsumerView(
         id=one.id,
         consumer=one.consumer,
         pool=one.pool,
@@ -205,7 +205,7 @@ def _shown(one: ConsumerStatus) -> Consumer:
         started_at=seconds(one.started_at),
         seen_at=seconds(one.seen_at),
         work=[
-            InHand(id=w.id, queue=w.queue, attempt=w.attempt, since=seconds(w.since), progress=w.progress)
+            WorkView(id=w.id, queue=w.queue, attempt=w.attempt, since=seconds(w.since), progress=w.progress)
             for w in one.work
         ],
     )

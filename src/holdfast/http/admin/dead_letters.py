@@ -17,14 +17,14 @@ from holdfast.http.admin.models import (
     TEXT,
     After,
     Count,
-    Counted,
     Done,
+    DoneCount,
+    DoneWithMessage,
     Id,
     Input,
     Json,
     Moment,
     Name,
-    NewMessage,
     Output,
     ReaderName,
     Seconds,
@@ -43,7 +43,7 @@ of_queue = APIRouter(prefix="/admin/queues/{name}/dlq", tags=["dead letters"])
 of_all = APIRouter(prefix="/admin/dlq", tags=["dead letters"])
 
 
-class DeadLetter(Output):
+class DeadLetterView(Output):
     """A dead letter at a glance; `preview` is the beginning of its body."""
 
     id: str
@@ -56,10 +56,10 @@ class DeadLetter(Output):
 class DeadLetters(Output):
     """Oldest first. The next page is `after` the last id."""
 
-    dead_letters: list[DeadLetter]
+    dead_letters: list[DeadLetterView]
 
 
-class OfQueue(DeadLetter):
+class OfQueue(DeadLetterView):
     """The same, with the queue or the group (topic/group) in which it died, and its replay."""
 
     queue: str
@@ -170,7 +170,7 @@ def list_dead_letters(
     hf, name = access.client, existing(name)
     hf.queues.is_paused(name)  # An unknown queue is no empty one.
     found = hf.dead_letters.list(name, n=n, after=after, error=error, key=key, since=since, before=before)
-    return DeadLetters(dead_letters=[DeadLetter(**_glance(letter)) for letter in found])
+    return DeadLetters(dead_letters=[DeadLetterView(**_glance(letter)) for letter in found])
 
 
 @of_queue.get("/{dead_id:uuid}", operation_id="get_dead_letter", responses=refusals())
@@ -180,7 +180,7 @@ def get_dead_letter(access: Reads, name: Name, dead_id: Id) -> DeadLetterDetail:
 
 
 @of_queue.post("/{dead_id:uuid}/replay", operation_id="replay_dead_letter", responses=refusals(409, body=True))
-def replay_dead_letter(access: Operates, name: Name, dead_id: Id, which: Which = None) -> NewMessage:
+def replay_dead_letter(access: Operates, name: Name, dead_id: Id, which: Which = None) -> DoneWithMessage:
     """Another life as a new message; once per death."""
     _find(access.client, str(dead_id), existing(name))
     return _replay(access.client, str(dead_id), which)
@@ -250,7 +250,7 @@ def count_dead_letters(
     since: Moment = None,
     before: Moment = None,
     fresh: Annotated[bool, Query(description="Only those that were not replayed.")] = False,
-) -> Counted:
+) -> DoneCount:
     """How many there are."""
     found = access.client.dead_letters.count(
         existing_reader(queue),
@@ -260,7 +260,7 @@ def count_dead_letters(
         before=before,
         fresh=fresh,
     )
-    return Counted(count=found)
+    return DoneCount(count=found)
 
 
 @of_all.get("/{dead_id:uuid}", operation_id="find_dead_letter", responses=refusals())
@@ -270,7 +270,7 @@ def find_dead_letter(access: Reads, dead_id: Id) -> DeadLetterDetail:
 
 
 @of_all.post("/{dead_id:uuid}/replay", operation_id="replay_any_dead_letter", responses=refusals(409, body=True))
-def replay_any_dead_letter(access: Operates, dead_id: Id, which: Which = None) -> NewMessage:
+def replay_any_dead_letter(access: Operates, dead_id: Id, which: Which = None) -> DoneWithMessage:
     """Another life, wherever it died: a group gets it again, no other group does."""
     return _replay(access.client, str(dead_id), which)
 
@@ -315,10 +315,10 @@ def _find(hf: Holdfast, dead_id: str, queue: str | None = None) -> DeadLetterRec
     return found
 
 
-def _replay(hf: Holdfast, dead_id: str, which: Replay | None) -> NewMessage:
+def _replay(hf: Holdfast, dead_id: str, which: Replay | None) -> DoneWithMessage:
     is_mended = which is not None and "body" in which.model_fields_set
     body = which.body if which is not None and is_mended else KEPT
-    return NewMessage(new_message_id=hf.dead_letters.replay(dead_id, body=body).id)
+    return DoneWithMessage(new_message_id=hf.dead_letters.replay(dead_id, body=body).id)
 
 
 def _delete(hf: Holdfast, dead_id: str) -> Done:

@@ -10,7 +10,7 @@ from starlette.responses import StreamingResponse
 
 from holdfast.http.admin.models import ReaderName, existing_reader, refusals
 from holdfast.http.admin.roles import Reads
-from holdfast.http.streams import EventStream, Reading, streams_of
+from holdfast.http.streams import EventReader, EventStream, streams_of
 
 router = APIRouter(prefix="/admin/events", tags=["events"])
 
@@ -36,7 +36,7 @@ async def stream_events(
     """
     wanted = existing_reader(queue)
     hf = await run_in_threadpool(lambda: access.client)
-    reading = Reading(hf, last_event_id)
+    reading = EventReader(hf, last_event_id)
     if last_event_id is None:
         await run_in_threadpool(reading.look)  # From here on: what comes after the answer has begun is in it.
     streams = streams_of(request.app)

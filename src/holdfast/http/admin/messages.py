@@ -34,7 +34,7 @@ from holdfast.http.answers import Refusal
 router = APIRouter(prefix="/admin/messages", tags=["messages"])
 
 
-class Step(Output):
+class TimelineEntryView(Output):
     """Something that happened to a message."""
 
     event: str
@@ -45,7 +45,7 @@ class Step(Output):
     traceback: str | None = None
 
 
-class State(Output):
+class MessageStatusView(Output):
     """Where a message is. `claimed_at` is when the claim began that it is in, or that ended it; `session` is what its
     handlers keep with it. `retry_state` says in words what will happen next; `last_error` is that of its last attempt
     that failed."""
@@ -63,12 +63,12 @@ class State(Output):
     session: str | None
     last_error: str | None
     retry_state: str
-    timeline: list[Step]
+    timeline: list[TimelineEntryView]
     progress: Json
     result: Json
 
 
-class MessageDetail(State):
+class MessageDetail(MessageStatusView):
     """The same, with the message itself."""
 
     priority: int | None
@@ -85,7 +85,7 @@ class Found(Output):
     messages: list[MessageDetail]
 
 
-class Commitment(Output):
+class CommitmentView(Output):
     """How a check of what was promised went. `code` is null where it did not finish."""
 
     name: str
@@ -96,10 +96,10 @@ class Commitment(Output):
     checked_at: Seconds
 
 
-class Commitments(Output):
+class CommitmentList(Output):
     """All that are remembered, attempt by attempt."""
 
-    commitments: list[Commitment]
+    commitments: list[CommitmentView]
 
 
 @router.get("", operation_id="search_messages", responses=refusals())
@@ -138,12 +138,12 @@ def cancel_message(access: Operates, message_id: Id) -> Done:
 
 
 @router.get("/{message_id:uuid}/commitments", operation_id="list_commitments", responses=refusals())
-def list_commitments(access: Reads, message_id: Id) -> Commitments:
+def list_commitments(access: Reads, message_id: Id) -> CommitmentList:
     """How the checks of a message's commitments went."""
     find(access.client, str(message_id))
     found = access.client.messages.commitments(str(message_id))
     lines = [
-        Commitment(
+        CommitmentView(
             name=one.name,
             passed=one.passed,
             code=one.code,
@@ -153,7 +153,7 @@ def list_commitments(access: Reads, message_id: Id) -> Commitments:
         )
         for one in found
     ]
-    return Commitments(commitments=lines)
+    return CommitmentList(commitments=lines)
 
 
 def find(hf: Holdfast, message_id: str) -> MessageStatus:
@@ -182,8 +182,8 @@ def now(hf: Holdfast) -> int:
 
 
 def state(status: MessageStatus, moment: int) -> dict[str, Any]:
-    """The fields of `State`."""
-    steps = [Step(**{**one, "at": seconds(one["at"])}) for one in timeline(status)]
+    """The fields of `MessageStatusView`."""
+    steps = [TimelineEntryView(**{**one, "at": seconds(one["at"])}) for one in timeline(status)]
     return {
         "id": status.id,
         "queue": status.queue,

@@ -55,25 +55,25 @@ class Output(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Fault(Output):
+class InvalidField(Output):
     """A part of a request that does not fit."""
 
     path: str
     message: str
 
 
-class Problem(Output):
+class ErrorDetail(Output):
     """Why something was refused: a word for programs and a sentence for people."""
 
     code: str
     message: str
-    faults: list[Fault] | None = None
+    faults: list[InvalidField] | None = None
 
 
-class Refused(Output):
+class ErrorBody(Output):
     """The one form of every error."""
 
-    error: Problem
+    error: ErrorDetail
 
 
 class Done(Output):
@@ -82,13 +82,13 @@ class Done(Output):
     ok: bool = True
 
 
-class Counted(Done):
+class DoneCount(Done):
     """It happened to so many."""
 
     count: int
 
 
-class NewMessage(Done):
+class DoneWithMessage(Done):
     """It happened, and made this message."""
 
     new_message_id: str
@@ -114,7 +114,7 @@ _WITH_BODY = (400, 413, 415)
 def refusals(*codes: int, body: bool = False) -> dict[int | str, dict[str, Any]]:
     """The documented errors of a route, beside those that every one has."""
     every = sorted({*codes, *_ALWAYS, *(_WITH_BODY if body else ())})
-    return {code: {"model": Refused, "description": _WORDS[code]} for code in every}
+    return {code: {"model": ErrorBody, "description": _WORDS[code]} for code in every}
 
 
 def seconds(moment: datetime) -> float:

@@ -36,7 +36,7 @@ from holdfast.http.answers import Refusal
 router = APIRouter(prefix="/admin", tags=["escalations"])
 
 
-class Notice(Output):
+class NoticeView(Output):
     """Someone has to look at something. `level` is how often it has climbed, `climbs_at` when it does next."""
 
     id: str
@@ -58,13 +58,13 @@ class Notice(Output):
     remark: str | None
 
 
-class Notices(Output):
+class NoticeList(Output):
     """Oldest first. The next page is `after` the last id."""
 
-    notices: list[Notice]
+    notices: list[NoticeView]
 
 
-class Owner(Output):
+class OwnerView(Output):
     """Who answers for dead letters. Lengths are seconds."""
 
     name: str
@@ -75,10 +75,10 @@ class Owner(Output):
     digest_every: Length
 
 
-class Owners(Output):
+class OwnerList(Output):
     """By name."""
 
-    owners: list[Owner]
+    owners: list[OwnerView]
 
 
 class Acknowledge(Input):
@@ -95,10 +95,10 @@ def list_notices(
     acknowledged: Annotated[bool, Query(description="Also those that someone looks after.")] = False,
     n: Count = 100,
     after: After = None,
-) -> Notices:
+) -> NoticeList:
     """What waits for an answer, oldest first. `owner=` (empty) chooses what nobody owns."""
     found = access.client.notices.list(owner, queue=existing_reader(queue), acknowledged=acknowledged, n=n, after=after)
-    return Notices(notices=[_shown(one) for one in found])
+    return NoticeList(notices=[_shown(one) for one in found])
 
 
 @router.post(
@@ -114,11 +114,11 @@ def acknowledge_notice(access: Operates, notice_id: Id, how: Acknowledge | None 
 
 
 @router.get("/owners", operation_id="list_owners", responses=refusals())
-def list_owners(access: Reads) -> Owners:
+def list_owners(access: Reads) -> OwnerList:
     """Everyone who was declared."""
     found = access.client.notices.owners()
     lines = [
-        Owner(
+        OwnerView(
             name=name,
             inbox=spec.inbox,
             owner=spec.owner,
@@ -128,7 +128,7 @@ def list_owners(access: Reads) -> Owners:
         )
         for name, spec in sorted(found.items())
     ]
-    return Owners(owners=lines)
+    return OwnerList(owners=lines)
 
 
 def _find(hf: Holdfast, notice_id: UUID) -> core.Notice:
@@ -140,8 +140,8 @@ def _find(hf: Holdfast, notice_id: UUID) -> core.Notice:
     return found[0]
 
 
-def _shown(one: core.Notice) -> Notice:
-    return Notice(
+def _shown(one: core.Notice) -> NoticeView:
+    return NoticeView(
         id=one.id,
         kind=one.kind,
         about=one.about,

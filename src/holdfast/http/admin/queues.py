@@ -15,8 +15,8 @@ from holdfast.http.admin.models import (
     NAME,
     TEXT,
     Count,
-    Counted,
     Done,
+    DoneCount,
     Input,
     Json,
     Name,
@@ -32,7 +32,7 @@ from holdfast.http.admin.roles import Administers, Operates, Reads
 router = APIRouter(prefix="/admin/queues", tags=["queues"])
 
 
-class Queue(Output):
+class QueueView(Output):
     """A queue at a glance. `depth` waits, due or not; `messages_per_minute` is what was acked in the last one."""
 
     name: str
@@ -42,13 +42,13 @@ class Queue(Output):
     messages_per_minute: int = Field(description="Messages acked per minute, over the last minute.")
 
 
-class Queues(Output):
+class QueueList(Output):
     """All of them, by name."""
 
-    queues: list[Queue]
+    queues: list[QueueView]
 
 
-class QueueDetail(Queue):
+class QueueDetail(QueueView):
     """A queue in all its numbers. Rates are per second over the last minute, times are seconds."""
 
     paused: bool
@@ -67,7 +67,7 @@ class QueueDetail(Queue):
     blocked_keys: int
 
 
-class Settings(Output):
+class StoredSettings(Output):
     """All settings of a queue, a topic or a group, as stored; durations are seconds."""
 
     settings: dict[str, Json] = Field(
@@ -129,11 +129,11 @@ def list_queues(
     access: Reads,
     n: Count = 1_000,
     after: Annotated[str | None, Query(max_length=200, pattern=NAME, description="The last name before.")] = None,
-) -> Queues:
+) -> QueueList:
     """All queues of the tenant."""
     hf = access.client
     names = [name for name in sorted(hf.queues.list()) if after is None or name > after]
-    return Queues(queues=[_queue(name, hf.stats(name)) for name in names[:n]])
+    return QueueList(queues=[_queue(name, hf.stats(name)) for name in names[:n]])
 
 
 @router.get("/{name}", operation_id="get_queue", responses=refusals())
@@ -159,14 +159,14 @@ def get_queue(access: Reads, name: Name) -> QueueDetail:
 
 
 @router.get("/{name}/settings", operation_id="get_queue_settings", responses=refusals())
-def get_queue_settings(access: Reads, name: Name) -> Settings:
+def get_queue_settings(access: Reads, name: Name) -> StoredSettings:
     """Every setting that can be declared, in the words of `hf.queue`, or of `hf.topic` for a topic."""
     return stored_settings(access.client, existing(name))
 
 
-def stored_settings(client: Holdfast, name: str) -> Settings:
+def stored_settings(client: Holdfast, name: str) -> StoredSettings:
     """The settings of a queue, a topic, or a group by its address."""
-    return Settings(settings=msgspec.to_builtins(client.queues.settings(name)))
+    return StoredSettings(settings=msgspec.to_builtins(client.queues.settings(name)))
 
 
 @router.post("/{name}/pause", operation_id="pause_queue", responses=refusals())
@@ -184,9 +184,9 @@ def resume_queue(access: Operates, name: Name) -> Done:
 
 
 @router.post("/{name}/purge", operation_id="purge_queue", responses=refusals())
-def purge_queue(access: Administers, name: Name) -> Counted:
+def purge_queue(access: Administers, name: Name) -> DoneCount:
     """Removes every pending message for good. What is being worked on is left alone."""
-    return Counted(count=access.client.queues.purge(existing(name)))
+    return DoneCount(count=access.client.queues.purge(existing(name)))
 
 
 @router.get("/{name}/messages", operation_id="peek_queue", responses=refusals())
@@ -233,9 +233,9 @@ def waiting(message: Message) -> Waiting:
     )
 
 
-def _queue(name: str, stats: Stats) -> Queue:
+def _queue(name: str, stats: Stats) -> QueueView:
     age = stats.age_of_oldest_item
-    return Queue(
+    return QueueView(
         name=name,
         depth=stats.queue_depth,
         in_flight=stats.in_flight_count,

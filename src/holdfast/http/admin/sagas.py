@@ -39,7 +39,7 @@ Status = Literal[
 ]
 
 
-class Step(Output):
+class SagaStepView(Output):
     """A step as it stands. While `undoing`, its status is that of its undo."""
 
     name: str
@@ -59,7 +59,7 @@ class Step(Output):
     messages: list[str]
 
 
-class Event(Output):
+class SagaEventView(Output):
     """One line of a saga's history."""
 
     at: Seconds
@@ -72,7 +72,7 @@ class Event(Output):
     output: Json
 
 
-class Saga(Output):
+class SagaView(Output):
     """A saga at a glance."""
 
     id: str
@@ -85,19 +85,19 @@ class Saga(Output):
     ended_at: SecondsOrNone
 
 
-class SagaDetail(Saga):
+class SagaDetail(SagaView):
     """The same with its data, its steps and all that happened."""
 
     traceback: str | None
     data: dict[str, Json]
-    steps: list[Step]
-    timeline: list[Event]
+    steps: list[SagaStepView]
+    timeline: list[SagaEventView]
 
 
-class Sagas(Output):
+class SagaList(Output):
     """In the order they were started."""
 
-    sagas: list[Saga]
+    sagas: list[SagaView]
 
 
 class Reason(Input):
@@ -112,7 +112,7 @@ class MaybeReason(Input):
     reason: Annotated[str | None, Field(max_length=500, pattern=TEXT)] = None
 
 
-class Outcome(Input):
+class StepOutcomeInput(Input):
     """What came of something that was done by hand, or happened elsewhere."""
 
     data: Json = None
@@ -125,12 +125,12 @@ def list_sagas(
     name: Annotated[str | None, Query(min_length=1, max_length=200, pattern=NAME)] = None,
     n: Count = 100,
     after: Annotated[str | None, Query(min_length=1, max_length=500, pattern=TEXT)] = None,
-) -> Sagas:
+) -> SagaList:
     """Sagas, all or those with a status or of a definition; the next page is `after` the last id."""
     wanted = None if name is None else existing(name, "saga")
     last = None if after is None else _existing(after)
     found = access.client.sagas.list(status, name=wanted, n=n, after=last)
-    return Sagas(sagas=[Saga(**_glance(one)) for one in found])
+    return SagaList(sagas=[SagaView(**_glance(one)) for one in found])
 
 
 @router.get("/{saga_id}", operation_id="get_saga", responses=refusals())
@@ -141,8 +141,8 @@ def get_saga(access: Reads, saga_id: SagaId) -> SagaDetail:
         **_glance(found),
         traceback=found.traceback,
         data=found.data,
-        steps=[Step(**_with_seconds(step)) for step in found.steps],
-        timeline=[Event(**_with_seconds(event)) for event in found.timeline],
+        steps=[SagaStepView(**_with_seconds(step)) for step in found.steps],
+        timeline=[SagaEventView(**_with_seconds(event)) for event in found.timeline],
     )
 
 
@@ -154,7 +154,7 @@ def cancel_saga(access: Operates, saga_id: SagaId, why: MaybeReason) -> Done:
 
 
 @router.post("/{saga_id}/signals/{name}", operation_id="signal_saga", responses=refusals(409, body=True))
-def signal_saga(access: Operates, saga_id: SagaId, name: Name, what: Outcome) -> Done:
+def signal_saga(access: Operates, saga_id: SagaId, name: Name, what: StepOutcomeInput) -> Done:
     """Tells it that something happened which a step waits for, now or later."""
     _find(access.client, saga_id)
     return _decided(access.client.signal(saga_id, existing(name, "signal"), what.data), "it has no use for it")
@@ -175,7 +175,7 @@ def skip_saga_step(access: Operates, saga_id: SagaId, step: Name, why: Reason) -
 
 
 @router.post("/{saga_id}/steps/{step}/done", operation_id="mark_saga_step_done", responses=refusals(409, body=True))
-def mark_saga_step_done(access: Operates, saga_id: SagaId, step: Name, what: Outcome) -> Done:
+def mark_saga_step_done(access: Operates, saga_id: SagaId, step: Name, what: StepOutcomeInput) -> Done:
     """Says that a step, or its undo, was done by hand."""
     place = _step(access.client, saga_id, step)
     return _decided(access.client.sagas.mark_done(saga_id, place, what.data), "there is nothing to decide about it")

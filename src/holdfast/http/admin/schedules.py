@@ -8,10 +8,10 @@ from holdfast.core import schedule as core
 from holdfast.errors import NotFound
 from holdfast.http.admin.models import (
     Done,
+    DoneWithMessage,
     Json,
     LengthOrNone,
     Name,
-    NewMessage,
     Output,
     Seconds,
     SecondsOrNone,
@@ -25,7 +25,7 @@ from holdfast.http.admin.roles import Administers, Operates, Reads
 router = APIRouter(prefix="/admin/schedules", tags=["schedules"])
 
 
-class Schedule(Output):
+class ScheduleView(Output):
     """A schedule as it stands: by a cron line in a time zone, or every so many seconds."""
 
     name: str
@@ -46,20 +46,20 @@ class Schedule(Output):
     error: str | None
 
 
-class Schedules(Output):
+class ScheduleList(Output):
     """By name."""
 
-    schedules: list[Schedule]
+    schedules: list[ScheduleView]
 
 
 @router.get("", operation_id="list_schedules", responses=refusals())
-def list_schedules(access: Reads) -> Schedules:
+def list_schedules(access: Reads) -> ScheduleList:
     """All schedules of the tenant: when each fires next and did last, and what keeps it from firing."""
-    return Schedules(schedules=[_shown(one) for one in access.client.schedules.list()])
+    return ScheduleList(schedules=[_shown(one) for one in access.client.schedules.list()])
 
 
 @router.get("/{name}", operation_id="get_schedule", responses=refusals())
-def get_schedule(access: Reads, name: Name) -> Schedule:
+def get_schedule(access: Reads, name: Name) -> ScheduleView:
     """One of them."""
     for one in access.client.schedules.list():
         if one.name == name:
@@ -82,9 +82,9 @@ def resume_schedule(access: Operates, name: Name) -> Done:
 
 
 @router.post("/{name}/trigger", operation_id="trigger_schedule", responses=refusals())
-def trigger_schedule(access: Operates, name: Name) -> NewMessage:
+def trigger_schedule(access: Operates, name: Name) -> DoneWithMessage:
     """Sends its message now, beside the plan, paused or not."""
-    return NewMessage(new_message_id=access.client.schedules.run(existing(name, "schedule")).id)
+    return DoneWithMessage(new_message_id=access.client.schedules.run(existing(name, "schedule")).id)
 
 
 @router.delete("/{name}", operation_id="remove_schedule", responses=refusals())
@@ -95,8 +95,8 @@ def remove_schedule(access: Administers, name: Name) -> Done:
     return Done()
 
 
-def _shown(one: core.Schedule) -> Schedule:
-    return Schedule(
+def _shown(one: core.Schedule) -> ScheduleView:
+    return ScheduleView(
         name=one.name,
         queue=one.queue,
         cron=one.cron,

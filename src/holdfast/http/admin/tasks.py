@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Response
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from holdfast.http.admin.messages import Step, cancel, find, now, state
+from holdfast.http.admin.messages import TimelineEntryView, cancel, find, now, state
 from holdfast.http.admin.models import (
     LATEST,
     NAME,
@@ -84,7 +84,7 @@ class Task(Output):
     session: str | None
     last_error: str | None
     retry_state: str
-    timeline: list[Step]
+    timeline: list[TimelineEntryView]
     progress: Json
     result: Json
     payload: Json

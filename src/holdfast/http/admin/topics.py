@@ -14,8 +14,8 @@ from holdfast.http.admin.models import (
     ID,
     LATEST,
     Count,
-    Counted,
     Done,
+    DoneCount,
     Input,
     Name,
     Output,
@@ -24,13 +24,13 @@ from holdfast.http.admin.models import (
     refusals,
     seconds_or_none,
 )
-from holdfast.http.admin.queues import Peeked, Settings, stored_settings, waiting
+from holdfast.http.admin.queues import Peeked, StoredSettings, stored_settings, waiting
 from holdfast.http.admin.roles import Administers, Operates, Reads
 
 router = APIRouter(prefix="/admin/topics", tags=["topics"])
 
 
-class Group(Output):
+class GroupView(Output):
     """A group, and how far it is. `lag` messages are still to come, the oldest for `oldest_message_age_seconds`;
     `lost` is how many retention took from it."""
 
@@ -49,14 +49,14 @@ class Group(Output):
     last_seen: SecondsOrNone
 
 
-class Topic(Output):
+class TopicView(Output):
     """A topic with its groups."""
 
     name: str
-    groups: list[Group]
+    groups: list[GroupView]
 
 
-class Topics(Output):
+class TopicList(Output):
     """The names of all topics."""
 
     topics: list[str]
@@ -72,7 +72,7 @@ class Seek(Input):
     )
 
 
-class Skip(Input):
+class SkipInput(Input):
     """Which message counts as done."""
 
     message_id: str = Field(pattern=ID)
@@ -82,31 +82,31 @@ _GROUP = "/{topic}/groups/{group}"
 
 
 @router.get("", operation_id="list_topics", responses=refusals())
-def list_topics(access: Reads) -> Topics:
+def list_topics(access: Reads) -> TopicList:
     """All topics of the tenant."""
-    return Topics(topics=sorted(access.client.topics.list()))
+    return TopicList(topics=sorted(access.client.topics.list()))
 
 
 @router.get("/{topic}", operation_id="get_topic", responses=refusals())
-def get_topic(access: Reads, topic: Name) -> Topic:
+def get_topic(access: Reads, topic: Name) -> TopicView:
     """A topic and its groups."""
-    return Topic(name=topic, groups=[_shown(one) for one in _groups(access.client, topic)])
+    return TopicView(name=topic, groups=[_shown(one) for one in _groups(access.client, topic)])
 
 
 @router.get("/{topic}/settings", operation_id="get_topic_settings", responses=refusals())
-def get_topic_settings(access: Reads, topic: Name) -> Settings:
+def get_topic_settings(access: Reads, topic: Name) -> StoredSettings:
     """Every setting that can be declared, in the words of `hf.topic`."""
     return stored_settings(access.client, existing(topic, "topic"))
 
 
 @router.get(_GROUP, operation_id="get_group", responses=refusals())
-def get_group(access: Reads, topic: Name, group: Name) -> Group:
+def get_group(access: Reads, topic: Name, group: Name) -> GroupView:
     """One group: its lag, its members, whether it is alive."""
     return _shown(_find(access.client, topic, group))
 
 
 @router.get(_GROUP + "/settings", operation_id="get_group_settings", responses=refusals())
-def get_group_settings(access: Reads, topic: Name, group: Name) -> Settings:
+def get_group_settings(access: Reads, topic: Name, group: Name) -> StoredSettings:
     """Every setting that can be declared, in the words of `hf.subscribe`."""
     return stored_settings(access.client, _address(access.client, topic, group))
 
@@ -141,17 +141,17 @@ def seek_group(access: Operates, topic: Name, group: Name, seek: Seek) -> Done:
 
 
 @router.post(_GROUP + "/skip", operation_id="skip_message", responses=refusals(body=True))
-def skip_message(access: Operates, topic: Name, group: Name, skip: Skip) -> Done:
+def skip_message(access: Operates, topic: Name, group: Name, skip: SkipInput) -> Done:
     """One message counts as done for this group. `ok` is false if the group is not owed it."""
     _address(access.client, topic, group)
     return Done(ok=access.client.groups.skip(topic, group, skip.message_id))
 
 
 @router.post(_GROUP + "/accept-loss", operation_id="accept_loss", responses=refusals())
-def accept_loss(access: Operates, topic: Name, group: Name) -> Counted:
+def accept_loss(access: Operates, topic: Name, group: Name) -> DoneCount:
     """Lets a group go on without what retention took from it while it was dead."""
     _address(access.client, topic, group)
-    return Counted(count=access.client.groups.accept_loss(topic, group))
+    return DoneCount(count=access.client.groups.accept_loss(topic, group))
 
 
 @router.delete(_GROUP, operation_id="remove_group", responses=refusals())
@@ -184,8 +184,8 @@ def _groups(hf: Holdfast, topic: str) -> list[GroupStatus]:
         raise NotFound(f"there is no topic {shown(topic)}") from None
 
 
-def _shown(group: GroupStatus) -> Group:
-    return Group(
+def _shown(group: GroupStatus) -> GroupView:
+    return GroupView(
         topic=group.topic,
         group=group.group,
         patterns=group.patterns,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from holdfast.store.api import Store
-from holdfast.store.migrate import Known, Migrator
-from holdfast.store.postgres.connection import Clock, Database
+from holdfast.store.migrate import KnownMigrations, Migrator
+from holdfast.store.postgres.connection import Clock, PostgresDatabase
 from holdfast.store.postgres.faults import PostgresFaults
 from holdfast.store.postgres.health import PostgresHealth
-from holdfast.store.postgres.joining import Joining
-from holdfast.store.postgres.lending import Lending
+from holdfast.store.postgres.joining import PostgresUserConnections
+from holdfast.store.postgres.lending import PostgresConnectionLoans
 from holdfast.store.postgres.messages import PostgresMessages
 from holdfast.store.postgres.schema import PostgresSchema
 
@@ -17,12 +17,12 @@ class PostgresStore(Store):
     """One PostgreSQL database, used by any number of threads, processes and machines."""
 
     def __init__(self, url: str, *, clock: Clock | None = None, patience: float = 60.0) -> None:
-        database = Database(url, clock, patience)
+        database = PostgresDatabase(url, clock, patience)
         super().__init__(database)
         self.messages = PostgresMessages(database)
         self.wakeup = database.wakeup
-        self.schema = Migrator(PostgresSchema(database), Known.of("postgres"))
-        self.join = Joining(database, self.schema)
-        self.lend = Lending(database, self.join)
+        self.schema = Migrator(PostgresSchema(database), KnownMigrations.of("postgres"))
+        self.join = PostgresUserConnections(database, self.schema)
+        self.lend = PostgresConnectionLoans(database, self.join)
         self.health = PostgresHealth(database, self.schema.known)
         self.faults = PostgresFaults(database)

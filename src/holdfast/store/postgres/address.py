@@ -11,7 +11,7 @@ _FORMS = "?pooler=transaction, and with it &direct=… for the server's own URL,
 
 
 @dataclass(frozen=True)
-class Address:
+class ServerAddress:
     """Where the server is reached.
 
     Behind a `pooled` URL every transaction may be run by another session of the server: nothing that belongs to a
@@ -28,7 +28,7 @@ class Address:
         return not self.pooled or self.direct is not None
 
 
-def read_address(url: str) -> Address:
+def read_address(url: str) -> ServerAddress:
     """Takes our options out of a URL, and leaves the driver's as they are."""
     place, mark, query = url.partition("?")
     given = [part.partition("=") for part in query.split("&")] if mark else []
@@ -39,4 +39,4 @@ def read_address(url: str) -> Address:
     if direct is not None and (pooler == "none" or not direct.startswith(("postgresql://", "postgres://"))):
         raise InvalidInput(f"direct= in the URL needs a pooler to get around, and a postgresql:// URL: {_FORMS}")
     rest = "&".join("".join(part) for part in given if part[0] not in ours)
-    return Address(f"{place}?{rest}" if rest else place, pooler == "transaction", direct)
+    return ServerAddress(f"{place}?{rest}" if rest else place, pooler == "transaction", direct)

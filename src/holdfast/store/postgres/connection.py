@@ -30,7 +30,7 @@ from holdfast.store import forks, patience, sagas, tally
 from holdfast.store.postgres import driver, lanes
 from holdfast.store.postgres.adapting import adapt
 from holdfast.store.postgres.address import read_address
-from holdfast.store.postgres.errors import DriverError, Overdue, is_away, is_conflict, is_doubtful, translated
+from holdfast.store.postgres.errors import DriverError, ServerTimeout, is_away, is_conflict, is_doubtful, translated
 from holdfast.store.postgres.opening import NO_CONNECTION, give_up, open_within, until
 from holdfast.store.postgres.statements import QUERIES, TOGETHER, Together
 from holdfast.store.postgres.wakeup import CHANNEL, PostgresWakeup, payload
@@ -91,21 +91,21 @@ _TO_CANCEL, _MOST_TO_CANCEL = 0.2, 0.5
 _LOOK_EVERY, _LOOKS = 0.1, 20
 
 
-class Plain(psycopg.Connection[Row]):
+class PlainConnection(psycopg.Connection[Row]):
     """One of ours, by a driver that is not known: see `driver`."""
 
     deadline: float = math.inf
     look_every: float = _LOOK_EVERY
 
-    def single(self) -> Cursor:
+    def single(self) -> DatabaseCursor:
         """A cursor for a single statement."""
         return self.cursor(binary=True)
 
 
-Ours = TypeVar("Ours", bound=Plain)
+Ours = TypeVar("Ours", bound=PlainConnection)
 
 
-class Connection(Plain):
+class PostgresConnection(PlainConnection):
     """One of ours. From its `deadline` on, it does not wait for the server any more and raises `Overdue`."""
 
     @cached_property
@@ -115,7 +115,7 @@ class Connection(Plain):
 
         return Prepared(self)
 
-    def single(self) -> Cursor:
+    def single(self) -> DatabaseCursor:
         """The same by libpq's own calls."""
         return self.prepared
 
@@ -127,7 +127,7 @@ class Connection(Plain):
         return super().wait(bounded, self.look_every, timeout)
 
 
-class Cursor(Protocol):
+class DatabaseCursor(Protocol):
     """What a transaction needs of a cursor."""
 
     @property
@@ -165,7 +165,7 @@ class PostgresTransaction:
 
     def __init__(
         self,
-        cursor: Cursor,
+        cursor: DatabaseCursor,
         clock: Clock | None,
         again: bool = False,
         prepare: bool | None = True,
@@ -236,7 +236,7 @@ class PostgresTransaction:
         return None if self._clock is None else self._clock()
 
 
-class Database(forks.Guarded):
+class PostgresDatabase(forks.Guarded):
     """One PostgreSQL database, shared by all threads of this process."""
 
     def __init__(self, url: str, clock: Clock | None, patience: float) -> None:
@@ -248,7 +248,7 @@ class Database(forks.Guarded):
         self._patience = patience
         self._is_known = driver.is_known()
         self._to_cancel = min(_TO_CANCEL * patience, _MOST_TO_CANCEL)
-        self._idle: list[Plain] = []
+        self._idle: list[PlainConnection] = []
         self._lock = threading.Lock()
         self._slots = _slots()
         forks.guard(self)
@@ -332,7 +332,7 @@ class Database(forks.Guarded):
         pause, again = 0.02, patience.is_again()
         rings_inside = is_single and self.wakeup.is_quiet()
         while True:
-            connection: Plain | None = None
+            connection: PlainConnection | None = None
             try:
                 connection = self._take(deadline)
                 connection.deadline = math.inf if is_long else deadline
@@ -348,7 +348,7 @@ class Database(forks.Guarded):
                     self.unheard += 1
                 self._put_away(connection, problem)
                 may_pass = is_conflict(problem) or is_doubtful(problem)
-                if not may_pass or isinstance(problem, Overdue) or time.monotonic() > deadline:
+                if not may_pass or isinstance(problem, ServerTimeout) or time.monotonic() > deadline:
                     raise translated(problem) from problem
             except BaseException:
                 self._put_away(connection, None)
@@ -356,19 +356,19 @@ class Database(forks.Guarded):
             time.sleep(max(0.0, min(pause, deadline - time.monotonic())))
             pause = min(pause * 2, 1.0)
 
-    def connect(self) -> Plain:
+    def connect(self) -> PlainConnection:
         """A new connection with our types on it."""
         settings = () if self.address.pooled else (*_SESSION, *(f"SET {setting}" for setting in self._timeouts()))
         return _connect(self._kind(), self.address.url, settings, not self.address.pooled)
 
-    def connect_to_tell(self) -> Plain:
+    def connect_to_tell(self) -> PlainConnection:
         """One for notifications. It does not wait for the disk where it has a session to say so in."""
         if not self.address.listens:
             return self.connect()
         return _connect(self._kind(), self.address.direct or self.address.url, ("SET synchronous_commit = off",))
 
-    def _kind(self) -> type[Plain]:
-        return Connection if self._is_known else Plain
+    def _kind(self) -> type[PlainConnection]:
+        return PostgresConnection if self._is_known else PlainConnection
 
     def _timeouts(self) -> list[str]:
         return [] if self._is_known else [_WITHIN.format(self._milliseconds())]
@@ -409,7 +409,7 @@ class Database(forks.Guarded):
             async with asyncio.timeout(self._patience):
                 return await psycopg.AsyncConnection.connect(self.address.url, **_FOR_OTHERS)
         except TimeoutError:
-            refusal = translated(Overdue(NO_CONNECTION))
+            refusal = translated(ServerTimeout(NO_CONNECTION))
         except DriverError as problem:
             refusal = translated(type(problem)(discreet(str(problem), self.address.url)))
         raise refusal
@@ -427,7 +427,7 @@ class Database(forks.Guarded):
         self._slots = _slots()
         self.wakeup.after_fork_in_child()
 
-    def _take(self, deadline: float) -> Plain:
+    def _take(self, deadline: float) -> PlainConnection:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
@@ -435,15 +435,15 @@ class Database(forks.Guarded):
         made.look_every = min(_LOOK_EVERY, self._patience / _LOOKS)
         return made
 
-    def _put_back(self, connection: Plain) -> None:
+    def _put_back(self, connection: PlainConnection) -> None:
         with self._lock:
             self._idle.append(connection)
 
-    def _put_away(self, connection: Plain | None, problem: BaseException | None) -> None:
+    def _put_away(self, connection: PlainConnection | None, problem: BaseException | None) -> None:
         """After a failure: an unbroken connection is rolled back and kept, and if one broke the others are suspect."""
         if connection is None:
             return
-        if isinstance(problem, Overdue):
+        if isinstance(problem, ServerTimeout):
             give_up(connection, self._to_cancel)
             return
         away = problem is not None and is_away(problem)

@@ -10,7 +10,7 @@ from holdfast.errors import HoldfastError, StoreCorrupt, StoreError, StoreFull, 
 DriverError = (psycopg.Error,)
 
 
-class Overdue(psycopg.OperationalError):
+class ServerTimeout(psycopg.OperationalError):
     """The server did not answer in time. Ours, but it goes the way of the driver's errors."""
 
 

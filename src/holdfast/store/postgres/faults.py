@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from holdfast.store.postgres.connection import Database
+from holdfast.store.postgres.connection import PostgresDatabase
 
 
 class PostgresFaults:
     """What a role may do to its own sessions."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
     def fill(self, full: bool) -> bool:

@@ -6,10 +6,10 @@ import time
 
 import psycopg
 
-from holdfast.core.health import Finding, advise, ok, problem, size, skew_finding, span
+from holdfast.core.health import HealthFinding, advise, ok, problem, size, skew_finding, span
 from holdfast.store.health import attempted, contents, software, through_sqs
-from holdfast.store.migrate import Known, schema_version
-from holdfast.store.postgres.connection import MOST_CONNECTIONS, Database, PostgresTransaction
+from holdfast.store.migrate import KnownMigrations, schema_version
+from holdfast.store.postgres.connection import MOST_CONNECTIONS, PostgresDatabase, PostgresTransaction
 
 OLDEST = 130_000
 """The first server that has pg_snapshot and xid8."""
@@ -23,11 +23,11 @@ CROWDED = 0.8
 class PostgresHealth:
     """What could be wrong with the server and our tables."""
 
-    def __init__(self, database: Database, known: Known) -> None:
+    def __init__(self, database: PostgresDatabase, known: KnownMigrations) -> None:
         self._database = database
         self._known = known
 
-    def look(self) -> list[Finding]:
+    def look(self) -> list[HealthFinding]:
         """Everything that can be seen without changing anything; nothing more if the server cannot be reached."""
         advice = "Check that the server runs, and the URL: host, port, database, user, password."
         findings = attempted("server", lambda: self._database.read(_server), advice)
@@ -40,14 +40,14 @@ class PostgresHealth:
         """The queues that SQS delivers, and where."""
         return self._database.read(lambda tx: through_sqs(tx, self._known.newest))
 
-    def _tables(self, tx: PostgresTransaction) -> list[Finding]:
+    def _tables(self, tx: PostgresTransaction) -> list[HealthFinding]:
         if schema_version(tx) == self._known.newest and tx.one("schema.is_ahead") is not None:
             found = "restored from a dump of another server, whose transaction numbers this one has not reached"
             return [problem("schema", found, "Stop everything that uses the database and run `holdfast rebase` once.")]
         return contents(tx, self._known)
 
 
-def _server(tx: PostgresTransaction) -> list[Finding]:
+def _server(tx: PostgresTransaction) -> list[HealthFinding]:
     findings = []
     for query, judge in (
         ("health.server", server_findings),
@@ -61,7 +61,7 @@ def _server(tx: PostgresTransaction) -> list[Finding]:
     return [*findings, _clock(tx), transaction_finding(oldest), *slot_findings(tx)]
 
 
-def _clock(tx: PostgresTransaction) -> Finding:
+def _clock(tx: PostgresTransaction) -> HealthFinding:
     """The server was asked in the middle between our looks at our own clock."""
     tx.one("health.clock")
     before = time.time_ns()
@@ -71,7 +71,7 @@ def _clock(tx: PostgresTransaction) -> Finding:
     return skew_finding(server[0] - (before + after) // 2_000)
 
 
-def server_findings(number: int, name: str, length: int) -> list[Finding]:
+def server_findings(number: int, name: str, length: int) -> list[HealthFinding]:
     """Versions, and the size of the database: how full the disk is no server tells."""
     libpq = psycopg.pq.version()
     found = software(
@@ -83,7 +83,7 @@ def server_findings(number: int, name: str, length: int) -> list[Finding]:
     return [versions, ok("disk", f"the database has {size(length)}; what is left of the disk cannot be seen from here")]
 
 
-def durability_findings(fsync: str, commit: str, pages: str, is_standby: bool) -> list[Finding]:
+def durability_findings(fsync: str, commit: str, pages: str, is_standby: bool) -> list[HealthFinding]:
     """What a commit of our session survives."""
     found = f"fsync = {fsync}, synchronous_commit = {commit}, full_page_writes = {pages}"
     if is_standby:
@@ -101,7 +101,7 @@ def durability_findings(fsync: str, commit: str, pages: str, is_standby: bool) -
     return [ok("durability", f"{found}: a commit survives a power cut")]
 
 
-def connections_findings(used: int, allowed: int, hidden: int) -> list[Finding]:
+def connections_findings(used: int, allowed: int, hidden: int) -> list[HealthFinding]:
     """How many more clients fit in."""
     found = f"{used:,} of {allowed:,} in use"
     if used > CROWDED * allowed:
@@ -116,7 +116,7 @@ def connections_findings(used: int, allowed: int, hidden: int) -> list[Finding]:
     return findings
 
 
-def transaction_finding(oldest: tuple[str, int] | None) -> Finding:
+def transaction_finding(oldest: tuple[str, int] | None) -> HealthFinding:
     """A transaction that stays open keeps everything that was deleted since in the tables, and readers pass over it."""
     if oldest is None:
         return ok("transactions", "no other is open")
@@ -128,7 +128,7 @@ def transaction_finding(oldest: tuple[str, int] | None) -> Finding:
     return advise("transactions", found, advice)
 
 
-def slot_findings(tx: PostgresTransaction) -> list[Finding]:
+def slot_findings(tx: PostgresTransaction) -> list[HealthFinding]:
     """Replication slots that make the server keep its log for ever."""
     slots = tx.all("health.slots", limit=MOST_SLOTS)
     advice = "The server keeps its log for it until the disk is full: bring its reader back, or drop the slot."

@@ -16,17 +16,17 @@ from holdfast.store.joining import NO_TRANSACTION, OTHER_DATABASE, JoinedTransac
 from holdfast.store.migrate import Migrator
 from holdfast.store.postgres import lanes
 from holdfast.store.postgres.adapting import adapt
-from holdfast.store.postgres.connection import Cursor, Database, PostgresTransaction, Row
+from holdfast.store.postgres.connection import DatabaseCursor, PostgresDatabase, PostgresTransaction, Row
 from holdfast.store.postgres.wakeup import notify
 
 Result = TypeVar("Result")
 AnyConnection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 
 
-class Joining:
+class PostgresUserConnections:
     """Connections of others, each looked at once: is there our schema, and is it the database of our URL?"""
 
-    def __init__(self, database: Database, schema: Migrator) -> None:
+    def __init__(self, database: PostgresDatabase, schema: Migrator) -> None:
         self._database = database
         self._schema = schema
         self._identity: Row | None = None
@@ -51,7 +51,7 @@ class Joining:
         """It comes from this client's URL: there is nothing to look at."""
         self._known.add(connection)
 
-    def _cursor(self, connection: AnyConnection, conn: object) -> Cursor:
+    def _cursor(self, connection: AnyConnection, conn: object) -> DatabaseCursor:
         """A cursor that does not know the caller's row factory, but our types."""
         if isinstance(connection, psycopg.Connection):
             cursor = psycopg.Cursor(connection, row_factory=tuple_row)

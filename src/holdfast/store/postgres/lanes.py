@@ -10,11 +10,11 @@ import msgspec
 
 from holdfast.core import priority, run
 from holdfast.core.deadletter import untimed_history
-from holdfast.core.lifecycle import Event, State, attempts_after, next_state
+from holdfast.core.lifecycle import LifecycleEvent, State, attempts_after, next_state
 from holdfast.core.message import Duplicate, Lease, Message, NewMessage
 from holdfast.core.settlement import Settlement
 from holdfast.store import feeding, rows, settling, tally
-from holdfast.store.api import Claimed, ClaimRequest, Granted, Make
+from holdfast.store.api import ClaimRequest, ClaimResult, Granted, Make
 from holdfast.store.arriving import unheard
 from holdfast.store.postgres.arrays import bytea_array, int8_array, uuid_array
 from holdfast.store.transaction import Row
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-FINAL_STATES = {Event.DIED: next_state(State.PROCESSING, Event.DIED), **settling.ENDINGS}
+FINAL_STATES = {LifecycleEvent.DIED: next_state(State.PROCESSING, LifecycleEvent.DIED), **settling.ENDINGS}
 """Ends that leave something to look at."""
 
 ONE_STATEMENT = 10_000
@@ -155,14 +155,14 @@ def _or_none(column: list[Value | None]) -> list[Value | None] | None:
     return None if column.count(None) == len(column) else column
 
 
-def claim(tx: PostgresTransaction, request: ClaimRequest, make: Make[Granted]) -> Claimed[Granted]:
+def claim(tx: PostgresTransaction, request: ClaimRequest, make: Make[Granted]) -> ClaimResult[Granted]:
     """One function call takes due rows and lane runs, priority by priority, until the limit is reached."""
     return _read(tx.all("lanes.claim", **_wish(request)), request, make).claimed
 
 
 def close_and_claim(
     tx: PostgresTransaction, request: ClaimRequest, make: Make[Granted], whole: dict[int, Lease]
-) -> tuple[set[int], Claimed[Granted]]:
+) -> tuple[set[int], ClaimResult[Granted]]:
     """The same, after closing the runs that are acked whole; their tokens come first."""
     answer = _read(tx.all("lanes.close_and_claim", **_runs(whole), **_wish(request)), request, make)
     tx.rings |= answer.rings
@@ -194,7 +194,7 @@ def whole_runs(settlements: Sequence[Settlement], done: Sequence[Lease] = ()) ->
         if one.member is None:
             continue
         token = one.lease.token
-        if one.event is Event.ACKED and _is_bare(one) and one.member not in acked[token]:
+        if one.event is LifecycleEvent.ACKED and _is_bare(one) and one.member not in acked[token]:
             acked[token].add(one.member)
             leases[token] = one.lease
         else:
@@ -246,7 +246,7 @@ class Split(msgspec.Struct):
     leaves: bool
 
 
-_SIMPLE = {Event.ACKED, Event.FAILED, Event.RELEASED, Event.SNOOZED}
+_SIMPLE = {LifecycleEvent.ACKED, LifecycleEvent.FAILED, LifecycleEvent.RELEASED, LifecycleEvent.SNOOZED}
 
 
 def splits(settlements: Sequence[Settlement]) -> list[Split]:
@@ -268,8 +268,8 @@ def _split(pairs: list[tuple[int, Settlement]]) -> Split:
         assert one.member is not None, "only members of runs come here"
         first.setdefault(one.member, (index, one))
     lease = pairs[0][1].lease
-    acked = [place for place, (_, one) in first.items() if one.event is Event.ACKED]
-    leaving = {place: one for place, (_, one) in first.items() if one.event is not Event.ACKED}
+    acked = [place for place, (_, one) in first.items() if one.event is LifecycleEvent.ACKED]
+    leaving = {place: one for place, (_, one) in first.items() if one.event is not LifecycleEvent.ACKED}
     return Split(
         {
             "token": lease.token,
@@ -313,7 +313,7 @@ def _ended_so(tx: PostgresTransaction, settlement: Settlement) -> bool:
     """Whether what became of the message can be the work of our earlier try. It may also have been canceled, or the
     same holder had ended its claim before in another way."""
     found = {state for (state,) in tx.all("rows.ended_as", group=settlement.lease.group, id=settlement.message_id)}
-    if settlement.event is Event.ACKED:
+    if settlement.event is LifecycleEvent.ACKED:
         return found <= {State.SUCCEEDED}
     if settlement.event in FINAL_STATES:
         return FINAL_STATES[settlement.event] in found
@@ -338,15 +338,15 @@ def _wish(request: ClaimRequest) -> dict[str, object]:
     }
 
 
-class Answer(msgspec.Struct, Generic[Granted]):
+class ClaimAnswer(msgspec.Struct, Generic[Granted]):
     """What was claimed; before that, which runs were closed, by token, and whom to wake because there is room now."""
 
-    claimed: Claimed[Granted]
+    claimed: ClaimResult[Granted]
     closed: set[int]
     rings: set[int]
 
 
-def _read(found: list[Row], request: ClaimRequest, make: Make[Granted]) -> Answer[Granted]:
+def _read(found: list[Row], request: ClaimRequest, make: Make[Granted]) -> ClaimAnswer[Granted]:
     """Whose lines are what is said at `holdfast_grant`; before them come the runs that were closed."""
     channels = {channel.group: channel for channel in request.channels}
     closed, rings, silent = set[int](), set[int](), set[int]()
@@ -376,4 +376,6 @@ def _read(found: list[Row], request: ClaimRequest, make: Make[Granted]) -> Answe
             lease = Lease(token, group, until, 1, request.worker, until - request.term(channel))
             message = Message(raw, lane, body, headers, key, trace, reply, topic, ends, sent)
             grants.append(make(message, attempt, lease, None, channel))
-    return Answer(Claimed(grants, [], [], [one for one in request.channels if one.group in silent]), closed, rings)
+    return ClaimAnswer(
+        ClaimResult(grants, [], [], [one for one in request.channels if one.group in silent]), closed, rings
+    )

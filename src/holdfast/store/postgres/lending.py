@@ -15,9 +15,9 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from holdfast.store import forks
-from holdfast.store.postgres.connection import Database
+from holdfast.store.postgres.connection import PostgresDatabase
 from holdfast.store.postgres.errors import DriverError, translated
-from holdfast.store.postgres.joining import Joining
+from holdfast.store.postgres.joining import PostgresUserConnections
 from holdfast.store.shielding import shielded
 
 KEPT = 8
@@ -30,10 +30,10 @@ Connection = psycopg.Connection[Any]
 AsyncConnection = psycopg.AsyncConnection[Any]
 
 
-class Lending(forks.Guarded):
+class PostgresConnectionLoans(forks.Guarded):
     """Who gets one finds it as new. One that broke is not lent again, whether it was in use or waited for that."""
 
-    def __init__(self, database: Database, joining: Joining) -> None:
+    def __init__(self, database: PostgresDatabase, joining: PostgresUserConnections) -> None:
         self._database = database
         self._joining = joining
         self._idle: list[Connection] = []

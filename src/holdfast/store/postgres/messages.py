@@ -10,16 +10,16 @@ from holdfast.core.message import Duplicate, Lease, NewMessage
 from holdfast.core.settlement import Settlement, each_acked
 from holdfast.errors import StoreError
 from holdfast.store import arriving, expiry, extending, history
-from holdfast.store.api import Channel, Claimed, ClaimRequest, Granted, Make
+from holdfast.store.api import Channel, ClaimRequest, ClaimResult, Granted, Make
 from holdfast.store.postgres import lanes
-from holdfast.store.postgres.connection import Database
+from holdfast.store.postgres.connection import PostgresDatabase
 from holdfast.store.postgres.errors import wants_a_closer_look
 
 
 class PostgresMessages:
     """In, claimed, settled."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
     def insert(self, new: Sequence[NewMessage]) -> list[Duplicate | None]:
@@ -37,7 +37,7 @@ class PostgresMessages:
                 return [None] * len(new)
         return self._take_in(new)
 
-    def claim(self, request: ClaimRequest, make: Make[Granted]) -> Claimed[Granted]:
+    def claim(self, request: ClaimRequest, make: Make[Granted]) -> ClaimResult[Granted]:
         if not request.ack and not request.done:
             return self._database.single(partial(lanes.claim, request=request, make=make))
         whole = lanes.whole_runs(request.ack, request.done)
@@ -53,7 +53,7 @@ class PostgresMessages:
             else:
                 acked.append(next(applied_late if one.lease.token in whole else applied))
         lost = [[] if lease.token in closed else self._finish(lease) for lease in request.done]
-        return Claimed(claimed.grants, acked, lost, claimed.silent)
+        return ClaimResult(claimed.grants, acked, lost, claimed.silent)
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         """Runs that are acked whole are closed by one statement; of the others one at a time is one statement too."""

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.abc import PQGen
 
-from holdfast.store.postgres.errors import DriverError, Overdue
+from holdfast.store.postgres.errors import DriverError, ServerTimeout
 
 Result = TypeVar("Result")
 Opened = TypeVar("Opened", bound="psycopg.Connection[Any]")
@@ -33,7 +33,7 @@ def until(gen: PQGen[Result], deadline: Callable[[], float]) -> PQGen[Result]:
         while True:
             ready = yield wanted
             if not ready and time.monotonic() >= deadline():
-                raise Overdue(NO_ANSWER)
+                raise ServerTimeout(NO_ANSWER)
             wanted = gen.send(ready)
     except StopIteration as end:
         result: Result = end.value
@@ -50,7 +50,7 @@ def open_within(connect: Callable[[], Opened], deadline: float) -> Opened:
     if opening.problem is not None:
         raise opening.problem
     if opening.made is None:
-        raise Overdue(NO_CONNECTION)
+        raise ServerTimeout(NO_CONNECTION)
     made: Opened = opening.made
     return made
 

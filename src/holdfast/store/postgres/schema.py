@@ -16,7 +16,7 @@ from holdfast.store import tally
 from holdfast.store.channels import find
 from holdfast.store.expiry import sweep
 from holdfast.store.migrate import Applied, applied, digest_of, schema_version
-from holdfast.store.postgres.connection import Database, PostgresTransaction
+from holdfast.store.postgres.connection import PostgresDatabase, PostgresTransaction
 from holdfast.store.postgres.errors import is_lock_wait
 from holdfast.store.sql import is_transactional, statements
 
@@ -40,7 +40,7 @@ _TURN = (
 class PostgresSchema:
     """The database's structure."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
     def schema_version(self) -> int:

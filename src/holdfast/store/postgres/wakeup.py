@@ -24,7 +24,7 @@ from typing import Any
 
 import psycopg
 
-from holdfast.store.api import Bell
+from holdfast.store.api import Waiter
 from holdfast.store.postgres.statements import QUERIES
 from holdfast.store.transaction import Transaction
 
@@ -58,7 +58,7 @@ class PostgresWakeup:
         self._to_end = min(_TO_END, patience / 2)  # For each of the two threads.
         self._lock = threading.Lock()
         self._rung_at = -math.inf
-        self._sender: Sender | None = None
+        self._sender: NotificationSender | None = None
         self._listener: Ears | None = None
 
     def is_quiet(self) -> bool:
@@ -76,16 +76,16 @@ class PostgresWakeup:
             return
         with self._lock:
             if self._sender is None:
-                self._sender = Sender(self._connect)
+                self._sender = NotificationSender(self._connect)
             self._sender.send(channels)
             if self._listener is not None and not self._listens:
                 self._listener.hear(payload(set(channels)))
 
-    def bell(self) -> Bell:
+    def bell(self) -> Waiter:
         """A new ear. It need not wait until the server knows of it: then everyone wakes up and looks, once."""
         with self._lock:
             if self._listener is None:
-                self._listener = Listener(self._connect) if self._listens else Ears(_LOOK_EVERY)
+                self._listener = NotificationListener(self._connect) if self._listens else Ears(_LOOK_EVERY)
             return ConditionBell(self._listener)
 
     def close(self) -> None:
@@ -106,7 +106,7 @@ class PostgresWakeup:
         self._sender = self._listener = None
 
 
-class Sender:
+class NotificationSender:
     """The thread that notifies. What comes while it is busy goes out together."""
 
     def __init__(self, connect: Connect) -> None:
@@ -202,7 +202,7 @@ class Ears:
         """Nothing to leave alone."""
 
 
-class Listener(Ears):
+class NotificationListener(Ears):
     """The thread that hears notifications."""
 
     def __init__(self, connect: Connect) -> None:

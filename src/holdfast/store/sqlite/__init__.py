@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from holdfast.store.api import Store
-from holdfast.store.migrate import Known, Migrator
-from holdfast.store.sqlite.connection import Clock, Database
+from holdfast.store.migrate import KnownMigrations, Migrator
+from holdfast.store.sqlite.connection import Clock, SqliteDatabase
 from holdfast.store.sqlite.faults import SqliteFaults
 from holdfast.store.sqlite.health import SqliteHealth
-from holdfast.store.sqlite.joining import Joining
-from holdfast.store.sqlite.lending import Lending
+from holdfast.store.sqlite.joining import SqliteUserConnections
+from holdfast.store.sqlite.lending import SqliteConnectionLoans
 from holdfast.store.sqlite.messages import SqliteMessages
 from holdfast.store.sqlite.schema import SqliteSchema
 
@@ -25,12 +25,12 @@ class SqliteStore(Store):
         patience: float = 60.0,
         network: bool = False,
     ) -> None:
-        database = Database(path, engine, clock, patience, network)
+        database = SqliteDatabase(path, engine, clock, patience, network)
         super().__init__(database)
         self.messages = SqliteMessages(database)
         self.wakeup = database.wakeup
-        self.schema = Migrator(SqliteSchema(database), Known.of("sqlite"))
-        self.join = Joining(database, self.schema)
-        self.lend = Lending(database)
+        self.schema = Migrator(SqliteSchema(database), KnownMigrations.of("sqlite"))
+        self.join = SqliteUserConnections(database, self.schema)
+        self.lend = SqliteConnectionLoans(database)
         self.health = SqliteHealth(database, self.schema.known)
         self.faults = SqliteFaults(database)

@@ -18,10 +18,10 @@ from holdfast.errors import StoreError, StoreFull, Unavailable
 from holdfast.store import forks, patience, sagas, tally
 from holdfast.store.shielding import shielded
 from holdfast.store.sqlite import lanes
-from holdfast.store.sqlite.engines import Connection, OwnConnection, Row, connect
+from holdfast.store.sqlite.engines import OwnConnection, Row, SqliteConnection, connect
 from holdfast.store.sqlite.errors import DriverError, is_busy, translated
 from holdfast.store.sqlite.filesystem import refuse_network
-from holdfast.store.sqlite.log import RESERVE, Log
+from holdfast.store.sqlite.log import RESERVE, WalFile
 from holdfast.store.sqlite.statements import QUERIES
 from holdfast.store.sqlite.wakeup import SqliteWakeup
 from holdfast.store.step_endings import Happening
@@ -57,7 +57,7 @@ class SqliteTransaction:
     again = False  # A commit to a file has happened or has not; there is no answer to get lost.
     insert = lanes.insert
 
-    def __init__(self, connection: Connection, now: int) -> None:
+    def __init__(self, connection: SqliteConnection, now: int) -> None:
         self._connection = connection
         self._now = now
         self.rings: set[int] = set()
@@ -95,21 +95,21 @@ class SqliteTransaction:
         return self._now
 
 
-class Database(forks.Guarded):
+class SqliteDatabase(forks.Guarded):
     """The file, shared by all threads of this process."""
 
     def __init__(self, path: str, engine: str, clock: Clock | None, patience: float, network: bool = False) -> None:
         self.path = path
         self.engine = engine
         self.wakeup = SqliteWakeup(path, self)
-        self._log = Log(path, engine)
+        self._log = WalFile(path, engine)
         self._clock = clock
         self._patience = patience
         self._network = network
         self._writing = threading.Lock()
         self._reading = threading.Lock()
-        self._writer: Connection | None = None
-        self._reader: Connection | None = None
+        self._writer: SqliteConnection | None = None
+        self._reader: SqliteConnection | None = None
         forks.guard(self)
 
     @shielded
@@ -210,7 +210,7 @@ class Database(forks.Guarded):
         """How often each channel was rung from inside a transaction."""
         return self.read(lambda tx: dict(tx.all("wakeup.counts")))
 
-    def now(self, connection: Connection) -> int:
+    def now(self, connection: SqliteConnection) -> int:
         """The clock, as one of our connections or a borrowed one reads it."""
         if self._clock is not None:
             return self._clock()
@@ -266,7 +266,7 @@ class Database(forks.Guarded):
         return deadline
 
     def _attempt(
-        self, connection: Connection, begin: str, work: Callable[[SqliteTransaction], Result], deadline: float
+        self, connection: SqliteConnection, begin: str, work: Callable[[SqliteTransaction], Result], deadline: float
     ) -> tuple[SqliteTransaction, Result]:
         self._when_free(connection.rows, begin, deadline)
         try:
@@ -284,7 +284,7 @@ class Database(forks.Guarded):
             raise
         return transaction, result
 
-    def _use_reserve(self, connection: Connection) -> None:
+    def _use_reserve(self, connection: SqliteConnection) -> None:
         """Makes room on a full disk: what the reserve took is enough to write the log back to the database, so that
         the next commit starts the log anew, inside the length it has."""
         self._log.reserve.release()
@@ -293,7 +293,7 @@ class Database(forks.Guarded):
             connection.rows(_CHECKPOINT)
 
     def _accept_sparingly(
-        self, connection: Connection, work: Callable[[SqliteTransaction], Result], deadline: float
+        self, connection: SqliteConnection, work: Callable[[SqliteTransaction], Result], deadline: float
     ) -> tuple[SqliteTransaction, Result]:
         """On a disk that is nearly full, new messages are stored only if all messages can still be claimed and ended:
         there is a reserve, and the log fits into the database."""
@@ -317,11 +317,11 @@ class Database(forks.Guarded):
                 raise translated(problem) from problem
             return self._attempt(connection, _TO_WRITE, and_check, deadline)
 
-    def _free(self, connection: Connection) -> int:
+    def _free(self, connection: SqliteConnection) -> int:
         """Bytes of the database that are in no use, which are as good as a reserve."""
         return int(connection.rows(_FREE_PAGES)[0][0] * connection.rows(_PAGE)[0][0])
 
-    def _keep_log_short(self, connection: Connection) -> None:
+    def _keep_log_short(self, connection: SqliteConnection) -> None:
         self._log.is_tight = True
         self._set_up(connection, self._of_the_log())
 
@@ -330,7 +330,7 @@ class Database(forks.Guarded):
         return [_OF_THE_LOG[0].format(pages), _OF_THE_LOG[1].format(size)]
 
     def _read_again_while_busy(
-        self, connection: Connection, work: Callable[[SqliteTransaction], Result], deadline: float
+        self, connection: SqliteConnection, work: Callable[[SqliteTransaction], Result], deadline: float
     ) -> Result:
         """A reader that comes while another process recovers or resets the log is told to come again."""
         while True:
@@ -341,7 +341,7 @@ class Database(forks.Guarded):
                     raise
             time.sleep(0.002)
 
-    def _begin(self, connection: Connection, begin: str) -> None:
+    def _begin(self, connection: SqliteConnection, begin: str) -> None:
         self._when_free(connection.rows, begin, patience.deadline(self._patience))
 
     def _when_free(self, call: Callable[[Argument], Result], argument: Argument, deadline: float) -> Result:
@@ -360,7 +360,7 @@ class Database(forks.Guarded):
             time.sleep(pause * (0.5 + random.random()))  # noqa: S311
             pause = min(pause * 1.5, 0.005)
 
-    def _open_writer(self) -> Connection:
+    def _open_writer(self) -> SqliteConnection:
         self._log.refuse_if_lost()
         if self._writer is None:
             self._writer = self._open(
@@ -371,7 +371,7 @@ class Database(forks.Guarded):
             self._set_up(self._writer, self._of_the_log())
         return self._writer
 
-    def _open_reader(self) -> Connection:
+    def _open_reader(self) -> SqliteConnection:
         self._log.refuse_if_lost()
         if self._reader is None:
             self._reader = self._open()
@@ -396,7 +396,7 @@ class Database(forks.Guarded):
             raise
         return connection
 
-    def _set_up(self, connection: Connection, pragmas: Sequence[str]) -> None:
+    def _set_up(self, connection: SqliteConnection, pragmas: Sequence[str]) -> None:
         for pragma in pragmas:
             self._begin(connection, pragma)
 
@@ -409,7 +409,7 @@ class Database(forks.Guarded):
         self._writer = self._reader = None
 
 
-def _roll_back(connection: Connection) -> None:
+def _roll_back(connection: SqliteConnection) -> None:
     # When the disk is full SQLite has already rolled back by itself.
     with suppress(*DriverError):
         connection.rows("ROLLBACK")

@@ -41,7 +41,7 @@ _FLAGS = {
 }
 
 
-class Connection(Protocol):
+class SqliteConnection(Protocol):
     """What a store needs of a library."""
 
     def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]: ...
@@ -50,7 +50,7 @@ class Connection(Protocol):
     def close(self) -> None: ...
 
 
-class OwnConnection(Connection, Protocol):
+class OwnConnection(SqliteConnection, Protocol):
     """One that we have opened. `driver` is the library's own."""
 
     driver: Any
@@ -65,7 +65,7 @@ class OwnConnection(Connection, Protocol):
         """Opens the write-ahead log, and returns the number of its file (inode) from now on."""
 
 
-class LibraryConnection(Connection, Protocol):
+class LibraryConnection(SqliteConnection, Protocol):
     """What each of the two libraries has to offer."""
 
     driver: Any

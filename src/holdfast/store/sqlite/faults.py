@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast.store.sqlite.connection import Database
+from holdfast.store.sqlite.connection import SqliteDatabase
 
 _NO_MORE_PAGES = "PRAGMA max_page_count = 1"
 """SQLite does not go below what there is."""
@@ -15,7 +15,7 @@ _MOST_PAGES = "PRAGMA max_page_count = 1073741823"
 class SqliteFaults:
     """The limit is that of one connection: other processes notice nothing."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
 
     def fill(self, full: bool) -> bool:

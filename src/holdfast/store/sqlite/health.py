@@ -10,11 +10,11 @@ import sqlite3
 
 import apsw
 
-from holdfast.core.health import Finding, advise, ok, problem, size
+from holdfast.core.health import HealthFinding, advise, ok, problem, size
 from holdfast.errors import InvalidInput
 from holdfast.store.health import attempted, contents, software, through_sqs
-from holdfast.store.migrate import Known
-from holdfast.store.sqlite.connection import Database, SqliteTransaction
+from holdfast.store.migrate import KnownMigrations
+from holdfast.store.sqlite.connection import SqliteDatabase, SqliteTransaction
 from holdfast.store.sqlite.engines import ENGINES
 from holdfast.store.sqlite.filesystem import NETWORK, kind_of
 
@@ -34,11 +34,11 @@ SURE_LEVELS = {2: "FULL", 3: "EXTRA"}
 class SqliteHealth:
     """What could be wrong with the file."""
 
-    def __init__(self, database: Database, known: Known) -> None:
+    def __init__(self, database: SqliteDatabase, known: KnownMigrations) -> None:
         self._database = database
         self._known = known
 
-    def look(self) -> list[Finding]:
+    def look(self) -> list[HealthFinding]:
         """Everything that can be seen without changing anything; a file that must not be opened is not."""
         path, engine = self._database.path, self._database.engine
         if engine not in ENGINES:
@@ -57,13 +57,13 @@ class SqliteHealth:
         """The queues that SQS delivers, and where."""
         return self._database.inspect(lambda tx: through_sqs(tx, self._known.newest))
 
-    def _inside(self, tx: SqliteTransaction) -> list[Finding]:
+    def _inside(self, tx: SqliteTransaction) -> list[HealthFinding]:
         found = tx.one("health.durability")
         assert found is not None, "there is always a mode and a level"
         return [durability_finding(*found), *contents(tx, self._known)]
 
 
-def version_finding(engine: str) -> Finding:
+def version_finding(engine: str) -> HealthFinding:
     """Of the library that the URL asks for."""
     library = apsw.sqlite_lib_version() if engine == "apsw" else sqlite3.sqlite_version
     binding = f"apsw {apsw.apsw_version()}" if engine == "apsw" else "sqlite3"
@@ -82,7 +82,7 @@ def version_finding(engine: str) -> Finding:
     return ok("versions", found)
 
 
-def place_finding(kind: str | None) -> Finding:
+def place_finding(kind: str | None) -> HealthFinding:
     """Whether SQLite's log works where the file is."""
     if kind in NETWORK:
         advice = "SQLite's log does not work there. Put the file on a local disk, or use PostgreSQL between machines."
@@ -90,7 +90,7 @@ def place_finding(kind: str | None) -> Finding:
     return ok("file system", kind or "unknown: this system does not tell")
 
 
-def file_finding(path: str) -> Finding:
+def file_finding(path: str) -> HealthFinding:
     """Whether there is a file at all."""
     try:
         length = os.stat(path).st_size
@@ -102,7 +102,7 @@ def file_finding(path: str) -> Finding:
     return ok("file", f"{path}, {size(length)}")
 
 
-def log_finding(path: str) -> Finding:
+def log_finding(path: str) -> HealthFinding:
     """The write-ahead log, which only grows while someone reads on and on."""
     try:
         length = os.stat(f"{path}-wal").st_size
@@ -119,7 +119,7 @@ def log_finding(path: str) -> Finding:
     )
 
 
-def room_finding(path: str) -> Finding:
+def room_finding(path: str) -> HealthFinding:
     """What the disk has left."""
     free = shutil.disk_usage(os.path.dirname(os.path.realpath(path))).free
     found = f"{size(free)} free"
@@ -129,7 +129,7 @@ def room_finding(path: str) -> Finding:
     return advise("disk", found, advice) if free < LITTLE_ROOM else ok("disk", found)
 
 
-def durability_finding(mode: str, level: int) -> Finding:
+def durability_finding(mode: str, level: int) -> HealthFinding:
     """What a commit survives."""
     if level not in SURE_LEVELS:
         return problem(

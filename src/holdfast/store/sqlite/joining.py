@@ -13,15 +13,15 @@ from holdfast.errors import EngineConflict, InvalidInput
 from holdfast.store.joining import NO_TRANSACTION, OTHER_DATABASE, JoinedTransaction, check_schema
 from holdfast.store.migrate import Migrator
 from holdfast.store.settling import settle
-from holdfast.store.sqlite.connection import Database, SqliteTransaction
-from holdfast.store.sqlite.engines import Connection, Parameters, Row
+from holdfast.store.sqlite.connection import SqliteDatabase, SqliteTransaction
+from holdfast.store.sqlite.engines import Parameters, Row, SqliteConnection
 from holdfast.store.sqlite.statements import QUERIES
 
 
-class Joining:
+class SqliteUserConnections:
     """Connections of others, each checked: is it this file, and is there our schema?"""
 
-    def __init__(self, database: Database, schema: Migrator) -> None:
+    def __init__(self, database: SqliteDatabase, schema: Migrator) -> None:
         self._database = database
         self._schema = schema
 
@@ -34,7 +34,7 @@ class Joining:
         check_schema(tx, self._schema)
         return JoinedTransaction(tx, settle, _note)
 
-    def _borrowed(self, conn: object) -> Connection:
+    def _borrowed(self, conn: object) -> SqliteConnection:
         if not isinstance(conn, apsw.Connection | sqlite3.Connection):
             raise InvalidInput(
                 "conn= on SQLite takes an apsw or sqlite3 connection, or what SQLAlchemy wraps around one, "
@@ -102,7 +102,7 @@ def _begin(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")
 
 
-def _is_same(connection: Connection, path: str) -> bool:
+def _is_same(connection: SqliteConnection, path: str) -> bool:
     files = {name: file for _, name, file in connection.rows(QUERIES["schema.files"])}
     return bool(files["main"]) and os.path.samefile(files["main"], path)
 

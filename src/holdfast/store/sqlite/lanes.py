@@ -12,7 +12,7 @@ import msgspec
 from holdfast.core import priority, routing, run
 from holdfast.core.message import Lease, Message, MessageId, NewMessage
 from holdfast.store import limiting, rows, sagas, skipping, tally
-from holdfast.store.api import Channel, Claimed, ClaimRequest, Granted, Make
+from holdfast.store.api import Channel, ClaimRequest, ClaimResult, Granted, Make
 from holdfast.store.feeding import MOST_PASSED
 from holdfast.store.limiting import Limit
 from holdfast.store.settling import finish, settle
@@ -78,7 +78,7 @@ def append(tx: SqliteTransaction, new: Sequence[NewMessage]) -> None:
     )
 
 
-def claim(tx: SqliteTransaction, request: ClaimRequest, make: Make[Granted]) -> Claimed[Granted]:
+def claim(tx: SqliteTransaction, request: ClaimRequest, make: Make[Granted]) -> ClaimResult[Granted]:
     """Acks what came along, then takes due rows and lane runs, priority by priority, until the limit is reached."""
     acked, lost = [], []
     if request.ack or request.done:
@@ -88,7 +88,7 @@ def claim(tx: SqliteTransaction, request: ClaimRequest, make: Make[Granted]) -> 
     if request.alone_first and request.alone:
         for channel in request.channels:
             if alone := _take_alone(tx, request, make, channel):
-                return Claimed(alone, acked, lost)
+                return ClaimResult(alone, acked, lost)
     grants: list[Granted] = []
     silent: list[Channel] = []
     short: set[int] = set()
@@ -105,7 +105,7 @@ def claim(tx: SqliteTransaction, request: ClaimRequest, make: Make[Granted]) -> 
             short.add(channel.group)
         if is_over:
             break
-    return Claimed(grants, acked, lost, silent)
+    return ClaimResult(grants, acked, lost, silent)
 
 
 def _append(tx: SqliteTransaction, lane: int, messages: list[NewMessage]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from holdfast.errors import StoreError, Unavailable
 from holdfast.store import forks
 from holdfast.store.shielding import shielded
-from holdfast.store.sqlite.connection import Database
+from holdfast.store.sqlite.connection import SqliteDatabase
 from holdfast.store.sqlite.engines import OwnConnection
 from holdfast.store.sqlite.errors import DriverError, translated
 
@@ -48,10 +48,10 @@ class Lent(NamedTuple):
     turn: Turn
 
 
-class Lending(forks.Guarded):
+class SqliteConnectionLoans(forks.Guarded):
     """Who gets one finds it as new: one that was left in another state, or in a failure, is not lent again."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
         self._idle: list[OwnConnection] = []
         self._lock = threading.Lock()

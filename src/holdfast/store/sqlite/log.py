@@ -41,7 +41,7 @@ LOOK_EVERY = 1.0
 """Seconds between two looks at the disk."""
 
 
-class Log:
+class WalFile:
     """The log of one database file. It `is_short` if someone was seen to have written past the zeros; `is_tight` says
     that the disk is nearly full."""
 

@@ -10,16 +10,16 @@ from holdfast.core.message import Duplicate, NewMessage
 from holdfast.core.settlement import Settlement
 from holdfast.errors import StoreError
 from holdfast.store import arriving, expiry, extending, history, settling
-from holdfast.store.api import Channel, Claimed, ClaimRequest, Granted, Make
+from holdfast.store.api import Channel, ClaimRequest, ClaimResult, Granted, Make
 from holdfast.store.sqlite import lanes
-from holdfast.store.sqlite.connection import Database
+from holdfast.store.sqlite.connection import SqliteDatabase
 from holdfast.store.sqlite.errors import wants_a_closer_look
 
 
 class SqliteMessages:
     """In, claimed, settled."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
 
     def insert(self, new: Sequence[NewMessage]) -> list[Duplicate | None]:
@@ -32,7 +32,7 @@ class SqliteMessages:
                     raise
         return self._take_in(new)
 
-    def claim(self, request: ClaimRequest, make: Make[Granted]) -> Claimed[Granted]:
+    def claim(self, request: ClaimRequest, make: Make[Granted]) -> ClaimResult[Granted]:
         return self._database.write(partial(lanes.claim, request=request, make=make))
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from holdfast.store.migrate import Applied, applied, digest_of, schema_version
 from holdfast.store.sql import statements
-from holdfast.store.sqlite.connection import Database, SqliteTransaction
+from holdfast.store.sqlite.connection import SqliteDatabase, SqliteTransaction
 
 
 class SqliteSchema:
     """The file's structure."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
 
     def schema_version(self) -> int:

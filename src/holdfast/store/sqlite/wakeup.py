@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from holdfast.errors import StoreError
-from holdfast.store.api import Bell
+from holdfast.store.api import Waiter
 from holdfast.store.sqlite.errors import DriverError
 
 # A path of a UNIX socket has room for about 100 bytes; beyond, the folder is reached through its descriptor.
@@ -76,13 +76,13 @@ class SqliteWakeup:
                 except OSError:
                     pass
 
-    def bell(self) -> Bell:
+    def bell(self) -> Waiter:
         """A new ear; where sockets do not work, one that looks often instead."""
         name = f"{os.getpid()}-{os.urandom(4).hex()}"
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             return DatagramBell(
-                self._reachable(name), os.path.join(self._folder, name), Watch(self._file), self._dormitory
+                self._reachable(name), os.path.join(self._folder, name), CommitWatch(self._file), self._dormitory
             )
         except (OSError, AttributeError):
             return PollingBell()
@@ -134,7 +134,7 @@ class SqliteWakeup:
 class DatagramBell:
     """One sleeper's socket, and its eye on the file."""
 
-    def __init__(self, address: str, path: str, watch: Watch, dormitory: Dormitory) -> None:
+    def __init__(self, address: str, path: str, watch: CommitWatch, dormitory: Dormitory) -> None:
         self._address = address
         self._path = path
         self._watch = watch
@@ -208,7 +208,7 @@ class Dormitory:
             self._sleepers -= 1
 
 
-class Watch:
+class CommitWatch:
     """What was rung by transactions that others committed, since the last look."""
 
     def __init__(self, file: File) -> None:

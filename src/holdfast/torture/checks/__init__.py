@@ -20,8 +20,8 @@ from holdfast.torture.checks.sagas import broken_sagas
 from holdfast.torture.checks.stale import accepted_too_late
 from holdfast.torture.checks.unexpected import unexpected
 from holdfast.torture.ending import FinalState
-from holdfast.torture.history import Event
-from holdfast.torture.verdict import Verdict, judge
+from holdfast.torture.history import HistoryEvent
+from holdfast.torture.verdict import TortureVerdict, judge
 
 CHECKS: dict[str, Callable[[Account], Iterator[str]]] = {
     "lost": lost,
@@ -44,8 +44,8 @@ CHECKS: dict[str, Callable[[Account], Iterator[str]]] = {
 }
 
 
-def check(events: Iterable[Event], final: FinalState) -> Verdict:
+def check(events: Iterable[HistoryEvent], final: FinalState) -> TortureVerdict:
     """The verdict over a whole run. `events` are in the order of their times."""
     found = account(events, final)
-    verdict = Verdict(counts(found), fault_counts(found), silences(found))
+    verdict = TortureVerdict(counts(found), fault_counts(found), silences(found))
     return judge(verdict, {name: one(found) for name, one in CHECKS.items()})

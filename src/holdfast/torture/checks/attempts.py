@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import inf
 
-from holdfast.torture.account import Account, Grant
+from holdfast.torture.account import Account, ObservedClaim
 
 
 def claimed_twice(found: Account) -> Iterator[str]:
@@ -43,5 +43,5 @@ def attempts_out_of_line(found: Account) -> Iterator[str]:
             most = grant.attempt if spent is not False else grant.attempt - 1
 
 
-def _told(grants: Sequence[Grant]) -> str:
+def _told(grants: Sequence[ObservedClaim]) -> str:
     return "; ".join(grant.told() for grant in grants)

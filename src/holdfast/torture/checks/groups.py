@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from holdfast.torture.account import Account, Grant, Sent
+from holdfast.torture.account import Account, ObservedClaim, ObservedSend
 from holdfast.torture.checks.lost import is_gone
 from holdfast.torture.ending import TOPIC
 
@@ -36,7 +36,7 @@ def _differing(found: Account, topic: str, groups: list[str]) -> Iterator[str]:
     keys = {sent.id: sent.key for sent in found.sends if sent.channel == topic and sent.key is not None}
     ranks: dict[str, int] = {}
     for number, group in enumerate(groups):
-        firsts: defaultdict[str, list[Grant]] = defaultdict(list)
+        firsts: defaultdict[str, list[ObservedClaim]] = defaultdict(list)
         for (channel, id), grants in found.grants.items():
             if channel == group and id in keys:
                 firsts[str(keys[id])].append(grants[0])
@@ -63,7 +63,7 @@ def passed_by(found: Account) -> Iterator[str]:
 
 def _passed_by(found: Account, topic: str, group: str) -> Iterator[str]:
     """Key by key, because each may have a priority of its own."""
-    lines: defaultdict[str | None, list[tuple[Sent, Grant]]] = defaultdict(list)
+    lines: defaultdict[str | None, list[tuple[ObservedSend, ObservedClaim]]] = defaultdict(list)
     for sent in found.sends:
         grants = found.grants.get((group, sent.id))
         if sent.channel == topic and grants and grants[0].attempt == 1:

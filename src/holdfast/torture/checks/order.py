@@ -8,7 +8,7 @@ from math import inf
 
 import msgspec
 
-from holdfast.torture.account import Account, Grant
+from holdfast.torture.account import Account, ObservedClaim
 from holdfast.torture.checks.leases import CLOCK_STEP
 from holdfast.torture.ending import OVER
 from holdfast.torture.history import FINAL_ENDINGS
@@ -23,7 +23,7 @@ class Line(msgspec.Struct):
     id: str
     invoked: int
     stored: float
-    first: Grant
+    first: ObservedClaim
     over: float = -inf
     lapsed: float = -inf
 
@@ -75,7 +75,7 @@ def _lines(found: Account) -> dict[tuple[str, str], list[Line]]:
     return lines
 
 
-def _date_its_end(line: Line, grants: list[Grant], state: str | None) -> None:
+def _date_its_end(line: Line, grants: list[ObservedClaim], state: str | None) -> None:
     ends = [
         end.invoked for grant in grants for end in grant.endings if end.may_have_happened and end.op in FINAL_ENDINGS
     ]
