@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import holdfast.runtime.loop
-import holdfast.runtime.runner  # noqa: F401  imported by run() otherwise, and the clock runs by then
+import holdfast.worker.executors.asyncio
+import holdfast.worker.runner  # noqa: F401  imported by run() otherwise, and the clock runs by then
 from bench.processes import Gate
 from bench.queues import Target
 from bench.queues.holdfast import QUEUE, HoldfastQueue

@@ -9,8 +9,9 @@ from typing import TypeVar
 
 from bench.fleet import Costs
 from bench.places import POSTGRES_SETTINGS
-from holdfast import Claim, Holdfast, endings
-from holdfast.client import internals
+from holdfast import Claim, Holdfast
+from holdfast.client import settlements
+from holdfast.client.client import internals
 from holdfast.store.api import ClaimRequest
 from tests.servers import PostgresServer
 
@@ -74,7 +75,7 @@ def _steps(hf: Holdfast, size: int) -> dict[str, float]:
             times["claim"],
             lambda sent=sent, request=request: store.deliveries.claim(request, partial(Claim, hf), channel, sent, size),  # type: ignore[misc]
         )
-        ended = endings.acked(taken.grants)
+        ended = settlements.acked(taken.grants)
         assert len(ended) == size
         _timed(times["settle"], lambda ended=ended: store.messages.settle(ended))  # type: ignore[misc]
     return {name: sorted(found)[len(found) // 2] for name, found in times.items()}

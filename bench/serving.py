@@ -28,10 +28,10 @@ def served(target: Target) -> Iterator[int]:
 
 def run_holdfast(url: str) -> None:
     from holdfast import Holdfast
-    from holdfast.http.app import ROUTERS, create_app
-    from holdfast.http.hooks import Hook
-    from holdfast.http.server import serve
-    from holdfast.http.signatures import Verifier
+    from holdfast.server.app import ROUTERS, create_app
+    from holdfast.server.server import serve
+    from holdfast.server.webhooks.hook import Hook
+    from holdfast.server.webhooks.signatures import Verifier
     from holdfast.spec.running import function_of
 
     with Holdfast(url) as hf:

@@ -2,13 +2,13 @@
 
 import msgspec
 
-from holdfast import client
+from holdfast.client import client
 from holdfast.settings import Settings
 
 FOR_CHILDREN = "HOLDFAST_TEST_THROUGH_SQS"
 """Set in the environment of processes that a test starts: `tests.acceptance.workers` delivers through SQS then."""
 
-SEAM = "holdfast.client.adjusted"
+SEAM = "holdfast.client.client.adjusted"
 
 
 def deliver_through_sqs(settings: Settings) -> Settings:

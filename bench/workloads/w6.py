@@ -17,8 +17,8 @@ from bench.queues import Target
 from bench.sizes import Sizes
 from bench.workloads import w6_late, w6_pace
 from holdfast import Holdfast
-from holdfast.client import internals
-from holdfast.limits import SWEEP_LIMIT
+from holdfast.client.client import internals
+from holdfast.client.validate import SWEEP_LIMIT
 from holdfast.store.api import Topic
 
 TOPIC = "bench"

@@ -18,8 +18,8 @@ from bench.processes import Failed, Gate, together
 from bench.queues import Target
 from bench.sizes import Sizes
 from holdfast import Holdfast
-from holdfast.client import internals
-from holdfast.runtime.maintenance.keeper import Keeper
+from holdfast.client.client import internals
+from holdfast.worker.maintenance.leader import Keeper
 
 TOPIC = "bench"
 CALL = 1_000

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-import holdfast.runtime.runner  # noqa: F401  imported by run() otherwise, and the clock runs by then
+import holdfast.worker.runner  # noqa: F401  imported by run() otherwise, and the clock runs by then
 from bench import payload
 from bench.cases import ONLY_HOLDFAST, Case, Outcome, Row
 from bench.payload import STEPS

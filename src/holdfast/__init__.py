@@ -3,22 +3,19 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from holdfast.claims import Claim
-from holdfast.client import Holdfast
-from holdfast.core.command import Command, CommandParameter
-from holdfast.core.commitments import Commitment, CommitmentResult
-from holdfast.core.crew import Attachment, ConsumerStatus, PoolStatus, Work
-from holdfast.core.deadletter import AuditRecord, BlockedKey, DeadLetterRecord
+from holdfast.client.claim import Claim
+from holdfast.client.client import Holdfast
+from holdfast.client.middleware import Outgoing
+from holdfast.client.receipts import Receipt
+from holdfast.commands.rules import Command, CommandParameter
+from holdfast.commitments.rules import Commitment, CommitmentResult
+from holdfast.consumers.rules import Attachment, ConsumerStatus, PoolStatus, Work
+from holdfast.core.dead_letter import AuditRecord, BlockedKey, DeadLetterRecord
 from holdfast.core.given import DEFAULT
 from holdfast.core.lifecycle import State
 from holdfast.core.message import Failure, Lease, Message, MessageStatus
-from holdfast.core.notice import Notice, OwnerSpec
-from holdfast.core.picking import Expression
 from holdfast.core.retry import Backoff
-from holdfast.core.saga import SagaEvent, SagaStatus, Step, StepStatus, Wait
-from holdfast.core.schedule import Schedule
 from holdfast.core.stats import Stats
-from holdfast.core.topic import GroupStatus
 from holdfast.errors import (
     AlreadyReplayed,
     CursorOutOfRange,
@@ -52,15 +49,18 @@ from holdfast.errors import (
     UnknownQueue,
     UnknownTopic,
 )
-from holdfast.outcomes import Cancel, DeadLetter, Retry, Snooze
-from holdfast.outgoing import Outgoing
-from holdfast.receipts import Receipt
+from holdfast.notices.rules import Notice, OwnerSpec
+from holdfast.sagas.rules.data_selection import Expression
+from holdfast.sagas.rules.declaration import SagaEvent, SagaStatus, Step, StepStatus, Wait
+from holdfast.schedules.rules import Schedule
+from holdfast.topics.rules.declaration import GroupStatus
+from holdfast.worker.outcomes import Cancel, DeadLetter, Retry, Snooze
 
 if TYPE_CHECKING:
-    from holdfast.aio import AsyncClaim, AsyncHoldfast
-    from holdfast.runtime.agents import exec_handler
-    from holdfast.runtime.consumer import Consumer
-    from holdfast.runtime.context import Context
+    from holdfast.client.async_client import AsyncClaim, AsyncHoldfast
+    from holdfast.worker.consumer import Consumer
+    from holdfast.worker.context import Context
+    from holdfast.worker.programs.exec_handler import exec_handler
 __all__ = [
     "DEFAULT",
     "AlreadyReplayed",
@@ -139,11 +139,11 @@ __all__ = [
 
 
 _LATE = {
-    "AsyncClaim": "holdfast.aio",
-    "AsyncHoldfast": "holdfast.aio",
-    "Consumer": "holdfast.runtime.consumer",
-    "Context": "holdfast.runtime.context",
-    "exec_handler": "holdfast.runtime.agents",
+    "AsyncClaim": "holdfast.client.async_client",
+    "AsyncHoldfast": "holdfast.client.async_client",
+    "Consumer": "holdfast.worker.consumer",
+    "Context": "holdfast.worker.context",
+    "exec_handler": "holdfast.worker.programs.exec_handler",
 }
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from holdfast.client import Holdfast
+    from holdfast.client.client import Holdfast
     from holdfast.testing import FakeClock
 
 
@@ -24,7 +24,7 @@ def holdfast_clock() -> FakeClock:
 @pytest.fixture
 def holdfast(tmp_path: Path, holdfast_clock: FakeClock) -> Iterator[Holdfast]:
     """A client on a new SQLite file, with a clock that stands still."""
-    from holdfast.client import Holdfast
+    from holdfast.client.client import Holdfast
 
     with Holdfast(f"sqlite:///{tmp_path}/holdfast.db", clock=holdfast_clock, sweep_every=0) as hf:
         yield hf

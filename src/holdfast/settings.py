@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.discretion import without_password
 from holdfast.core.duration import seconds
 from holdfast.core.message import plain_text
 from holdfast.core.queue import DELIVERIES, channel_name, one_of
-from holdfast.core.sqs_names import PREFIX, sqs_prefix
+from holdfast.core.redaction import without_password
 from holdfast.errors import InvalidInput, shown
+from holdfast.sqs.rules.names import PREFIX, sqs_prefix
 
 
 class Settings(msgspec.Struct, frozen=True):

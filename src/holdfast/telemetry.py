@@ -12,13 +12,13 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from holdfast import events
-from holdfast.client import Holdfast
+from holdfast.client.client import Holdfast
+from holdfast.client.middleware import Outgoing, Proceed
+from holdfast.client.receipts import Receipt
 from holdfast.core.message import Message
 from holdfast.errors import InvalidInput, shown
-from holdfast.outcomes import Cancel, Snooze
-from holdfast.outgoing import Outgoing, Proceed
-from holdfast.receipts import Receipt
-from holdfast.runtime.context import Context as HandlerContext
+from holdfast.worker.context import Context as HandlerContext
+from holdfast.worker.outcomes import Cancel, Snooze
 
 try:
     from opentelemetry import metrics, trace
@@ -29,7 +29,7 @@ except ImportError as problem:
     raise ImportError("holdfast.telemetry needs OpenTelemetry: pip install 'holdfast[otel]'") from problem
 
 if TYPE_CHECKING:
-    from holdfast.aio import AsyncHoldfast
+    from holdfast.client.async_client import AsyncHoldfast
 
 SCOPE = "holdfast"
 CARRIED = ("traceparent", "tracestate")
@@ -81,7 +81,7 @@ def _synchronous(hf: Any) -> Holdfast | None:
     """The client whose verbs an asyncio client awaits; a `Holdfast` is its own."""
     if isinstance(hf, Holdfast):
         return hf
-    from holdfast.aio import AsyncHoldfast, async_internals
+    from holdfast.client.async_client import AsyncHoldfast, async_internals
 
     return async_internals(hf).hf if isinstance(hf, AsyncHoldfast) else None
 
@@ -226,7 +226,7 @@ def _described(name: str, kind: str, queue: str) -> dict[str, str | int]:
 
 def _measure(client: Holdfast, meter: metrics.Meter) -> None:
     outcomes = meter.create_counter(
-        "messaging.holdfast.outcomes", unit="{message}", description="Attempts of consumers, by how they ended."
+        "messaging.holdfast.worker.outcomes", unit="{message}", description="Attempts of consumers, by how they ended."
     )
     duration = meter.create_histogram(
         "messaging.process.duration",

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from holdfast.claims import Claim
-from holdfast.client import Holdfast, internals
-from holdfast.core import moments
-from holdfast.core.deadletter import DeadLetterRecord
+from holdfast.client.claim import Claim
+from holdfast.client.client import Holdfast, internals
+from holdfast.core import times
+from holdfast.core.dead_letter import DeadLetterRecord
 from holdfast.core.duration import Duration, micros
 from holdfast.core.message import Message
 
@@ -41,7 +41,7 @@ class FakeClock:
     @property
     def utc(self) -> datetime:
         """What it shows, as the times of messages are: `message.enqueued_at == clock.utc`."""
-        return moments.utc(self.now)
+        return times.utc(self.now)
 
     def advance(self, duration: Duration) -> None:
         """Moves it: `advance(90)`, `advance("1h")`; a negative number of seconds moves it back."""

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from holdfast import Holdfast, Message
-from holdfast.runtime.context import Context
+from holdfast.worker.context import Context
 from tests.acceptance.history import Log
 from tests.acceptance.working import Orders
 from tests.waiting import spend

@@ -2,12 +2,14 @@
 
 from typing import Any
 
-from holdfast import Claim, CommitmentResult, Holdfast, Step, effort, endings
-from holdfast.client import internals
-from holdfast.core.crew import Beat
-from holdfast.core.replies import REPLIES, REPLY_SPEC
-from holdfast.core.saga import MOST_STEPS
+from holdfast import Claim, CommitmentResult, Holdfast, Step
+from holdfast.budgets import spend_reports
+from holdfast.client import settlements
+from holdfast.client.client import internals
+from holdfast.consumers.rules import Beat
 from holdfast.events import DeadTaskEvent
+from holdfast.replies.rules import REPLIES, REPLY_SPEC
+from holdfast.sagas.rules.declaration import MOST_STEPS
 from tests.clock import FakeClock
 
 
@@ -110,9 +112,9 @@ def results_of_old(hf: Holdfast, clock: FakeClock, count: int) -> None:
     hf.queue("q", history=60, key_rate=f"{count}/s")
     hf.enqueue_many("q", range(count), key=str, idempotency_key=str)
     while claims := hf.claim("q", n=1000):
-        for claim, settlement in zip(claims, endings.acked(claims), strict=True):
+        for claim, settlement in zip(claims, settlements.acked(claims), strict=True):
             internals(hf).store.commitments.keep(settlement, [CommitmentResult("built", True, 0, "good")] * 3)
-            effort.spend(internals(hf), claim, 1)
+            spend_reports.spend(internals(hf), claim, 1)
         hf.ack(claims, result="done")
     clock.advance(30 * 86_400)
 

@@ -9,7 +9,7 @@ import threading
 from typing import Any
 
 from holdfast import Holdfast
-from holdfast.runtime.commands import MessageRun, consume
+from holdfast.worker.command_handler import MessageRun, consume
 from tests.acceptance.consumers import stop_when_drained
 from tests.acceptance.history import Log
 from tests.waiting import spend

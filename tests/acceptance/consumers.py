@@ -11,8 +11,8 @@ from typing import Any
 
 from holdfast import Claim, Holdfast, Message
 from holdfast.events import MessageEvent, MessageFailed, MessageLost, MessageSucceeded
-from holdfast.runtime.context import Context
-from holdfast.runtime.maintenance import keeper
+from holdfast.worker.context import Context
+from holdfast.worker.maintenance import leader
 from tests.acceptance.history import Log
 from tests.acceptance.working import Orders, is_drained
 from tests.waiting import spend
@@ -38,7 +38,7 @@ def consumer(
     if shift:
         shift_clock(shift)
     if term is not None:
-        keeper.TERM = term
+        leader.TERM = term
     with Holdfast(url, worker=worker, sweep_every=0.1, patience=patience) as hf:
         records = Records(log, hf, pause)
         hf.consumer(queue, name="handler", **options)(records.awaited if kind == "async def" else records.handle)

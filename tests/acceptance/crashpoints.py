@@ -22,7 +22,7 @@ import apsw
 
 import holdfast.store.sqlite  # noqa: F401 - once here, rather than in every child
 from holdfast import Holdfast, Message
-from holdfast.client import internals
+from holdfast.client.client import internals
 
 Dump = dict[str, list[Any]]
 

@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 
 from holdfast import Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.ready import KEEPER
 from tests.waiting import eventually
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast import Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.acceptance.history import Log
 from tests.acceptance.working import send, settle, take
 

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from holdfast import Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.acceptance.children import GUARD, ROOT
 from tests.acceptance.template import end_with
 

@@ -10,8 +10,8 @@ import sys
 from typing import Any
 
 from holdfast import Holdfast
-from holdfast.client import internals
-from holdfast.store import retention
+from holdfast.client.client import internals
+from holdfast.topics.steps import retention
 
 POINTS = ("chosen", "removed", "stored")
 """It knows what may go; it has gone, but that is not stored; that is stored, and the next step has not begun."""
@@ -32,7 +32,7 @@ def killed_after(number: int) -> Any:
 def main(url: str, point: str = "", number: str = "0") -> None:
     come_by = killed_after(int(number))
     retention.MOST_MESSAGES = 25  # Many steps.
-    choose, count = retention.removable, retention.tally.add
+    choose, count = retention.removable, retention.counters.add
 
     def removable(*known: Any) -> Any:
         chosen = choose(*known)
@@ -46,7 +46,7 @@ def main(url: str, point: str = "", number: str = "0") -> None:
             come_by()
 
     retention.removable = removable
-    retention.tally.add = add
+    retention.counters.add = add
     with Holdfast(url) as hf:
         topic = internals(hf).catalog.topic("t")
         while internals(hf).store.retention.retain(topic, 100).gone:

@@ -8,7 +8,7 @@ import time
 from functools import partial
 
 from holdfast import Claim, Holdfast, Receipt
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.core.message import NewMessage, encode_json
 from holdfast.core.priority import NORMAL, lane
 from holdfast.store.ids import new_id
@@ -67,8 +67,8 @@ def late_writer(log: Log, url: str, queue: str, writers: int, rounds: int, seed:
 
 
 def write_late(log: Log, hf: Holdfast, queue: str, name: str, rounds: int) -> None:
+    from holdfast.store.postgres.claim import insert
     from holdfast.store.postgres.connection import PostgresTransaction
-    from holdfast.store.postgres.lanes import insert
 
     chance = random.Random(name)
     channel = internals(hf).store.channels.find("default", queue)

@@ -17,7 +17,7 @@ from typing import Any
 import apsw
 
 from holdfast import AsyncHoldfast, EngineConflict, Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 
 OTHERS: dict[str, Any] = {"apsw": sqlite3.connect, "stdlib": apsw.Connection}
 

@@ -29,8 +29,8 @@ LARGEST = 200_000
 WARM = (
     "asyncio",
     "sqlite3",
-    "holdfast.aio",
-    "holdfast.runtime.runner",
+    "holdfast.client.async_client",
+    "holdfast.worker.runner",
     "holdfast.store.postgres",
     "holdfast.store.sqlite",
 )

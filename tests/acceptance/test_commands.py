@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, State
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.acceptance.children import GUARD, Child, Family
 from tests.long import only_long, size
 from tests.waiting import eventually

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import pytest
 
 from holdfast import Holdfast
-from holdfast.client import internals
-from holdfast.core import schedule
-from holdfast.delivery import reconciling
-from holdfast.limits import SWEEP_LIMIT
-from holdfast.runtime.maintenance.duties import (
+from holdfast.client.client import internals
+from holdfast.client.validate import SWEEP_LIMIT
+from holdfast.schedules import rules as schedules_rules
+from holdfast.sqs import lost_pointers
+from holdfast.worker.maintenance.duties import (
     DUTIES,
     Duty,
     ageing,
@@ -80,12 +80,12 @@ def prune_of(hf: Holdfast, table: str) -> int:
 
 def send_again(hf: Holdfast) -> int:
     return internals(hf).store.deliveries.send_again(
-        internals(hf).catalog.channel("q"), reconciling.AT_ONCE, 0, waiting=10
+        internals(hf).catalog.channel("q"), lost_pointers.AT_ONCE, 0, waiting=10
     )
 
 
 def wait_longer(hf: Holdfast) -> int:
-    return internals(hf).store.deliveries.wait_longer(internals(hf).catalog.channel("q"), reconciling.AT_ONCE, 1)
+    return internals(hf).store.deliveries.wait_longer(internals(hf).catalog.channel("q"), lost_pointers.AT_ONCE, 1)
 
 
 def tell_of_deaths(hf: Holdfast) -> int:
@@ -176,12 +176,12 @@ def test_missed_slots_are_counted_before_the_write_lock_is_taken(
     clock, is_held = FakeClock(), list[bool]()
     with Holdfast(f"sqlite:///{tmp_path}/q.db", clock=clock, sweep_every=3600) as hf:
 
-        def counted(plan: schedule.SlotPlan, slot: int, end: int) -> int:
+        def counted(plan: schedules_rules.SlotPlan, slot: int, end: int) -> int:
             is_held.append(internals(hf).store.database._writing.locked())  # type: ignore[attr-defined]
             return count(plan, slot, end)
 
-        count = schedule.count
-        monkeypatch.setattr(schedule, "count", counted)
+        count = schedules_rules.count
+        monkeypatch.setattr(schedules_rules, "count", counted)
         hf.schedule("tick", queue="q", cron="30 4 * * 1-5", tz="Europe/Berlin")
         clock.advance(4 * 365 * 86_400)
         assert hf.schedules.fire() == 1

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from holdfast import Claim, Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.acceptance.sessions import is_waiting
 from tests.waiting import eventually
 

@@ -9,20 +9,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast import (
-    CommitmentResult,
-    Context,
-    Holdfast,
-    Message,
-    NoAnswer,
-    QueueFull,
-    Step,
-    StoreError,
-    Wait,
-    effort,
-    endings,
-)
-from holdfast.client import internals
+from holdfast import CommitmentResult, Context, Holdfast, Message, NoAnswer, QueueFull, Step, StoreError, Wait
+from holdfast.budgets import spend_reports
+from holdfast.client import settlements
+from holdfast.client.client import internals
 from holdfast.events import RuntimeEvent
 from tests.conformance.steps import beat, drain
 from tests.docs.pages import ROOT, blocks
@@ -147,9 +137,9 @@ def end_everything(hf: Watched) -> None:
     """Every way for a claim to end, of runs and of rows."""
     first, second, third, fourth, fifth, *others = hf.claim("q", n=10)
     hf.extend([first, second])
-    effort.begin(internals(hf.hf), [first, second])
-    effort.spend(internals(hf.hf), first, 5)
-    effort.act(internals(hf.hf), second, "look")
+    spend_reports.begin(internals(hf.hf), [first, second])
+    spend_reports.spend(internals(hf.hf), first, 5)
+    spend_reports.act(internals(hf.hf), second, "look")
     hf.release(second)
     hf.snooze(third, 0)
     hf.nack(fourth, "no")
@@ -173,7 +163,7 @@ def check_everything(hf: Watched) -> None:
     done, failed = hf.claim("checked", n=2)
     for claim in (done, failed):
         results = [CommitmentResult("tidy", True, 0, "fine")]
-        internals(hf).store.commitments.keep(endings.acked([claim])[0], results)
+        internals(hf).store.commitments.keep(settlements.acked([claim])[0], results)
     failed.nack("no")
     done.ack()
     hf.queues.sweep("checked")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.acceptance.pools import once
 from tests.acceptance.programs import Programs
 from tests.waiting import eventually, leave_time
@@ -85,7 +85,7 @@ hf.pool(job, min=1, max=1, max_crashes=3, owner="ops")
 def test_one_that_takes_too_long_to_start_has_crashed(hf: Holdfast, programs: Programs) -> None:
     programs.write(
         """
-from holdfast.runtime import supervisor
+from holdfast.worker.pools import supervisor
 
 supervisor.STARTING_TERM = 0.2
 if __name__ != "__main__":

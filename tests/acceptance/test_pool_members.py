@@ -4,7 +4,7 @@ import signal
 from pathlib import Path
 
 from holdfast import Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.acceptance.pools import BOTH, QUICK, TELL_OF_FEWER, once
 from tests.acceptance.programs import Programs, Watching
 from tests.waiting import eventually, leave_time

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast, InvalidInput, Message
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.poolers import MISSING, Pooler, is_there
 from tests.servers import PostgresServer
 from tests.waiting import eventually, leave_time

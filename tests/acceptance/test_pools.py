@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.acceptance.pools import BOTH, QUICK, TELL_OF_FEWER, once
 from tests.acceptance.programs import Programs, Watching
 from tests.waiting import eventually, leave_time
@@ -166,7 +166,7 @@ hf.pool(job, min=2, max=3, scale_up_depth=4, scale_down_depth=1, cooldown="200ms
 def test_a_machine_that_is_gone_loses_its_seats(hf: Holdfast, programs: Programs) -> None:
     programs.write(
         """
-from holdfast.runtime import members
+from holdfast.worker.pools import members
 
 members.SEAT_TERM = 4.0
 
@@ -230,7 +230,7 @@ hf.pool(job, min=2, max=2)
 def test_a_second_signal_ends_it_at_once(hf: Holdfast, programs: Programs) -> None:
     programs.write(
         """
-from holdfast.runtime import supervisor
+from holdfast.worker.pools import supervisor
 
 supervisor.INSIST_AFTER = 60.0  # Nobody is killed for being slow: they have to end by themselves.
 
@@ -261,7 +261,7 @@ hf.pool(job, min=2, max=2)
 def test_stopped_while_its_consumers_are_just_starting(hf: Holdfast, programs: Programs) -> None:
     programs.write(
         """
-from holdfast.runtime.supervisor import Supervisor
+from holdfast.worker.pools.supervisor import Supervisor
 
 stop = Supervisor.stop
 

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from holdfast import Claim, Holdfast, State
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.acceptance.children import Family
 from tests.acceptance.crowds import assert_each_gets_its_own
 from tests.acceptance.history import faults

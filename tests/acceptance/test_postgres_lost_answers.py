@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from holdfast import Claim, Holdfast, LeaseLost, State
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.acceptance.proxy import LossyProxy
 from tests.servers import HOST, PostgresAddress
 from tests.waiting import eventually

@@ -12,7 +12,7 @@ from psycopg import errors
 from psycopg.pq import TransactionStatus
 
 from holdfast import Holdfast, QueueFull
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.core.message import MessageId
 from holdfast.store.postgres.connection import PostgresConnection, _connect
 from holdfast.store.postgres.prepared import MOST_PREPARED, Prepared, numbered

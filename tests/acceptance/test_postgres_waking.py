@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from holdfast import Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.store.postgres.wakeup import Ears
 
 Connect = Callable[..., Holdfast]
@@ -96,7 +96,7 @@ def test_nobody_waits_for_another_one_who_notifies(hf: Holdfast, postgres_url: s
 @pytest.mark.usefixtures("always_quiet")
 def test_a_sleeper_is_woken_by_the_commit(hf: Holdfast, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody else is there who could: the thread was never started."""
-    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3600.0)
+    monkeypatch.setattr("holdfast.client.claim_loop.LONGEST_NAP", 3600.0)
     got: list[Any] = []
     sleeper = threading.Thread(target=lambda: got.extend(hf.claim("q", wait=60)))
     sleeper.start()
@@ -110,7 +110,7 @@ def test_what_came_before_the_server_knew_of_the_sleeper_wakes_it_too(
     hf: Holdfast, connect: Connect, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It looks, and sleeps, before it listens: a message of that moment is told to nobody."""
-    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3600.0)
+    monkeypatch.setattr("holdfast.client.claim_loop.LONGEST_NAP", 3600.0)
     wakeup: Any = internals(hf).store.wakeup
     sleeps, may_listen, connect_now = threading.Event(), threading.Event(), wakeup._connect
 

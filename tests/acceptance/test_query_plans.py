@@ -12,9 +12,9 @@ import psycopg
 import pytest
 
 from holdfast import Claim, Holdfast
-from holdfast import effort as reports
-from holdfast.client import internals
-from holdfast.endings import acked
+from holdfast.budgets import spend_reports as reports
+from holdfast.client.client import internals
+from holdfast.client.settlements import acked
 from holdfast.store.sql import load_queries
 from tests.acceptance.effort import effort, wait_for_the_end_of_others
 from tests.clock import FakeClock

@@ -11,9 +11,9 @@ import psycopg
 import pytest
 
 from holdfast import Holdfast
-from holdfast.client import internals
-from holdfast.core.retention import RetainedMessage
-from holdfast.store import retention
+from holdfast.client.client import internals
+from holdfast.topics.rules.retention import RetainedMessage
+from holdfast.topics.steps import retention
 from tests.acceptance.sessions import is_waiting
 from tests.waiting import eventually
 
@@ -128,12 +128,8 @@ def test_only_one_at_a_time_and_the_other_does_not_wait(hf: Holdfast, connect: C
 def retain_as_is(hf: Holdfast) -> int:
     """The step alone, without the look before it."""
     topic = internals(hf).catalog.topic("t")
-    step = lambda tx: retention.retain(tx, _no_insert, topic, 100).gone  # noqa: E731
+    step = lambda tx: retention.retain(tx, topic, 100).gone  # noqa: E731
     return internals(hf).store.database.write(step)  # type: ignore[attr-defined]
-
-
-def _no_insert(*_: Any) -> None:
-    raise AssertionError("nobody is told of anything")
 
 
 def test_a_group_that_goes_back_in_the_middle_of_a_step_waits_for_its_end(

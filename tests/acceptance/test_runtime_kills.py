@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from holdfast import Holdfast, State
-from holdfast.core.pace import MOST_AHEAD
+from holdfast.worker.pace import MOST_AHEAD
 from tests.acceptance.children import GUARD, Child, Family
 from tests.acceptance.consumers import POISON
 from tests.acceptance.history import CLOCK_STEP, faults, read

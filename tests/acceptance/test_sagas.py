@@ -14,8 +14,8 @@ import psycopg
 import pytest
 
 from holdfast import Holdfast, Step, Wait
-from holdfast.client import internals
-from holdfast.store import sagas
+from holdfast.client.client import internals
+from holdfast.sagas.steps import instances as sagas
 from holdfast.store.ids import new_id
 from tests.acceptance.children import ROOT
 from tests.acceptance.saga_workers import STEPS, Ledger, declare
@@ -189,10 +189,10 @@ def test_a_signal_whose_answer_was_lost_counts_once(postgres_url: str) -> None:
 
         def again(tx: Any) -> bool:
             tx.again = True
-            return sagas.signal(tx, *about, call)
+            return sagas.signal(tx, call, *about)
 
         database: Any = internals(hf).store
-        assert database.database.write(lambda tx: sagas.signal(tx, *about, call))
+        assert database.database.write(lambda tx: sagas.signal(tx, call, *about))
         assert database.database.write(again)
         found = hf.sagas.get("x")
         assert found is not None

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from holdfast import Holdfast, Message
-from holdfast.core.schedule import slot_text
+from holdfast.schedules.rules import slot_text
 from tests.acceptance.children import Family
 from tests.acceptance.rivals import fast_time
 from tests.long import only_long

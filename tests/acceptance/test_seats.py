@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 
 from holdfast import Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.acceptance.children import Child, Family
 from tests.acceptance.sitting import TENANT, Sitting, crowds, sittings
 from tests.waiting import eventually

@@ -9,8 +9,8 @@ import apsw
 import pytest
 
 from holdfast import Holdfast, StoreFull
-from holdfast.client import internals
-from holdfast.drafting import EnqueueOptions
+from holdfast.client.client import internals
+from holdfast.client.compose import EnqueueOptions
 from holdfast.errors import Unavailable
 
 ARRIVAL = "INSERT INTO temp.holdfast_arrival"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast import EngineConflict, Holdfast, StoreFull
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.acceptance.children import GUARD, ROOT, Child, Family
 from tests.acceptance.crowds import assert_each_gets_its_own
 from tests.acceptance.history import faults, lines

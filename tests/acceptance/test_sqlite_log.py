@@ -16,7 +16,7 @@ import apsw
 import pytest
 
 from holdfast import Holdfast
-from holdfast.store.sqlite.log import STEP, WalFile
+from holdfast.store.sqlite.wal import STEP, WalFile
 from tests.acceptance.children import GUARD, ROOT
 from tests.acceptance.test_sqlite_crash import is_sound
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.store.api import Waiter, Wakeup
 from tests.waiting import eventually
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from holdfast import Holdfast
-from holdfast.core import routing
+from holdfast.topics.rules import routing
 from tests.acceptance import history
 from tests.acceptance.children import Child, Family
 from tests.acceptance.history import Grant, History, faults

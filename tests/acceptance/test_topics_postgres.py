@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from holdfast import Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.long import size
 from tests.waiting import eventually, spend
 

@@ -16,7 +16,7 @@ FILE_OPENERS = {"open", "io.open", "os.open"}
 
 OPENERS = {
     "store/sqlite/wakeup.py": "opens the folder of sockets, never the database",
-    "store/sqlite/log.py": "opens the log beside the database, on which SQLite has no locks",
+    "store/sqlite/wal.py": "opens the log beside the database, on which SQLite has no locks",
     "store/sqlite/filesystem.py": "opens the kernel's list of mounts, never the database",
 }
 

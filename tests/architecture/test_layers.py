@@ -1,78 +1,38 @@
-"""Imports go one way: core ← store ← client, aio, delivery, runtime ← spec, http, cli."""
+"""Imports go one way, and a module's place says which way: see ARCHITECTURE.md.
+
+    rules ← store and steps ← client, sqs, worker ← spec, server, cli, torture
+
+A folder is a noun, and inside a capability (topics, sagas, …) the file name is the layer. A layer that needs several
+files is a folder of that name: `sagas/rules/undo.py` is a module of rules.
+"""
 
 from pathlib import Path
 
 import pytest
 
-from tests.architecture.source import called, findings, imports, modules, nodes
+from tests.architecture.source import PACKAGE, called, findings, imports, modules, nodes
 
-LAYERS = {
-    "core": 0,
-    "store": 1,
-    "client": 2,
-    "aio": 2,
-    "async_gather": 2,
-    "async_namespaces": 2,
-    "async_producer": 2,
-    "async_replies": 2,
-    "async_running": 2,
-    "async_runs": 2,
-    "audit": 2,
-    "awaited": 2,
-    "bells": 2,
-    "channels": 2,
-    "claiming": 2,
-    "claims": 2,
-    "command_input": 2,
-    "commands": 2,
-    "dead_letters": 2,
-    "declared_consumers": 2,
-    "desk": 2,
-    "drafting": 2,
-    "effort": 2,
-    "endings": 2,
-    "executing": 2,
-    "gather": 2,
-    "joining": 2,
-    "limits": 2,
-    "message_types": 2,
-    "messages": 2,
-    "namespace": 2,
-    "notices": 2,
-    "outcomes": 2,
-    "outgoing": 2,
-    "parts": 2,
-    "presence": 2,
-    "producer": 2,
-    "queues": 2,
-    "receipts": 2,
-    "replies": 2,
-    "sagas": 2,
-    "schedules": 2,
-    "starts": 2,
-    "threads": 2,
-    "topics": 2,
-    "transport": 2,
-    "upkeep": 2,
-    "delivery": 2,
-    "runtime": 2,
-    "logs": 2,
-    "sd_notify": 2,
-    "telemetry": 2,
-    "__init__": 2,
-    "__main__": 3,
-    "serving": 3,
-    "torture": 3,
-    "spec": 3,
-    "http": 3,
-    "cli": 3,
-    "testing": 3,
-    "pytest_plugin": 3,
+RULES, STORE, CLIENT, EDGE = range(4)
+
+CAPABILITIES = {
+    *("queues", "messages", "dead_letters", "topics", "schedules", "sagas", "commands", "notices", "replies"),
+    *("budgets", "commitments", "consumers", "sqs", "audit"),
 }
-"""A module may import its own layer and those below. A new one must be given its place here."""
+LAYER_OF_FILE = {"rules": RULES, "steps": STORE, "admin": EDGE, "cli": EDGE, "page": EDGE}
+"""In a capability; its other modules belong to the client."""
+
+LAYER_OF_FOLDER = {
+    **{"core": RULES, "store": STORE, "client": CLIENT, "worker": CLIENT, "telemetry": CLIENT, "__init__": CLIENT},
+    **dict.fromkeys(("spec", "server", "cli", "torture", "testing", "pytest_plugin"), EDGE),
+}
 SHARED = {"errors", "settings", "events"}
-"""Importable by every layer but core; they import only each other and core."""
-FOR_CORE = {"core", "errors"}
+"""The store and all above may import them; they import only each other and rules. Rules may import `errors`."""
+
+PURE = {"worker.pace", "worker.rotation", "worker.pools.scaling", "worker.pools.restarts"}
+"""Rules that stand beside the code that needs them, since nobody else does but specs."""
+
+MOST_ENTRIES, MOST_MODULES = 36, 32
+
 IMPURE_MODULES = {
     *("apsw", "psycopg", "sqlite3"),
     *("asyncio", "io", "os", "pathlib", "socket", "subprocess", "threading"),
@@ -88,30 +48,44 @@ INTERNALS = {
 """What other projects may change at any time → the one place that may import it, and has a way without it."""
 
 
+def layer_of(parts: tuple[str, ...]) -> int | None:
+    """The layer of a dotted name within the package; None for what all layers share, and for unknown folders."""
+    top, *rest = parts or ("__init__",)
+    if top in SHARED:
+        return None
+    if any(".".join(parts).startswith(pure) for pure in PURE):
+        return RULES
+    if top in CAPABILITIES:
+        return LAYER_OF_FILE.get(rest[0], CLIENT) if rest else CLIENT
+    return LAYER_OF_FOLDER.get(top, CLIENT)  # A name of the package itself, such as `Holdfast`.
+
+
+def parts_of(module: Path) -> tuple[str, ...]:
+    return tuple(part for part in module.with_suffix("").parts if part != "__init__") or ("__init__",)
+
+
 def layer_faults(text: str, module: Path) -> list[str]:
-    home = part_of(module)
-    used = {name.split(".")[1] for name in imports(text, module) if name.startswith("holdfast.")}
-    parts = {part if part in LAYERS or part in SHARED else "__init__" for part in used}
-    return [f"{module}: {home} may not import {part}" for part in sorted(parts) if not may_import(home, part)]
+    home = parts_of(module)
+    used = {tuple(name.split(".")[1:]) for name in imports(text, module) if name.startswith("holdfast.")}
+    return [f"{module} may not import {'.'.join(name)}" for name in sorted(used) if not may_import(home, name)]
 
 
-def part_of(module: Path) -> str:
-    return module.parts[0].removesuffix(".py")
-
-
-def may_import(home: str, part: str) -> bool:
-    if home == "core":
-        return part in FOR_CORE
-    if home in SHARED:
-        return part in SHARED | {"core"}
-    return part in SHARED or LAYERS[part] <= LAYERS[home]
+def may_import(home: tuple[str, ...], name: tuple[str, ...]) -> bool:
+    layer, other = layer_of(home), layer_of(name)
+    if layer == RULES:
+        return other == RULES or name[0] == "errors"
+    if layer is None:
+        return other is None or other == RULES
+    return other is None or other <= layer
 
 
 def impurities(text: str, module: Path) -> list[str]:
+    if layer_of(parts_of(module)) != RULES:
+        return []
     used = {name.split(".")[0] for name in imports(text, module)} & IMPURE_MODULES
     calls = {called(node) for node in nodes(text)}
     clocks = {call for call in calls for impure in IMPURE_CALLS if call == impure or call.endswith("." + impure)}
-    return [f"{module}: core is pure, but uses {name}" for name in sorted(used | clocks)]
+    return [f"{module}: rules are pure, but this uses {name}" for name in sorted(used | clocks)]
 
 
 def drivers(text: str, module: Path) -> list[str]:
@@ -129,8 +103,88 @@ def internals(text: str, module: Path) -> list[str]:
     ]
 
 
+def test_every_folder_has_a_layer() -> None:
+    known = CAPABILITIES | LAYER_OF_FOLDER.keys() | SHARED
+    assert {parts_of(module)[0] for module in modules()} == known, "give new ones a layer here, and remove old ones"
+
+
+def test_imports_go_one_way() -> None:
+    assert findings(layer_faults) == []
+
+
+def test_rules_are_pure() -> None:
+    assert findings(impurities) == []
+
+
+def test_only_the_store_knows_a_database() -> None:
+    assert findings(drivers, outside="store") == []
+
+
 def test_no_internals_of_other_projects_are_imported() -> None:
     assert findings(internals) == []
+
+
+def test_the_package_is_seen_at_a_glance() -> None:
+    entries = [entry.name for entry in PACKAGE.iterdir() if entry.name != "__pycache__"]
+    assert len(entries) <= MOST_ENTRIES, sorted(entries)
+
+
+def test_no_folder_is_too_wide() -> None:
+    widths = {folder: len(list((PACKAGE / folder).glob("*.py"))) for folder in {one.parent for one in modules()}}
+    assert {folder.as_posix(): width for folder, width in widths.items() if width > MOST_MODULES} == {}
+
+
+@pytest.mark.parametrize(
+    ("home", "line"),
+    [
+        ("core/retry.py", "from holdfast.store import api"),
+        ("core/retry.py", "from .. import settings"),
+        ("core/retry.py", "import holdfast.events"),
+        ("sagas/rules/undo.py", "from holdfast.sagas.steps import instances"),
+        ("schedules/rules.py", "from holdfast.schedules.client import Schedules"),
+        ("schedules/steps.py", "from holdfast.schedules.client import Schedules"),
+        ("store/sqlite/messages.py", "from ...worker.runner import Runner"),
+        ("store/api.py", "from holdfast import Holdfast"),
+        ("worker/runner.py", "def late():\n    from holdfast.cli import main"),
+        ("worker/pace.py", "from holdfast.worker.worker import Worker"),
+        ("client/client.py", "from ..spec.parser import parse"),
+        ("topics/client.py", "from holdfast.topics.cli import topics"),
+        ("errors.py", "from .store import api"),
+    ],
+)
+def test_an_upward_import_is_caught(home: str, line: str) -> None:
+    assert len(layer_faults(line, Path(home))) == 1
+
+
+@pytest.mark.parametrize(
+    ("home", "line"),
+    [
+        ("core/retry.py", "from .message import Message\nfrom ..errors import HoldfastError\nimport math"),
+        ("schedules/rules.py", "from holdfast.core.duration import seconds"),
+        ("store/engine/settle.py", "from holdfast.sagas.steps import instances"),
+        ("sagas/steps/effects.py", "from holdfast.store.engine import insert\nfrom holdfast.sagas.rules import undo"),
+        ("cli/main.py", "from holdfast import Holdfast\nfrom ..server.app import create_app"),
+        ("settings.py", "from .core.retry import Backoff\nfrom .errors import InvalidInput"),
+    ],
+)
+def test_a_downward_import_is_allowed(home: str, line: str) -> None:
+    assert layer_faults(line, Path(home)) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["import time", "from random import random", "import os.path", "import datetime\ndatetime.datetime.now()"]
+)
+@pytest.mark.parametrize("home", ["core/retry.py", "sagas/rules/undo.py", "worker/pace.py"])
+def test_an_impurity_is_caught(home: str, line: str) -> None:
+    assert len(impurities(line, Path(home))) == 1
+
+
+def test_what_is_no_rule_may_ask_for_the_time() -> None:
+    assert impurities("import time", Path("schedules/client.py")) == []
+
+
+def test_a_driver_outside_the_store_is_caught() -> None:
+    assert len(drivers("def late():\n    import sqlite3", Path("cli/doctor.py"))) == 1
 
 
 @pytest.mark.parametrize(
@@ -145,61 +199,4 @@ def test_no_internals_of_other_projects_are_imported() -> None:
     ],
 )
 def test_an_internal_of_another_project_is_caught(line: str) -> None:
-    assert len(internals(line, Path("http/server.py"))) == 1
-
-
-def test_every_module_has_a_layer() -> None:
-    assert {part_of(module) for module in modules()} <= LAYERS.keys() | SHARED, "give the new ones a layer in LAYERS"
-
-
-def test_imports_go_one_way() -> None:
-    assert findings(layer_faults) == []
-
-
-def test_core_is_pure() -> None:
-    assert findings(impurities, "core") == []
-
-
-def test_only_the_store_knows_a_database() -> None:
-    assert findings(drivers, outside="store") == []
-
-
-@pytest.mark.parametrize(
-    ("home", "line"),
-    [
-        ("core/retry.py", "from holdfast.store import api"),
-        ("core/retry.py", "from .. import settings"),
-        ("core/retry.py", "import holdfast.events"),
-        ("store/sqlite/messages.py", "from ...runtime.pool import Pool"),
-        ("store/api.py", "from holdfast import Holdfast"),
-        ("runtime/pool.py", "def late():\n    from holdfast.cli import main"),
-        ("client.py", "from .spec.parser import parse"),
-        ("errors.py", "from .store import api"),
-    ],
-)
-def test_an_upward_import_is_caught(home: str, line: str) -> None:
-    assert len(layer_faults(line, Path(home))) == 1
-
-
-@pytest.mark.parametrize(
-    ("home", "line"),
-    [
-        ("core/retry.py", "from .message import Message\nfrom ..errors import HoldfastError\nimport math"),
-        ("store/sqlite/messages.py", "from ..sql import load\nfrom holdfast.core import retry"),
-        ("cli/main.py", "from holdfast import Holdfast\nfrom ..http.app import create"),
-        ("settings.py", "from .core.retry import Backoff\nfrom .errors import SettingsError"),
-    ],
-)
-def test_a_downward_import_is_allowed(home: str, line: str) -> None:
-    assert layer_faults(line, Path(home)) == []
-
-
-@pytest.mark.parametrize(
-    "line", ["import time", "from random import random", "import os.path", "import datetime\ndatetime.datetime.now()"]
-)
-def test_an_impurity_is_caught(line: str) -> None:
-    assert len(impurities(line, Path("core/retry.py"))) == 1
-
-
-def test_a_driver_outside_the_store_is_caught() -> None:
-    assert len(drivers("def late():\n    import sqlite3", Path("cli/doctor.py"))) == 1
+    assert len(internals(line, Path("server/server.py"))) == 1

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast import Attachment, Holdfast, Work
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.cli.commands import holdfast, values
 from tests.conformance.steps import beat
 

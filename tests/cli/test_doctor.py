@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from holdfast import Holdfast, Step
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.store import migrate
 from holdfast.store.postgres import health as postgres_health
 from tests.cli.commands import holdfast as run

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, Step, effort
-from holdfast.client import internals
+from holdfast import Holdfast, Step
+from holdfast.budgets import spend_reports
+from holdfast.client.client import internals
 from holdfast.core.stats import METRICS
 from tests.cli.commands import command, environment, holdfast, values
 
@@ -290,7 +291,7 @@ def test_a_message_shows_where_it_is_and_each_claim(run: Any, db: str, tmp_path:
         sent = hf.enqueue("emails", {"to": "ada"})
         hf.nack(hf.claim("emails"), "no route", delay=0)
         [claim] = hf.claim("emails")
-        effort.remember(internals(hf), claim, "thread-7")
+        spend_reports.remember(internals(hf), claim, "thread-7")
         shown = run("status", sent.id)
         assert any(
             "processing" in line and "thread-7" in line and f"{claim.lease.since:%H:%M:%S}" in line for line in shown

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from holdfast import Holdfast
-from holdfast.runtime.maintenance.keeper import Keeper
-from holdfast.runtime.runner import Runner
-from holdfast.runtime.worker import Worker
-from holdfast.sd_notify import Notifier
+from holdfast.worker.maintenance.leader import Keeper
+from holdfast.worker.runner import Runner
+from holdfast.worker.sd_notify import Notifier
+from holdfast.worker.worker import Worker
 from tests.cli.commands import command, environment
 from tests.manager import Manager
 from tests.waiting import eventually, leave_time
@@ -54,13 +54,13 @@ async def send(message):
 """
 
 DEAD_MAINTENANCE = """
-from holdfast.runtime.maintenance.keeper import Keeper
+from holdfast.worker.maintenance.leader import Keeper
 
 Keeper._run = lambda self: None
 """
 
 DEAD_CLAIMS = """
-from holdfast.runtime.worker import Worker
+from holdfast.worker.worker import Worker
 
 
 def turn(self, bell):
@@ -180,7 +180,7 @@ def test_a_dead_claim_loop_ends_the_pings_or_the_process(manager: Manager, start
 
 def test_loops_that_hang_are_named(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = threading.Event()
-    monkeypatch.setattr("holdfast.runtime.maintenance.keeper.LOOK_EVERY", 0.05)
+    monkeypatch.setattr("holdfast.worker.maintenance.leader.LOOK_EVERY", 0.05)
     with Holdfast(db, patience=1) as hf:
         hf.consumer("emails", name="send")(lambda message: None)
         hf.pool(hf.consumer("bills", name="bill")(lambda message: None), members="thread")
@@ -196,7 +196,7 @@ def test_loops_that_hang_are_named(db: str, monkeypatch: pytest.MonkeyPatch) -> 
             assert runner.failed() == []
             monkeypatch.setattr(Worker, "_turn", lambda *_: not go_on.wait())
             monkeypatch.setattr(Keeper, "_look", lambda *_: float(go_on.wait()))
-            monkeypatch.setattr("holdfast.runtime.runner.SLACK", -2.0)
+            monkeypatch.setattr("holdfast.worker.runner.SLACK", -2.0)
             hf.enqueue("emails", "wake up")
             eventually(
                 lambda: runner.stuck() == "consumer send has not claimed or settled anything for 2 s", "claiming hangs"

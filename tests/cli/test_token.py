@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast.cli.token import token
-from holdfast.http.tokens import Tokens, read_token
+from holdfast.server.tokens import Tokens, read_token
 
 
 def test_the_line_knows_the_token_and_does_not_tell_it() -> None:

@@ -70,7 +70,7 @@ async def send(message):
 """
 
 TOLD = """
-from holdfast.runtime.runner import Runner
+from holdfast.worker.runner import Runner
 
 on_signal = Runner.on_signal
 

@@ -3,14 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
-from holdfast import Claim, Holdfast, effort
-from holdfast.client import internals
-from holdfast.core.effort import Effort
+from holdfast import Claim, Holdfast
+from holdfast.budgets import spend_reports
+from holdfast.budgets.rules import Effort
+from holdfast.client.client import internals
 
 Report = Callable[[Holdfast, Claim], object]
 REPORTS: dict[str, Report] = {
-    "spend": lambda hf, claim: effort.spend(internals(hf), claim, 5),
-    "act": lambda hf, claim: effort.act(internals(hf), claim, "look"),
+    "spend": lambda hf, claim: spend_reports.spend(internals(hf), claim, 5),
+    "act": lambda hf, claim: spend_reports.act(internals(hf), claim, "look"),
 }
 
 

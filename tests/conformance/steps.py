@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from holdfast import Claim, Holdfast, Notice, Schedule, State
-from holdfast.client import internals
-from holdfast.core.crew import Beat
+from holdfast.client.client import internals
+from holdfast.consumers.rules import Beat
 from holdfast.store.api import Waiter
 from tests.waiting import eventually
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from holdfast import AsyncHoldfast, Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, kill
 

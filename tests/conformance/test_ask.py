@@ -10,11 +10,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast import AsyncHoldfast, Claim, Holdfast, InvalidInput, NoAnswer, RequestDied, State, desk
-from holdfast.aio import async_internals
-from holdfast.client import internals
-from holdfast.core.replies import REPLIES, REPLY_SPEC
-from holdfast.limits import SWEEP_LIMIT
+from holdfast import AsyncHoldfast, Claim, Holdfast, InvalidInput, NoAnswer, RequestDied, State
+from holdfast.client.async_client import async_internals
+from holdfast.client.client import internals
+from holdfast.client.validate import SWEEP_LIMIT
+from holdfast.replies import inbox
+from holdfast.replies.rules import REPLIES, REPLY_SPEC
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, sleepers, state
 
@@ -87,13 +88,13 @@ def test_answers_may_come_in_any_order_and_one_asker_listens_for_all(hf: Holdfas
 def test_one_of_those_who_wait_is_at_the_database(hf: Holdfast, rival: Holdfast, monkeypatch: Any) -> None:
     """No thread but the askers', and only one of them claims: the others sleep without a look."""
     listening: list[int] = []
-    listen = desk.ReplyInbox.listen
+    listen = inbox.ReplyInbox.listen
 
-    def counted(self: desk.ReplyInbox, expected: desk.Expected) -> None:
+    def counted(self: inbox.ReplyInbox, expected: inbox.Expected) -> None:
         listening.append(threading.get_ident())
         listen(self, expected)
 
-    monkeypatch.setattr(desk.ReplyInbox, "listen", counted)
+    monkeypatch.setattr(inbox.ReplyInbox, "listen", counted)
     with Background() as meanwhile:
         questions = [meanwhile(hf.ask, "q", number) for number in range(5)]
         claims = [asked(rival) for _ in questions]
@@ -280,7 +281,7 @@ def rows(hf: Holdfast, sql: str) -> list[Any]:
 def test_a_process_that_asks_keeps_its_reply_queue(
     hf: Holdfast, rival: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desk, "OPEN_EVERY", -1.0)
+    monkeypatch.setattr(inbox, "OPEN_EVERY", -1.0)
     for _ in range(3):
         with pytest.raises(NoAnswer):
             hf.ask("q", 1, timeout=0.01)
@@ -294,7 +295,7 @@ def test_a_process_that_asks_keeps_its_reply_queue(
 def test_many_answers_that_nobody_heard_go_in_turns(
     hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, delay: int
 ) -> None:
-    monkeypatch.setattr("holdfast.store.replies.MOST_MESSAGES", 3)
+    monkeypatch.setattr("holdfast.replies.steps.MOST_MESSAGES", 3)
     channel = internals(hf).store.replies.open("default", f"{REPLIES}mine", REPLY_SPEC)
     hf.enqueue_many(channel.name, range(5), delay=delay)
     for _ in range(2):
@@ -313,7 +314,7 @@ def test_an_asker_that_was_taken_for_gone_asks_on(
         hf.ask("q", 1, timeout=0.01)
     forget_everything(rival, clock)
     assert reply_queues(rival) == []
-    monkeypatch.setattr(desk, "OPEN_EVERY", -1.0)
+    monkeypatch.setattr(inbox, "OPEN_EVERY", -1.0)
     with Background() as meanwhile:
         question = meanwhile(hf.ask, "q", 2)
         answer(rival, asked(rival), "yes")
@@ -370,7 +371,7 @@ def test_tasks_that_wait_have_one_thread_between_them(url: str, clock: FakeClock
 def test_a_task_that_is_cancelled_leaves_the_listening_to_others(
     url: str, clock: FakeClock, rival: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.desk.LONGEST_NAP", 3600.0)  # Only a ring wakes who listens.
+    monkeypatch.setattr("holdfast.replies.inbox.LONGEST_NAP", 3600.0)  # Only a ring wakes who listens.
 
     async def main() -> None:
         async with AsyncHoldfast(url, clock=clock) as hf:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncClaim, AsyncHoldfast, Claim, Holdfast, InvalidInput, LeaseLost, UnknownQueue
-from holdfast.aio import async_internals
+from holdfast.client.async_client import async_internals
 from holdfast.store.api import ClaimRequest, ClaimResult, Make
 from tests.clock import FakeClock
 from tests.conformance.steps import claim_one, sleepers
@@ -216,7 +216,7 @@ def test_cancelled_tasks_do_not_break_those_beside_them(run: Run) -> None:
 
 
 def test_a_waiting_claim_is_woken_by_another_task(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3600.0)  # Only a ring wakes it.
+    monkeypatch.setattr("holdfast.client.claim_loop.LONGEST_NAP", 3600.0)  # Only a ring wakes it.
 
     async def work(hf: AsyncHoldfast) -> None:
         asleep = sleepers(async_internals(hf).hf)

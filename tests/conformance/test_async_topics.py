@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from holdfast import AsyncHoldfast, InvalidInput, NoSubscribers, UnknownGroup, UnknownTopic
-from holdfast.aio import async_internals
+from holdfast.client.async_client import async_internals
 from tests.clock import FakeClock
 from tests.conformance.test_conn import commit, of_the_driver, roll_back
 from tests.stores import TOPICS

@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from holdfast import Attachment, Holdfast, UnknownQueue
-from holdfast.client import internals
-from holdfast.core.crew import attached
-from holdfast.store.crew import CREW
+from holdfast.client.client import internals
+from holdfast.consumers.rules import attached
+from holdfast.consumers.steps.consumers import CREW
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, listening
 

@@ -87,7 +87,7 @@ def test_whoever_belongs_to_it_is_told(two: Holdfast, rival: Holdfast) -> None:
 def test_who_waits_for_its_messages_is_woken_and_told(
     two: Holdfast, rival: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3600.0)  # Only a ring wakes it.
+    monkeypatch.setattr("holdfast.client.claim_loop.LONGEST_NAP", 3600.0)  # Only a ring wakes it.
     found: list[BaseException] = []
     waits = threading.Event()
 

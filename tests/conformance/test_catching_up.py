@@ -7,7 +7,7 @@ import time
 import pytest
 
 from holdfast import Holdfast, InvalidInput
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies
 from tests.stores import TOPICS
@@ -237,7 +237,7 @@ def test_who_waits_sleeps_until_the_rate_allows_more(late: Holdfast, clock: Fake
 def test_a_sleeper_wakes_up_when_the_rate_allows_it(
     client: OpenClient, ordering: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3600.0)
+    monkeypatch.setattr("holdfast.client.claim_loop.LONGEST_NAP", 3600.0)
     hf = client(clock=None)
     hf.topic("t")
     hf.publish_many("t", range(3), key=str)

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from holdfast import Claim, Holdfast, InvalidInput, LeaseLost
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.store.api import ClaimRequest
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain, sleepers
@@ -277,7 +277,7 @@ class Waiting:
 @pytest.fixture
 def sleeper(client: OpenClient, monkeypatch: pytest.MonkeyPatch) -> Holdfast:
     """A client with the database's own clock, which finds nothing by itself: it has to be woken."""
-    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3600.0)
+    monkeypatch.setattr("holdfast.client.claim_loop.LONGEST_NAP", 3600.0)
     return client(clock=None)
 
 

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from holdfast import AsyncHoldfast, CommandParameter, Holdfast, InvalidInput, QueueFull, UnknownCommand
-from holdfast.aio import async_internals
-from holdfast.client import internals
+from holdfast.client.async_client import async_internals
+from holdfast.client.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, drain, together
 
@@ -25,13 +25,13 @@ class Effects:
     """A table of the user's own, written and counted through the connections that commands get."""
 
     def __init__(self, hf: Holdfast) -> None:
-        async_internals(self).hf = hf
+        self._hf = hf
         hf.queue("q")
         with internals(hf).store.lend() as conn:
             conn.execute("CREATE TABLE effect (what TEXT)")
 
     def all(self) -> list[str]:
-        with internals(async_internals(self).hf).store.lend() as conn:
+        with internals(self._hf).store.lend() as conn:
             return [what for (what,) in conn.execute("SELECT what FROM effect ORDER BY what").fetchall()]
 
 

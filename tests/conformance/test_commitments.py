@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from holdfast import AsyncHoldfast, Claim, CommitmentResult, Holdfast, endings
-from holdfast.client import internals
+from holdfast import AsyncHoldfast, Claim, CommitmentResult, Holdfast
+from holdfast.client import settlements
+from holdfast.client.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, claim_one
 
@@ -17,7 +18,7 @@ SLOW = CommitmentResult("slow", False, None, "[timed out]")
 
 
 def keep(hf: Holdfast, claim: Claim, *results: CommitmentResult) -> bool:
-    [settlement] = endings.acked([claim])
+    [settlement] = settlements.acked([claim])
     return internals(hf).store.commitments.keep(settlement, results)
 
 

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from holdfast import Holdfast, State
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.errors import EngineConflict, IdempotencyConflict, InvalidInput, LeaseLost, StoreError, UnknownQueue
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, drain, listening, sleepers, state

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncHoldfast, Claim, Holdfast, InvalidInput, PoolStatus, Work
-from holdfast.client import internals
-from holdfast.core.crew import MOST_WORK
+from holdfast.client.client import internals
+from holdfast.consumers.rules import MOST_WORK
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, beat, claim_one
 from tests.stores import NO_QUEUE

@@ -111,7 +111,7 @@ def test_5_what_died_half_way_is_done_by_the_next(
     four: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as broken:
-        broken.setattr("holdfast.store.escalation.report", lambda *_: 1 / 0)
+        broken.setattr("holdfast.notices.steps.report", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             die(four, clock)
     assert troubles(four, "dead_group") == []
@@ -161,7 +161,7 @@ def test_7_all_members_coming_back_at_once_revive_it_once(client: OpenClient, fo
 def test_8_a_member_of_a_group_that_was_ended_is_told(
     client: OpenClient, four: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.channels.FRESH", 3600.0)  # However slow the machine is.
+    monkeypatch.setattr("holdfast.client.catalog.FRESH", 3600.0)  # However slow the machine is.
     member = client(worker="ben")
     four.publish_many("t", range(2))
     held = member.claim("t", group="d")

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast import AlreadyReplayed, Holdfast, InvalidInput, NotFound
 from holdfast.core.message import encode_json
-from holdfast.core.moments import text_of
+from holdfast.core.times import text_of
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies, claim_one, kill
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import DEFAULT, Holdfast, InvalidInput, NotFound, UnknownGroup, UnknownQueue
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain, kill
 
@@ -220,7 +220,7 @@ def test_a_queue_that_is_no_longer_ordered_keeps_what_it_had(hf: Holdfast) -> No
 def test_new_settings_reach_another_client(
     hf: Holdfast, rival: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.channels.FRESH", 0.0)
+    monkeypatch.setattr("holdfast.client.catalog.FRESH", 0.0)
     hf.queue("q", lease=30)
     rival.enqueue("q", 1)
     hf.queue("q", lease=7)

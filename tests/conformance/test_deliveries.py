@@ -9,13 +9,13 @@ import psycopg
 import pytest
 
 from holdfast import Holdfast
-from holdfast.claims import Claim
-from holdfast.client import internals
-from holdfast.core.pointer import Pointer
+from holdfast.client.claim import Claim
+from holdfast.client.client import internals
 from holdfast.events import DeadTaskEvent
+from holdfast.sqs.rules.pointer import Pointer
+from holdfast.sqs.steps.deliver import PointerFate
+from holdfast.sqs.steps.values import Taken
 from holdfast.store.api import Channel, ClaimRequest
-from holdfast.store.delivering import PointerFate
-from holdfast.store.delivery_api import Taken
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient
 

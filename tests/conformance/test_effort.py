@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, Claim, Holdfast, LeaseLost, effort
-from holdfast.client import internals
-from holdfast.endings import acked
-from holdfast.outcomes import BudgetSpent, DeadLetter, GaveUp, Snooze
-from holdfast.store import efforts
+from holdfast import AsyncHoldfast, Claim, Holdfast, LeaseLost
+from holdfast.budgets import spend_reports
+from holdfast.budgets.steps import reports
+from holdfast.client.client import internals
+from holdfast.client.settlements import acked
 from holdfast.store.ids import new_id
+from holdfast.worker.outcomes import BudgetSpent, DeadLetter, GaveUp, Snooze
 from tests.clock import FakeClock
 from tests.conformance.effort_steps import REPORTS, known
 from tests.conformance.steps import OpenClient, bodies, claim_one, row, run_of
@@ -22,16 +23,16 @@ from tests.conformance.steps import OpenClient, bodies, claim_one, row, run_of
 
 def test_what_is_spent_adds_up_for_the_message_and_for_its_queue(hf: Holdfast, claim: Claim) -> None:
     parts = internals(hf)
-    assert (effort.spend(parts, claim, 3).spent, effort.spend(parts, claim, 0.5).spent) == (3, 3.5)
+    assert (spend_reports.spend(parts, claim, 3).spent, spend_reports.spend(parts, claim, 0.5).spent) == (3, 3.5)
     hf.enqueue("q", "more")
-    assert effort.spend(internals(hf), claim_one(hf), 1).spent == 1
+    assert spend_reports.spend(internals(hf), claim_one(hf), 1).spent == 1
     assert hf.queues.budget("q") == 4.5
     assert hf.queues.budget("elsewhere") == 0
 
 
 @pytest.mark.parametrize("end", ["release", "nack", "snooze", "lapse"])
 def test_it_stays_spent_whatever_becomes_of_the_attempt(hf: Holdfast, clock: FakeClock, claim: Claim, end: str) -> None:
-    effort.spend(internals(hf), claim, 3)
+    spend_reports.spend(internals(hf), claim, 3)
     match end:
         case "snooze":
             claim.snooze(1)
@@ -41,15 +42,15 @@ def test_it_stays_spent_whatever_becomes_of_the_attempt(hf: Holdfast, clock: Fak
             getattr(claim, end)()
     clock.advance(100)
     again = claim_one(hf)
-    assert effort.spend(internals(hf), again, 4).spent == 7
+    assert spend_reports.spend(internals(hf), again, 4).spent == 7
     assert hf.queues.budget("q") == 7
 
 
 def test_a_budget_may_be_spent_to_the_last_penny(hf: Holdfast, claim: Claim) -> None:
     hf.queue("q", message_budget=10)
-    effort.spend(internals(hf), claim, 10)
+    spend_reports.spend(internals(hf), claim, 10)
     with pytest.raises(GaveUp, match=r"gave up \(message_budget\): spent 10\.5 of 10$"):
-        effort.spend(internals(hf), claim, 0.5)
+        spend_reports.spend(internals(hf), claim, 0.5)
     claim.ack()
     assert not hf.queues.is_paused("q")
 
@@ -60,25 +61,25 @@ def test_a_message_may_have_a_smaller_budget_of_its_own(hf: Holdfast) -> None:
         hf.enqueue("q", "work", budget=budget, headers={"a": 1})
         claim = claim_one(hf)
         assert claim.message.headers["a"] == 1
-        effort.spend(internals(hf), claim, allowed)
+        spend_reports.spend(internals(hf), claim, allowed)
         with pytest.raises(GaveUp, match=f"spent {allowed + 1} of {allowed}"):
-            effort.spend(internals(hf), claim, 1)
+            spend_reports.spend(internals(hf), claim, 1)
         claim.ack()
 
 
 def test_many_messages_have_the_same_budget_each(hf: Holdfast) -> None:
     hf.enqueue_many("q", range(3), budget=2)
     for claim in hf.claim("q", n=3):
-        effort.spend(internals(hf), claim, 2)
+        spend_reports.spend(internals(hf), claim, 2)
         with pytest.raises(GaveUp):
-            effort.spend(internals(hf), claim, 0.1)
+            spend_reports.spend(internals(hf), claim, 0.1)
 
 
 def test_a_budget_that_was_raised_holds_for_those_who_work_already(hf: Holdfast, rival: Holdfast) -> None:
     hf.queue("q", message_budget=10)
     [claim] = run_of(hf, 1)
     rival.queue("q", message_budget=20)
-    assert effort.spend(internals(hf), claim, 15).spent == 15
+    assert spend_reports.spend(internals(hf), claim, 15).spent == 15
 
 
 def test_giving_up_is_an_end_for_the_message_and_the_other_is_not() -> None:
@@ -95,7 +96,7 @@ def test_giving_up_is_an_end_for_the_message_and_the_other_is_not() -> None:
 def test_who_has_lost_the_claim_changes_nothing(
     hf: Holdfast, rival: Holdfast, clock: FakeClock, claim: Claim, report: str, end: str
 ) -> None:
-    effort.spend(internals(hf), claim, 3)
+    spend_reports.spend(internals(hf), claim, 3)
     before = known(hf, claim)
     match end:
         case "lapse":
@@ -112,12 +113,12 @@ def test_who_has_lost_the_claim_changes_nothing(
 
 def test_the_members_of_a_run_are_counted_apart_and_lost_apart(hf: Holdfast) -> None:
     first, second, third = run_of(hf, 3)
-    effort.spend(internals(hf), first, 1)
-    effort.spend(internals(hf), second, 2)
+    spend_reports.spend(internals(hf), first, 1)
+    spend_reports.spend(internals(hf), second, 2)
     first.ack()
     with pytest.raises(LeaseLost):
-        effort.spend(internals(hf), first, 10)
-    assert effort.spend(internals(hf), second, 2).spent == 4
+        spend_reports.spend(internals(hf), first, 10)
+    assert spend_reports.spend(internals(hf), second, 2).spent == 4
     assert known(hf, third) is None
     assert hf.queues.budget("q") == 5
 
@@ -127,7 +128,7 @@ def test_a_lost_claim_gives_up_nothing(hf: Holdfast, claim: Claim) -> None:
     hf.queue("q", budget=1)
     claim.release()
     with pytest.raises(LeaseLost):
-        effort.spend(internals(hf), claim, 100)
+        spend_reports.spend(internals(hf), claim, 100)
     assert not hf.queues.is_paused("q")
 
 
@@ -136,8 +137,8 @@ def test_a_report_whose_answer_was_lost_counts_once(hf: Holdfast, claim: Claim, 
     hf.queue("q", budget=4)
     [settlement], same = acked([claim]), new_id()
     verbs = {
-        "spend": lambda tx, one: efforts.spend(tx, one, settlement, 5),
-        "act": lambda tx, one: efforts.act(tx, one, settlement, "look"),
+        "spend": lambda tx, one: reports.spend(tx, one, settlement, 5),
+        "act": lambda tx, one: reports.act(tx, one, settlement, "look"),
     }
     write = internals(hf).store.database.write  # type: ignore[attr-defined]
     first = write(lambda tx: verbs[report](tx, same))
@@ -167,14 +168,14 @@ class Again:
 def test_what_goes_over_the_queues_budget_pauses_it_and_is_told_once(hf: Holdfast, rival: Holdfast) -> None:
     hf.queue("q", budget=10)
     first, second, third = run_of(hf, 3)
-    effort.spend(internals(hf), first, 9.5)
+    spend_reports.spend(internals(hf), first, 9.5)
     assert not hf.queues.is_paused("q")
     with pytest.raises(BudgetSpent, match=r"the queue spent 10\.5 of 10: 'q' is paused\. Allow more") as over:
-        effort.spend(internals(hf), second, 1)
+        spend_reports.spend(internals(hf), second, 1)
     assert (over.value.is_first, over.value.delay(0), rival.queues.is_paused("q")) == (True, 0, True)
     for claim in (second, third):
         with pytest.raises(BudgetSpent) as later:
-            effort.spend(internals(hf), claim, 1)
+            spend_reports.spend(internals(hf), claim, 1)
         assert not later.value.is_first
     hf.release([first, second, third])
     assert (rival.claim("q", n=3), hf.dead_letters.count(), hf.queues.budget("q")) == ([], 0, 12.5)
@@ -187,11 +188,11 @@ def test_a_budget_spent_to_the_last_penny_pauses_the_queue_and_ends_no_attempt(h
     """Nothing is left for another message, so none may begin."""
     hf.queue("q", budget=10)
     first, second = run_of(hf, 2)
-    assert effort.spend(internals(hf), first, 10).spent == 10
+    assert spend_reports.spend(internals(hf), first, 10).spent == 10
     assert rival.queues.is_paused("q")
     assert [notice.error.split(":")[0] for notice in hf.notices.list()] == ["the queue spent 10 of 10"]
     with pytest.raises(BudgetSpent) as over:
-        effort.spend(internals(hf), second, 1)
+        spend_reports.spend(internals(hf), second, 1)
     assert not over.value.is_first, "the queue was paused before"
 
 
@@ -200,7 +201,7 @@ def test_a_resume_alone_starts_nothing_that_no_budget_is_left_for(hf: Holdfast, 
     [claim] = run_of(hf, 1)
     hf.enqueue("q", "next")
     with pytest.raises(BudgetSpent):
-        effort.spend(internals(hf), claim, 11)
+        spend_reports.spend(internals(hf), claim, 11)
     hf.queues.resume("q")
     assert (rival.claim("q"), rival.queues.is_paused("q")) == ([], True)
     hf.queue("q", budget=12)
@@ -213,7 +214,7 @@ def test_a_budget_that_is_lowered_below_what_was_spent_pauses_the_queue(hf: Hold
     hf.queue("q", budget=100)
     [claim] = run_of(hf, 1)
     hf.enqueue("q", "next")
-    effort.spend(internals(hf), claim, 50)
+    spend_reports.spend(internals(hf), claim, 50)
     hf.queue("q", budget=50)
     assert (hf.queues.is_paused("q"), hf.claim("q")) == (True, [])
     if more == "reset":
@@ -236,16 +237,16 @@ def test_a_spent_budget_begins_anew(hf: Holdfast) -> None:
     hf.enqueue("q", "work")
     claim = claim_one(hf)
     with pytest.raises(BudgetSpent):
-        effort.spend(internals(hf), claim, 12)
+        spend_reports.spend(internals(hf), claim, 12)
     claim.release()
     assert hf.queues.reset_budget("q") == 12
     assert (hf.queues.budget("q"), hf.queues.is_paused("q"), hf.claim("q")) == (0, True, [])
     hf.queues.resume("q")
     again = claim_one(hf)
     assert again.attempt == 1
-    assert effort.spend(internals(hf), again, 9).spent == 21
+    assert spend_reports.spend(internals(hf), again, 9).spent == 21
     with pytest.raises(BudgetSpent) as over:
-        effort.spend(internals(hf), again, 9)
+        spend_reports.spend(internals(hf), again, 9)
     assert over.value.is_first
     [record] = [line for line in hf.audit.list() if line.act == "reset_budget"]
     assert (record.actor, record.queue, record.about, record.count) == (hf.actor, "q", {"spent": 12}, 1)
@@ -255,11 +256,11 @@ def test_who_resumes_without_more_money_is_paused_again_and_told_again(hf: Holdf
     hf.queue("q", budget=10)
     for _ in range(2):
         with pytest.raises(BudgetSpent) as over:
-            effort.spend(internals(hf), claim, 11)
+            spend_reports.spend(internals(hf), claim, 11)
         assert over.value.is_first
         hf.queues.resume("q")
     hf.queue("q", budget=100)
-    assert effort.spend(internals(hf), claim, 11).spent == 33
+    assert spend_reports.spend(internals(hf), claim, 11).spent == 33
     assert not hf.queues.is_paused("q")
 
 
@@ -267,10 +268,10 @@ def test_the_queues_budget_goes_before_the_messages_own(hf: Holdfast, claim: Cla
     """Whoever answers for the queue hears of it; the message gives up when it is next worked on."""
     hf.queue("q", budget=10, message_budget=10)
     with pytest.raises(BudgetSpent):
-        effort.spend(internals(hf), claim, 11)
+        spend_reports.spend(internals(hf), claim, 11)
     hf.queues.reset_budget("q")
     with pytest.raises(GaveUp):
-        effort.spend(internals(hf), claim, 0)
+        spend_reports.spend(internals(hf), claim, 0)
 
 
 def test_sums_are_exact_and_one_alone_pauses_however_many_spend(client: OpenClient) -> None:
@@ -284,7 +285,7 @@ def test_sums_are_exact_and_one_alone_pauses_however_many_spend(client: OpenClie
         told = []
         for _ in range(50):
             try:
-                effort.spend(internals(hf), claim, 1)
+                spend_reports.spend(internals(hf), claim, 1)
             except BudgetSpent as over:
                 told.append(over.is_first)
         return told
@@ -301,13 +302,13 @@ def test_one_message_may_be_spent_on_by_many_threads(client: OpenClient) -> None
     hf.queue("q", lease=600)
     for claim in (run_of(hf, 1)[0], row(hf)):
         with ThreadPoolExecutor(8) as threads:
-            list(threads.map(lambda _, claim=claim: effort.spend(internals(hf), claim, 1), range(40)))
+            list(threads.map(lambda _, claim=claim: spend_reports.spend(internals(hf), claim, 1), range(40)))
         assert known(hf, claim).spent == 40  # type: ignore[union-attr]
     assert hf.queues.budget("q") == 80
 
 
 def test_asyncio_has_the_same(url: str, hf: Holdfast, clock: FakeClock, claim: Claim) -> None:
-    effort.spend(internals(hf), claim, 5)
+    spend_reports.spend(internals(hf), claim, 5)
 
     async def main() -> list[float]:
         async with AsyncHoldfast(url, clock=clock) as awaited:

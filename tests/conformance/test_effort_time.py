@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast import Claim, Holdfast, State, effort
-from holdfast.client import internals
-from holdfast.core.effort import Effort
-from holdfast.outcomes import GaveUp
+from holdfast import Claim, Holdfast, State
+from holdfast.budgets import spend_reports
+from holdfast.budgets.rules import Effort
+from holdfast.client.client import internals
+from holdfast.worker.outcomes import GaveUp
 from tests.clock import FakeClock
 from tests.conformance.effort_steps import REPORTS, known
 from tests.conformance.steps import claim_one, row, run_of
@@ -25,17 +26,17 @@ def test_the_time_of_all_attempts_counts_from_the_first_claim(
 ) -> None:
     hf.queue("q", max_time=100, backoff=None, lease=40)
     claim = take(hf)
-    [begun] = effort.begin(internals(hf), [claim])
+    [begun] = spend_reports.begin(internals(hf), [claim])
     assert begun == Effort(clock())
     for left in (60, 20):
         clock.advance(40)
         if end != "lapse":
             getattr(claim, end)()
         claim = claim_one(hf)
-        assert effort.begin(internals(hf), [claim]) == [begun]
-        effort.check(claim, begun)
-        assert effort.time_left(begun, claim.channel.spec, clock()) == left
-    effort.act(internals(hf), claim, "look")
+        assert spend_reports.begin(internals(hf), [claim]) == [begun]
+        spend_reports.check(claim, begun)
+        assert spend_reports.time_left(begun, claim.channel.spec, clock()) == left
+    spend_reports.act(internals(hf), claim, "look")
     clock.advance(20)
     for report in REPORTS.values():
         with pytest.raises(GaveUp, match=r"max_time.*not done 100 s after its first claim; 100 s are allowed in all"):
@@ -45,7 +46,7 @@ def test_the_time_of_all_attempts_counts_from_the_first_claim(
         getattr(claim, end)()
     claim = claim_one(hf)
     with pytest.raises(GaveUp, match="not done 120 s"):
-        effort.check(claim, effort.begin(internals(hf), [claim])[0])
+        spend_reports.check(claim, spend_reports.begin(internals(hf), [claim])[0])
 
 
 def test_many_begin_at_once_and_those_that_are_lost_do_not(hf: Holdfast, clock: FakeClock) -> None:
@@ -55,35 +56,35 @@ def test_many_begin_at_once_and_those_that_are_lost_do_not(hf: Holdfast, clock: 
     hf.enqueue("p", "without a limit")
     free = claim_one(hf, "p")
     members[1].ack()
-    begun = effort.begin(internals(hf), [members[0], free, members[1], single, members[2]])
+    begun = spend_reports.begin(internals(hf), [members[0], free, members[1], single, members[2]])
     since = Effort(clock())
     assert begun == [since, None, None, since, since]
     assert [known(hf, claim) for claim in (free, members[1])] == [None, None]
-    assert effort.begin(internals(hf), []) == []
+    assert spend_reports.begin(internals(hf), []) == []
 
 
 def test_a_report_begins_too_and_where_time_is_free_it_is_over_never(
     hf: Holdfast, clock: FakeClock, claim: Claim
 ) -> None:
     clock.advance(10)
-    begun = effort.spend(internals(hf), claim, 1)
+    begun = spend_reports.spend(internals(hf), claim, 1)
     assert begun.started_at == claim.lease.since_us < clock()
     clock.advance(1e9)
-    assert effort.time_left(begun, claim.channel.spec, clock()) is None
-    effort.act(internals(hf), claim, "look")
+    assert spend_reports.time_left(begun, claim.channel.spec, clock()) is None
+    spend_reports.act(internals(hf), claim, "look")
 
 
 def test_earlier_attempts_may_have_spent_it_all(hf: Holdfast, claim: Claim) -> None:
     """Killed after the report that was too much, before it could give up."""
     hf.queue("q", message_budget=10, max_time=100, max_repeats=2)
-    effort.act(internals(hf), claim, "look")
+    spend_reports.act(internals(hf), claim, "look")
     with pytest.raises(GaveUp):
-        effort.spend(internals(hf), claim, 11)
+        spend_reports.spend(internals(hf), claim, 11)
     claim.release()
     again = claim_one(hf)
-    [begun] = effort.begin(internals(hf), [again])
+    [begun] = spend_reports.begin(internals(hf), [again])
     with pytest.raises(GaveUp, match="spent 11 of 10"):
-        effort.check(again, begun)
+        spend_reports.check(again, begun)
 
 
 # --- repetition -------------------------------------------------------------------------------------------------------
@@ -92,28 +93,28 @@ def test_earlier_attempts_may_have_spent_it_all(hf: Holdfast, claim: Claim) -> N
 def test_the_same_thing_again_and_again_is_given_up(hf: Holdfast, claim: Claim) -> None:
     hf.queue("q", max_repeats=3)
     streaks = [
-        effort.act(internals(hf), claim, text).repeats
+        spend_reports.act(internals(hf), claim, text).repeats
         for text in ("Open page 1", "open  page 2", "save", "open page 3")
     ]
     assert streaks == [1, 2, 1, 1]
-    effort.act(internals(hf), claim, "open page 4")
+    spend_reports.act(internals(hf), claim, "open page 4")
     with pytest.raises(GaveUp, match=r"gave up \(max_repeats\): did the same thing 3 times in a row: open page #$"):
-        effort.act(internals(hf), claim, "open page 5")
+        spend_reports.act(internals(hf), claim, "open page 5")
 
 
 def test_spending_in_between_is_no_other_action(hf: Holdfast, claim: Claim) -> None:
     hf.queue("q", max_repeats=2)
-    effort.act(internals(hf), claim, "look")
-    assert effort.spend(internals(hf), claim, 5).repeats == 1
+    spend_reports.act(internals(hf), claim, "look")
+    assert spend_reports.spend(internals(hf), claim, 5).repeats == 1
     with pytest.raises(GaveUp):
-        effort.act(internals(hf), claim, "look")
+        spend_reports.act(internals(hf), claim, "look")
 
 
 @pytest.mark.parametrize("end", ["nack", "release", "lapse"])
 def test_a_retry_may_do_what_the_attempt_before_it_did(hf: Holdfast, clock: FakeClock, claim: Claim, end: str) -> None:
     hf.queue("q", max_repeats=2)
     for _ in range(3):
-        assert effort.act(internals(hf), claim, "look").repeats == 1
+        assert spend_reports.act(internals(hf), claim, "look").repeats == 1
         if end != "lapse":
             getattr(claim, end)()
         clock.advance(100)
@@ -127,18 +128,18 @@ def test_a_retry_may_do_what_the_attempt_before_it_did(hf: Holdfast, clock: Fake
 def test_a_replay_begins_anew(hf: Holdfast, clock: FakeClock, take: Take) -> None:
     hf.queue("q", message_budget=10, max_time=100, max_repeats=2)
     claim = take(hf)
-    effort.begin(internals(hf), [claim])
+    spend_reports.begin(internals(hf), [claim])
     with pytest.raises(GaveUp) as found:
-        effort.spend(internals(hf), claim, 11)
+        spend_reports.spend(internals(hf), claim, 11)
     claim.dead_letter(found.value)
     clock.advance(500)
     [dead] = hf.dead_letters.list("q")
     assert "spent 11 of 10" in dead.error
     hf.dead_letters.replay(dead.id)
     again = claim_one(hf)
-    [begun] = effort.begin(internals(hf), [again])
+    [begun] = spend_reports.begin(internals(hf), [again])
     assert begun == Effort(clock())
-    assert effort.spend(internals(hf), again, 10).spent == 10
+    assert spend_reports.spend(internals(hf), again, 10).spent == 10
     assert hf.queues.budget("q") == 21
 
 
@@ -156,7 +157,7 @@ def test_it_is_forgotten_with_the_message(
     hf: Holdfast, clock: FakeClock, claim: Claim, end: str, history: float
 ) -> None:
     hf.queue("q", history=history)
-    effort.spend(internals(hf), claim, 5)
+    spend_reports.spend(internals(hf), claim, 5)
     for _ in range(5):
         clock.advance(20)
         claim.extend(30)
@@ -176,12 +177,12 @@ def test_it_is_kept_as_long_as_its_message_waits_or_is_worked_on(hf: Holdfast, c
     hf.queue("q", history=0, lease="30d")
     stay = run_of(hf, 150)
     for claim in stay:
-        effort.spend(internals(hf), claim, 1)
+        spend_reports.spend(internals(hf), claim, 1)
     hf.snooze(stay[::2], "10d")
     clock.advance(1)
     hf.enqueue("q", "goes")
     goes = claim_one(hf)
-    effort.spend(internals(hf), goes, 1)
+    spend_reports.spend(internals(hf), goes, 1)
     goes.ack()
     clock.advance(61)
     for _ in range(3):
@@ -194,9 +195,9 @@ def test_a_message_that_gave_up_is_dead_with_a_reason_for_its_owner(hf: Holdfast
     hf.owner("mia")
     hf.queue("q", owner="mia", max_repeats=2)
     [claim] = run_of(hf, 1)
-    effort.act(internals(hf), claim, "look")
+    spend_reports.act(internals(hf), claim, "look")
     with pytest.raises(GaveUp) as found:
-        effort.act(internals(hf), claim, "Look")
+        spend_reports.act(internals(hf), claim, "Look")
     claim.dead_letter(str(found.value))
     assert hf.status(claim.message.id).state is State.DEAD
     [notice] = hf.notices.list("mia")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, InvalidInput
-from holdfast.client import internals
+from holdfast.client.client import internals
+from holdfast.client.compose import EnqueueOptions
 from holdfast.core.message import encode_json
-from holdfast.drafting import EnqueueOptions
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies, claim_one, drain
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast, Notice, Step
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.errors import InvalidInput
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, drain, inbox, kill, one_notice

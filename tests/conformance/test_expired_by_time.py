@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, QueueFull, State
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies, claim_one, counts, kill, state
 from tests.stores import TOPICS

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from holdfast import Claim, Holdfast, LeaseLost
-from holdfast.client import internals
-from holdfast.limits import SWEEP_LIMIT
-from holdfast.store.expiry import MOST_MEMBERS
+from holdfast.client.client import internals
+from holdfast.client.validate import SWEEP_LIMIT
+from holdfast.store.engine.expire_leases import MOST_MEMBERS
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain
 from tests.stores import LANES
@@ -366,7 +366,7 @@ def test_a_long_run_comes_back_in_turns(hf: Holdfast, clock: FakeClock) -> None:
 def test_what_was_acked_of_a_silent_run_is_passed_by(
     hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.store.expiry.MOST_LOOKED_AT", 4)
+    monkeypatch.setattr("holdfast.store.engine.expire_leases.MOST_LOOKED_AT", 4)
     hf.enqueue_many("q", range(20))
     held = hf.claim("q", n=20, lease=1)
     hf.ack([*held[:5], *held[6:18:2]])

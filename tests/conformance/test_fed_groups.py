@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from holdfast import Claim, Holdfast, LeaseLost
-from holdfast.client import internals
-from holdfast.store import feeding
+from holdfast.client.client import internals
+from holdfast.topics.steps import feed
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, counts, drain
 from tests.stores import TOPICS
@@ -199,7 +199,7 @@ def test_only_the_wanted_names_are_fed(hf: Holdfast) -> None:
     hf.topic("orders")
     hf.subscribe("orders", "email", patterns="orders.*.created", ordering="per_key")
     publish(hf, "a1", topic="orders.eu.created")
-    publish(hf, *["a-"] * (2 * feeding.STEP), topic="orders.eu.paid")
+    publish(hf, *["a-"] * (2 * feed.STEP), topic="orders.eu.paid")
     publish(hf, "a2", topic="orders.us.created")
     assert drain(hf, EMAIL) == ["a1", "a2"]
 
@@ -218,13 +218,13 @@ def test_each_priority_is_fed_by_itself(keyed: Holdfast) -> None:
 
 
 def test_a_key_that_is_stuck_hides_no_other(keyed: Holdfast) -> None:
-    publish(keyed, *["a"] * (feeding.MOST_FED + feeding.STEP), "b")
+    publish(keyed, *["a"] * (feed.MOST_FED + feed.STEP), "b")
     [stuck] = keyed.claim(EMAIL)
     assert (stuck.message.body, drain(keyed, EMAIL)) == ("a", ["b"])
 
 
 def test_however_much_of_a_stuck_key_is_in_front_another_comes_in_one_poll(keyed: Holdfast) -> None:
-    publish(keyed, *["a"] * (6 * feeding.MOST_FED), "b")
+    publish(keyed, *["a"] * (6 * feed.MOST_FED), "b")
     [stuck] = keyed.claim(EMAIL)
     assert bodies(keyed.claim(EMAIL, n=10)) == ["b"]
     assert keyed.claim(EMAIL, n=10) == []
@@ -236,7 +236,7 @@ def test_a_member_that_waits_comes_past_what_is_stuck(client: OpenClient) -> Non
     hf = client(clock=None)
     hf.topic("orders")
     hf.subscribe("orders", "email", ordering="per_key")
-    publish(hf, *["a"] * (3 * feeding.MOST_FED), "b")
+    publish(hf, *["a"] * (3 * feed.MOST_FED), "b")
     hf.claim(EMAIL)
     group = internals(hf).store.channels.find("default", EMAIL)
     assert group is not None
@@ -246,8 +246,8 @@ def test_a_member_that_waits_comes_past_what_is_stuck(client: OpenClient) -> Non
 
 
 def test_feeding_stops_when_too_much_waits(keyed: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    fed = 6 * feeding.STEP
-    monkeypatch.setattr("holdfast.store.feeding.MOST_WAITING", fed - 1)
+    fed = 6 * feed.STEP
+    monkeypatch.setattr("holdfast.topics.steps.feed.MOST_WAITING", fed - 1)
     publish(keyed, *["a"] * (fed + 2), "b")
     [stuck] = keyed.claim(EMAIL)
     assert keyed.claim(EMAIL) == []
@@ -282,7 +282,7 @@ def test_the_members_of_a_key_are_held_one_at_a_time(hf: Holdfast) -> None:
 def test_a_full_key_hides_no_other(hf: Holdfast) -> None:
     hf.topic("orders")
     hf.subscribe("orders", "email", key_concurrency=1)
-    publish(hf, *["a"] * (feeding.MOST_FED + feeding.STEP), "b")
+    publish(hf, *["a"] * (feed.MOST_FED + feed.STEP), "b")
     assert bodies(hf.claim(EMAIL)) == ["a"]
     assert drain(hf, EMAIL) == ["b"]
 

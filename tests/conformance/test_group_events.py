@@ -6,6 +6,7 @@ import pytest
 
 from holdfast import CursorOutOfRange, Holdfast
 from holdfast.events import GroupDied, GroupEvent, GroupOutOfRange, GroupRevived
+from tests.client_names import method_of
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient
 from tests.conformance.topics import die, done, retain, watch
@@ -56,12 +57,12 @@ def test_who_finds_out_is_told(watched: Holdfast, rival: Holdfast, clock: FakeCl
     assert counts(watched, "a") == counts(rival, "a") == (1, 1, 0)
 
 
-@pytest.mark.parametrize("way", ["heartbeat", "subscribe"])
+@pytest.mark.parametrize("way", ["groups.heartbeat", "subscribe"])
 def test_whatever_brings_it_back_is_told_and_counted(watched: Holdfast, clock: FakeClock, way: str) -> None:
     told = Told(watched)
     for number in range(1, 4):
         die(watched, clock)
-        getattr(watched, way)("t", "a")
+        method_of(watched, way)("t", "a")
         watched.subscribe("t", "a", timeout=60)
         assert told.take() == [(GroupDied, "t", "a"), (GroupRevived, "t", "a", 0)]
         assert counts(watched, "a") == (number, number, 0)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, InvalidInput, LeaseLost, NotFound, UnknownGroup
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, counts
 from tests.conformance.topic_steps import lag, read_all, told
@@ -351,7 +351,7 @@ def test_numbers_of_a_group(two: Holdfast, clock: FakeClock) -> None:
 def test_a_group_that_has_ended_is_owed_nothing(
     two: Holdfast, rival: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.channels.FRESH", 3600.0)  # However slow the machine is.
+    monkeypatch.setattr("holdfast.client.catalog.FRESH", 3600.0)  # However slow the machine is.
     two.subscribe("t", "a", backoff=None)
     two.publish_many("t", range(4))
     rival.stats("t/a")

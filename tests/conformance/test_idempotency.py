@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from holdfast import Holdfast, IdempotencyConflict, InvalidInput, State
-from holdfast.client import internals
+from holdfast.client.client import internals
+from holdfast.client.compose import EnqueueOptions
 from holdfast.core.message import DeliveryKey
-from holdfast.drafting import EnqueueOptions
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain
 from tests.stores import TOPICS

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from holdfast import Holdfast
-from holdfast.client import internals
-from holdfast.store.roles import Leaders
+from holdfast.client.client import internals
+from holdfast.store.verb_groups import Leaders
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient
 from tests.stores import NO_QUEUE

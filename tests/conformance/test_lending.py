@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 
 pytestmark = pytest.mark.both_engines
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Claim, Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, counts, together
 from tests.stores import LANES

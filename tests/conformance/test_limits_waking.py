@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, sleepers
 
@@ -17,7 +17,7 @@ from tests.conformance.steps import OpenClient, sleepers
 def test_a_sleeper_wakes_up_when_there_is_room(
     client: OpenClient, engine: str, end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3600.0)  # Only a ring wakes it.
+    monkeypatch.setattr("holdfast.client.claim_loop.LONGEST_NAP", 3600.0)  # Only a ring wakes it.
     hf = client(clock=None)
     hf.queue("q", concurrency=2, key_concurrency=2, lease=3600)
     hf.enqueue_many("q", range(4), key="k" if engine == "row" else None)
@@ -45,7 +45,7 @@ def test_a_sleeper_wakes_up_when_there_is_room(
 def test_a_sleeper_wakes_up_when_the_rate_allows_it(
     client: OpenClient, limits: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3600.0)
+    monkeypatch.setattr("holdfast.client.claim_loop.LONGEST_NAP", 3600.0)
     hf = client(clock=None)
     hf.queue("q", **limits)
     hf.enqueue_many("q", range(3), key="k")

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast import AsyncHoldfast, CursorOutOfRange, Holdfast, InvalidInput, UnknownGroup
-from holdfast.client import internals
-from holdfast.store import history
+from holdfast.client.client import internals
+from holdfast.store.engine import history
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, inbox
 from tests.conformance.topics import die, done, kept, retain, troubles, watch
@@ -264,7 +264,7 @@ def test_however_short_the_timeout_who_asks_for_work_is_heard(
     client: OpenClient, hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, timeout: float
 ) -> None:
     """A client notes by its own clock that it was heard; here both clocks go at the same pace."""
-    monkeypatch.setattr("holdfast.presence.time", SimpleNamespace(monotonic=lambda: clock() / 1_000_000))
+    monkeypatch.setattr("holdfast.client.last_seen.time", SimpleNamespace(monotonic=lambda: clock() / 1_000_000))
     member = client(worker="ben", sweep_every=1_000)
     hf.topic("t", min_retention=0)
     hf.subscribe("t", "a", timeout=timeout, misses=1)
@@ -277,7 +277,7 @@ def test_however_short_the_timeout_who_asks_for_work_is_heard(
 
 
 def test_who_waits_for_work_wakes_up_to_be_heard(client: OpenClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3_600.0)
+    monkeypatch.setattr("holdfast.client.claim_loop.LONGEST_NAP", 3_600.0)
     hf, member = client(clock=None), client(clock=None, worker="ben")
     hf.topic("t", min_retention=0)
     hf.subscribe("t", "a", timeout=0.3)

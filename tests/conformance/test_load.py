@@ -3,8 +3,8 @@
 import pytest
 
 from holdfast import Holdfast
-from holdfast.client import internals
-from holdfast.core.scaling import Load
+from holdfast.client.client import internals
+from holdfast.worker.pools.scaling import Load
 from tests.clock import FakeClock
 from tests.conformance.steps import claim_one
 from tests.stores import INSIDE

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import Claim, Holdfast, InvalidInput, State, endings
-from holdfast.client import internals
+from holdfast import Claim, Holdfast, InvalidInput, State
+from holdfast.client import settlements
+from holdfast.client.client import internals
 from holdfast.core.settlement import Settlement
-from holdfast.runtime.maintenance.duties import DUTIES, Duty
 from holdfast.store.api import ClaimRequest
+from holdfast.worker.maintenance.duties import DUTIES, Duty
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, counts, kill, state
 from tests.stores import LANES
@@ -147,7 +148,7 @@ def test_a_turn_is_bounded(hf: Holdfast, clock: FakeClock) -> None:
 
 def test_a_busy_consumer_keeps_pace(hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends more messages between two sweeps than one turn removes."""
-    monkeypatch.setattr("holdfast.claiming.LONGEST_SWEEP", 60)
+    monkeypatch.setattr("holdfast.client.claim_loop.LONGEST_SWEEP", 60)
     hf.queue("q", history=1)
     for _ in range(3):
         for number in range(130):
@@ -163,7 +164,7 @@ def acks(hf: Holdfast) -> list[Settlement]:
     """Claims one without the sweep that a client does first."""
     channel = internals(hf).catalog.channel("q")
     grants = internals(hf).store.messages.claim(ClaimRequest([channel], 1, "anna"), partial(Claim, hf)).grants
-    return endings.acked(grants)
+    return settlements.acked(grants)
 
 
 @pytest.mark.parametrize("delay", [0, 1], ids=["in a lane", "as rows"])
@@ -185,7 +186,7 @@ def test_history_is_capped_by_count(hf: Holdfast, clock: FakeClock, delay: int) 
 def test_a_long_run_of_history_goes_in_turns(
     hf: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, keep: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr("holdfast.store.history.MOST_MESSAGES", 3)
+    monkeypatch.setattr("holdfast.store.engine.history.MOST_MESSAGES", 3)
     hf.queue("q", **keep)
     ids = [receipt.id for receipt in hf.enqueue_many("q", range(8))]
     hf.ack(hf.claim("q", n=8))

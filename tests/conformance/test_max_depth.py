@@ -131,7 +131,7 @@ def test_a_client_that_has_not_heard_of_the_limit_cannot_hide_messages(
     hf: Holdfast, rival: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Settings are remembered for a second: what arrives unnoticed meanwhile is counted all the same."""
-    monkeypatch.setattr("holdfast.channels.FRESH", 3600.0)  # However slow the machine is.
+    monkeypatch.setattr("holdfast.client.catalog.FRESH", 3600.0)  # However slow the machine is.
     rival.enqueue("q", 0)
     hf.queue("q", max_depth=3)
     hf.enqueue("q", 1)

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast, InvalidBody, InvalidInput, Step, TooLarge
-from holdfast.client import internals
-from holdfast.core.message_form import form_of
+from holdfast.client.client import internals
+from holdfast.core.message_type import form_of
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, claim_one, kill
 from tests.conformance.test_conn import of_the_driver, roll_back
@@ -144,7 +144,7 @@ def test_a_change_elsewhere_is_enforced_when_settings_are_looked_at_again(
     hf: Holdfast, rival: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Settings are trusted for a second; then every client looks."""
-    monkeypatch.setattr("holdfast.channels.FRESH", 0.0)
+    monkeypatch.setattr("holdfast.client.catalog.FRESH", 0.0)
     hf.queue("q", message_type=Order)
     rival.enqueue("q", {"id": 1})
     rival.queue("q", message_type=Ticket | int)
@@ -208,7 +208,7 @@ def test_only_misfits_in_front_do_not_end_the_look(hf: Holdfast) -> None:
 def test_a_client_with_an_older_python_type_says_so_when_it_reads(
     hf: Holdfast, rival: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.channels.FRESH", 0.0)
+    monkeypatch.setattr("holdfast.client.catalog.FRESH", 0.0)
     hf.queue("q", message_type=Order)
     rival.queue("q", message_type=Row | str)
     rival.enqueue("q", "text")

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from holdfast import Holdfast, SchemaMismatch, SchemaTooNew, StoreError
-from holdfast.client import internals
-from holdfast.store.opening import migration_script
+from holdfast.client.client import internals
+from holdfast.store.open import migration_script
 from holdfast.store.sql import statements
 from tests.conformance.steps import OpenClient, drain
 from tests.stores import NO_QUEUE
@@ -180,7 +180,7 @@ def test_a_client_that_was_refused_works_once_the_database_is_ready(hf: Holdfast
 KILLED = """
 import os, signal, sys
 from holdfast import Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 hf, where = Holdfast(sys.argv[1]), sys.argv[2]
 
 def kill():

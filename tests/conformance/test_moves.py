@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, State
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.core.lifecycle import TABLE
 from tests.clock import FakeClock
 from tests.stores import INSIDE

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast, UnknownGroup, UnknownQueue, UnknownTopic
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.conformance.steps import OpenClient, bodies, run_of
 from tests.stores import NO_QUEUE
 
@@ -71,7 +71,7 @@ def test_two_clients_of_one_database_share_what_is_stored_only(client: OpenClien
     run_of(one, 2)
     assert (other.queues.list(), other.settings.tenant, other.actor) == ([], "acme", "ben")
     assert internals(other).store is internals(one).store
-    assert internals(other).delivered is internals(one).delivered
+    assert internals(other).transport is internals(one).transport
     assert internals(other).starts is internals(one).starts
     assert internals(other).catalog is not internals(one).catalog
     assert internals(one.acting_as("ben")).catalog is internals(one).catalog

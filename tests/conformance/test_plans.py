@@ -8,8 +8,8 @@ from unittest.mock import ANY
 import pytest
 
 from holdfast import Holdfast, InvalidInput
-from holdfast.core.command import command_of, command_queue
-from holdfast.spec.applying import WouldLose, apply
+from holdfast.commands.rules import command_of, command_queue
+from holdfast.spec.apply import WouldLose, apply
 from holdfast.spec.model import Spec
 from holdfast.spec.plan import SpecPlan, make_plan, summary
 from holdfast.spec.reading import read_text

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from holdfast import Holdfast, StoreError
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.stores import INSIDE
 
 pytestmark = [pytest.mark.both_engines, pytest.mark.not_through_sqs(INSIDE)]

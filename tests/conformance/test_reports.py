@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast, Notice, UnknownQueue
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.errors import InvalidInput
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, inbox, kill, one_notice

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from holdfast import Holdfast
-from holdfast.store import retention
+from holdfast.topics.steps import retention
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, inbox
 from tests.conformance.topics import done, kept, retain, retain_once, subscribed, troubles
@@ -249,7 +249,7 @@ def test_a_step_that_failed_has_removed_and_counted_nothing(
     hf.publish_many("t", range(3))
     clock.advance(DAY)
     with monkeypatch.context() as broken:
-        broken.setattr("holdfast.store.escalation.report", lambda *_: 1 / 0)
+        broken.setattr("holdfast.notices.steps.report", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             retain(hf)
     assert kept(hf) == [0, 1, 2]

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from holdfast import Claim, Holdfast, State
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import state
 from tests.stores import INSIDE

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, LeaseLost, NotFound, Step, Wait
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.clock import FakeClock
 from tests.conformance.saga_steps import die, do, lines, shown, states, take, trip, undo, waiting
 from tests.conformance.steps import OpenClient
@@ -47,7 +47,7 @@ def test_whoever_waits_for_a_claim_looks_after_them_too(
         clock.advance(10)
         return clock()
 
-    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 0.01)
+    monkeypatch.setattr("holdfast.client.claim_loop.LONGEST_NAP", 0.01)
     hf = client(clock=soon)
     hf.saga("trip", steps=[Wait("a while", delay="10m"), *trip("flight")])
     hf.start_saga("trip", id="t1")

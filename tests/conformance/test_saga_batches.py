@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from holdfast import Holdfast, IdempotencyConflict, NotFound, Step
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.sagas.client import ADVANCE_LIMIT
-from holdfast.store.saga_api import NewSaga
+from holdfast.sagas.steps.values import NewSaga
 from tests.clock import FakeClock
 from tests.conformance.saga_steps import NAMES, shown, trip
 
@@ -129,11 +129,11 @@ def test_sagas_with_much_to_tell_are_forgotten_in_turns(
     for number in range(5):
         hf.start_saga("trip", id=str(number))
     hf.ack(hf.claim("flight.book", n=5))
-    monkeypatch.setattr("holdfast.store.sagas.MOST_LINES", 2 * len(shown(hf, "0").timeline))
+    monkeypatch.setattr("holdfast.sagas.steps.instances.MOST_LINES", 2 * len(shown(hf, "0").timeline))
     clock.advance(60)
     for left in (3, 1):
         assert hf.sagas.advance() == ADVANCE_LIMIT, "there are more"
         assert len(hf.sagas.list()) == left
-    monkeypatch.setattr("holdfast.store.sagas.MOST_LINES", 1)
+    monkeypatch.setattr("holdfast.sagas.steps.instances.MOST_LINES", 1)
     assert hf.sagas.advance() == 1
     assert hf.sagas.list() == []

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, InvalidInput, Step
-from holdfast.client import internals
-from holdfast.core.command import command_queue
+from holdfast.client.client import internals
+from holdfast.commands.rules import command_queue
 from tests.conformance.saga_steps import die, do, shown, states, take, trip, undo, waiting
 
 

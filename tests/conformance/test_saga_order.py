@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from holdfast import Claim, Holdfast, LeaseLost, Step
-from holdfast.client import internals
-from holdfast.core.saga import saga_spec
+from holdfast.client.client import internals
+from holdfast.sagas.rules.declaration import saga_spec
 from tests.clock import FakeClock
 from tests.long import only_long
 

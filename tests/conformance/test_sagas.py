@@ -16,11 +16,11 @@ from holdfast import (
     Step,
     StoreError,
     UnknownQueue,
-    endings,
 )
-from holdfast.client import internals
-from holdfast.core.saga import saga_spec
-from holdfast.store.saga_work import LockedSaga, SagaWork
+from holdfast.client import settlements
+from holdfast.client.client import internals
+from holdfast.sagas.rules.declaration import saga_spec
+from holdfast.sagas.steps.effects import LockedSaga, SagaWork
 from tests.conformance.saga_steps import NAMES, die, do, lines, shown, states, take, trip, undo, waiting
 from tests.conformance.steps import OpenClient, sleepers
 from tests.conformance.test_conn import commit, of_the_driver, roll_back
@@ -161,7 +161,7 @@ def test_a_message_that_is_taken_away_is_a_failure(started: Holdfast, how: str) 
     elif how == "purge":
         assert hf.queues.purge("flight.book") == 1
     else:
-        internals(hf).settlements.call(endings.canceled([take(hf, "flight.book")], "nobody flies"))
+        internals(hf).settlements.call(settlements.canceled([take(hf, "flight.book")], "nobody flies"))
     assert shown(hf, "t1").status == "failed"
 
 
@@ -197,7 +197,7 @@ def test_a_step_counts_in_its_queue(hf: Holdfast, clock: Any) -> None:
 
 
 def test_a_step_wakes_who_waits_in_its_queue(client: OpenClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3600.0)  # Only a ring wakes it.
+    monkeypatch.setattr("holdfast.client.claim_loop.LONGEST_NAP", 3600.0)  # Only a ring wakes it.
     hf = client(clock=None)
     hf.saga("trip", steps=trip())
     asleep = sleepers(hf)

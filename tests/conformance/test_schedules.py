@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, QueueFull
-from holdfast.client import internals
-from holdfast.store import scheduling
+from holdfast.client.client import internals
+from holdfast.schedules import steps as schedules
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain, sleepers, the_schedule
 
@@ -89,7 +89,7 @@ def test_a_period_is_counted_from_the_declaration(hf: Holdfast, clock: FakeClock
 def test_a_sleeping_consumer_wakes_up(
     hf: Holdfast, rival: Holdfast, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.claiming.LONGEST_NAP", 3600.0)  # Only a ring wakes it.
+    monkeypatch.setattr("holdfast.client.claim_loop.LONGEST_NAP", 3600.0)  # Only a ring wakes it.
     hf.schedule("s", queue="q", body="now", every=60)
     asleep, found = sleepers(rival), []
     sleeper = threading.Thread(target=lambda: found.extend(bodies(rival.claim("q", wait=600))))
@@ -133,13 +133,13 @@ def test_a_fire_that_is_undone_never_was(hf: Holdfast, clock: FakeClock, monkeyp
     """Stopped after the message is in, before the schedule has moved on: neither has happened."""
     hf.schedule("s", queue="q", every=60)
     clock.advance(60)
-    send = scheduling._send
+    send = schedules._send
 
     def send_and_fall(*args: Any) -> None:
         send(*args)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(scheduling, "_send", send_and_fall)
+    monkeypatch.setattr(schedules, "_send", send_and_fall)
     with pytest.raises(KeyboardInterrupt):
         hf.schedules.fire()
     assert (hf.stats("q").pending, the_schedule(hf).last_slot_us, the_schedule(hf).next_at_us) == (0, None, clock())

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from holdfast import Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.store.api import Seat
 from holdfast.store.ids import new_id
-from holdfast.store.roles import Seats
+from holdfast.store.verb_groups import Seats
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient
 from tests.stores import NO_QUEUE

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from holdfast import Holdfast, InvalidInput, LeaseLost, NotFound, UnknownGroup
-from holdfast.aio import AsyncHoldfast
+from holdfast.client.async_client import AsyncHoldfast
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, drain
 from tests.stores import TOPICS

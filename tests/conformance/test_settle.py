@@ -7,8 +7,9 @@ from threading import Barrier, Event
 
 import pytest
 
-from holdfast import Claim, Holdfast, InvalidInput, LeaseLost, endings
-from holdfast.client import internals
+from holdfast import Claim, Holdfast, InvalidInput, LeaseLost
+from holdfast.client import settlements as settling
+from holdfast.client.client import internals
 from holdfast.core.settlement import Settlement
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies, claim_one, drain, row, run_of, states
@@ -181,14 +182,14 @@ def test_a_bulk_ack_with_a_lost_row_settles_the_others(hf: Holdfast) -> None:
 
 def test_of_two_endings_of_one_claim_in_one_transaction_the_first_wins(hf: Holdfast) -> None:
     first, second = run_of(hf, 2)
-    settlements = [*endings.nacked([first], "no", 60, False), *endings.acked([first, second])]
+    settlements = [*settling.nacked([first], "no", 60, False), *settling.acked([first, second])]
     assert internals(hf).store.messages.settle(settlements) == [True, False, True]
     assert states(hf, [first, second]) == ["pending", "succeeded"]
 
 
 def test_of_two_endings_of_one_row_in_one_transaction_the_first_wins(hf: Holdfast) -> None:
     claim = row(hf)
-    settlements = [*endings.nacked([claim], "no", 60, False), *endings.acked([claim])]
+    settlements = [*settling.nacked([claim], "no", 60, False), *settling.acked([claim])]
     assert internals(hf).store.messages.settle(settlements) == [True, False]
     assert states(hf, [claim]) == ["pending"]
 

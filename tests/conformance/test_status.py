@@ -4,8 +4,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from holdfast import Claim, Holdfast, InvalidInput, effort, endings
-from holdfast.client import internals
+from holdfast import Claim, Holdfast, InvalidInput
+from holdfast.budgets import spend_reports
+from holdfast.client import settlements
+from holdfast.client.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, claim_one
 
@@ -220,7 +222,7 @@ def claimed_at(hf: Holdfast, message_id: str) -> datetime | None:
 
 def end_as_canceled(hf: Holdfast, claim: Claim) -> None:
     """As a handler does that returns Cancel."""
-    assert internals(hf).store.messages.settle(endings.canceled([claim], "nobody wants it")) == [True]
+    assert internals(hf).store.messages.settle(settlements.canceled([claim], "nobody wants it")) == [True]
 
 
 @pytest.mark.parametrize("delay", [0, 5])
@@ -299,7 +301,7 @@ def test_a_status_tells_what_its_handlers_keep_with_it(hf: Holdfast, clock: Fake
     ids = [receipt.id for receipt in hf.enqueue_many("q", range(2), delay=delay)]
     clock.advance(delay)
     kept, other = hf.claim("q", n=2)
-    effort.remember(internals(hf), kept, "thread-7")
+    spend_reports.remember(internals(hf), kept, "thread-7")
     assert [hf.status(message_id).session for message_id in ids] == ["thread-7", None]
     kept.nack("no", delay=0)
     assert hf.status(kept.message.id).session == "thread-7"
@@ -307,7 +309,7 @@ def test_a_status_tells_what_its_handlers_keep_with_it(hf: Holdfast, clock: Fake
     assert hf.status(kept.message.id).session == "thread-7"
     again.nack("no")
     assert (where(hf, kept.message.id)[0], hf.status(kept.message.id).session) == ("dead", "thread-7")
-    effort.remember(internals(hf), other, "thread-8")
+    spend_reports.remember(internals(hf), other, "thread-8")
     other.ack()
     assert (where(hf, other.message.id)[0], hf.status(other.message.id).session) == ("succeeded", "thread-8")
 

@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from holdfast import Claim, CommitmentResult, Holdfast, NoAnswer, NotFound, Receipt, Step, Wait, Work, effort, endings
-from holdfast.client import internals
-from holdfast.core.command import CommandKey
+from holdfast import Claim, CommitmentResult, Holdfast, NoAnswer, NotFound, Receipt, Step, Wait, Work
+from holdfast.budgets import spend_reports
+from holdfast.client import settlements
+from holdfast.client.client import internals
+from holdfast.commands.rules import CommandKey
 from tests.client_names import public_methods
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, beat, bodies, kill
@@ -101,9 +103,9 @@ def settle_in(hf: Holdfast, clock: FakeClock) -> Estate:
     hf.consumers.attach("mailer", "q", weight=2)
     busy = [Work(held.message.id, "p", 1, 0, f"{tenant} is half way")]
     internals(hf).store.crew.beat(tenant, beat(held.lease.worker, work=busy, saturation=0.9))
-    effort.spend(internals(hf), held, {"acme": 41.5, "other": 7}[tenant])
+    spend_reports.spend(internals(hf), held, {"acme": 41.5, "other": 7}[tenant])
     results = [CommitmentResult("tidy", True, 0, tenant)]
-    internals(hf).store.commitments.keep(endings.acked([held])[0], results)
+    internals(hf).store.commitments.keep(settlements.acked([held])[0], results)
     hf.command("A.B")(lambda: tenant)
     hf.commands.run("A.B", {}, idempotency_key="old")
     hf.saga("trip", steps=[Step("a", "steps", undo="undoing"), Wait("b", signal="go")])

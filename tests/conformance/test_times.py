@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from holdfast import Holdfast, InvalidInput, Step
-from holdfast.client import internals
-from holdfast.core.crew import Beat, Work
-from holdfast.core.moments import EPOCH, UNIT, Moment, MomentOrNone, WithTimes
+from holdfast.client.client import internals
+from holdfast.consumers.rules import Beat, Work
+from holdfast.core.times import EPOCH, UNIT, Moment, MomentOrNone, WithTimes
 from holdfast.testing import FakeClock
 from tests.conformance.steps import claim_one
 

@@ -68,8 +68,8 @@ ids of the failure catalogue. `tests/architecture/test_named_tests.py` checks th
 import pytest
 
 from holdfast import AlreadyReplayed, Holdfast, LeaseLost
-from holdfast.runtime.maintenance.duties import retention as keeping
-from holdfast.store import retention
+from holdfast.topics.steps import retention
+from holdfast.worker.maintenance.duties import retention as keeping
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, counts
 from tests.conformance.topic_steps import read_all

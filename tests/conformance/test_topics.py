@@ -17,9 +17,9 @@ from holdfast import (
     TooLarge,
     UnknownTopic,
 )
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.core.queue import QueueSpec
-from holdfast.core.topic import TopicSpec
+from holdfast.topics.rules.declaration import TopicSpec
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, drain, sleepers, state
 from tests.conformance.test_conn import commit, of_the_driver, roll_back

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from holdfast import Holdfast
-from holdfast.client import internals
-from holdfast.runtime.maintenance.duties import liveness, retention
+from holdfast.client.client import internals
 from holdfast.store.api import Topic
+from holdfast.worker.maintenance.duties import liveness, retention
 from tests.clock import FakeClock
 
 

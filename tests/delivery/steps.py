@@ -4,7 +4,7 @@ import threading
 from typing import Any
 
 from holdfast import Claim, Holdfast, Message
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.errors import DeliveryFailed
 from tests.delivery.fake_sqs import FakeSQS
 

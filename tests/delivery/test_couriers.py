@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast
-from holdfast.client import internals
-from holdfast.delivery.beside import BackgroundCalls
-from holdfast.delivery.courier import Round
-from holdfast.delivery.sqs import Received, Sqs, SqsQueue
-from holdfast.delivery.trouble import Troubles
-from holdfast.runtime.context import Context
-from holdfast.runtime.ledger import HeldLeases
+from holdfast.client.client import internals
+from holdfast.sqs.background_calls import BackgroundCalls
+from holdfast.sqs.circuit_breaker import Troubles
+from holdfast.sqs.queue import Received, Sqs, SqsQueue
+from holdfast.sqs.receiver import Round
+from holdfast.worker.context import Context
+from holdfast.worker.held_leases import HeldLeases
 from tests.delivery.fake_sqs import FakeSQS
 from tests.delivery.steps import Seen, hand_over, pointers
 from tests.waiting import eventually
@@ -28,7 +28,7 @@ NEVER = 3600.0
 
 def test_stale_pointers_hold_up_nothing(url: str, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is a rest after pointers that cannot be used now, and none after those that never can."""
-    monkeypatch.setattr("holdfast.delivery.courier.UNCLAIMABLE", NEVER)
+    monkeypatch.setattr("holdfast.sqs.receiver.UNCLAIMABLE", NEVER)
     with Holdfast(url, delivery="sqs", sqs_create=True) as hf:
         hf.enqueue_many("q", list(range(30)))
         hand_over(hf)
@@ -58,9 +58,9 @@ def test_lost_pointers_are_sent_again_while_all_hibernate(
     url: str, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the process that waits for them, whoever does maintenance."""
-    for module in ("sending", "reconciling"):
-        monkeypatch.setattr(f"holdfast.delivery.{module}.PATIENCE", 0.5)
-    monkeypatch.setattr("holdfast.runtime.maintenance.duties.deliveries.turn", lambda hf: 0)
+    for module in ("send", "lost_pointers"):
+        monkeypatch.setattr(f"holdfast.sqs.{module}.PATIENCE", 0.5)
+    monkeypatch.setattr("holdfast.worker.maintenance.duties.deliveries.turn", lambda hf: 0)
     with Holdfast(url, delivery="sqs", sqs_create=True) as hf:
         hf.queue("q", empty="hibernate")
         seen = Seen()
@@ -78,14 +78,14 @@ def test_lost_pointers_are_sent_again_while_all_hibernate(
 def test_deaths_that_nobody_was_told_of_are_told_by_who_consumes_there(
     url: str, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.delivery.sending.PATIENCE", 0.2)
-    monkeypatch.setattr("holdfast.runtime.maintenance.duties.deliveries.turn", lambda hf: 0)
+    monkeypatch.setattr("holdfast.sqs.send.PATIENCE", 0.2)
+    monkeypatch.setattr("holdfast.worker.maintenance.duties.deliveries.turn", lambda hf: 0)
     sqs.create("deaths")
     with Holdfast(url) as hf:
         hf.queue("q", dead_events="deaths", empty="hibernate")
         hf.enqueue("q", 1)
         with monkeypatch.context() as patched:
-            patched.setattr("holdfast.delivery.deaths.tell", lambda *_: 0)
+            patched.setattr("holdfast.sqs.dead_events.tell", lambda *_: 0)
             hf.dead_letter(hf.claim("q"), "no use")
         hf.consumer("q")(lambda message: None)
         with hf.running():
@@ -99,9 +99,9 @@ def test_what_comes_does_not_make_good_what_cannot_be_sent(
     url: str, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SQS takes nothing and answers every poll: the fallback begins all the same."""
-    monkeypatch.setattr("holdfast.delivery.courier.LONG_POLL", 0.0)
-    monkeypatch.setattr("holdfast.delivery.courier.SHORTEST_POLL", 0.1)
-    monkeypatch.setattr("holdfast.delivery.courier.SAFETY_NAP", 0.5)
+    monkeypatch.setattr("holdfast.sqs.receiver.LONG_POLL", 0.0)
+    monkeypatch.setattr("holdfast.sqs.receiver.SHORTEST_POLL", 0.1)
+    monkeypatch.setattr("holdfast.sqs.receiver.SAFETY_NAP", 0.5)
     with Holdfast(url, delivery="sqs", sqs_create=True) as hf:
         hf.queue("q", sqs_fallback=1)
         seen = Seen()
@@ -131,7 +131,7 @@ def test_who_claims_by_hand_waits_for_what_another_is_sending(
 
 def test_the_time_that_sqs_takes_is_not_the_leases(url: str, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch) -> None:
     """A short one would be over before its message is begun."""
-    monkeypatch.setattr("holdfast.delivery.courier.ANSWERED", NEVER)
+    monkeypatch.setattr("holdfast.sqs.receiver.ANSWERED", NEVER)
     receive, opened, came, begun = SqsQueue.receive, HeldLeases.open, list[float](), list[float]()
 
     def slow(queue: SqsQueue, most: int, wait: float, hidden: int) -> list[Received]:
@@ -157,8 +157,8 @@ def test_the_time_that_sqs_takes_is_not_the_leases(url: str, sqs: FakeSQS, monke
 
 def test_an_enqueue_rings_the_sender(url: str, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the clock alone nobody would look for hours."""
-    for nap in ("courier.LONGEST_NAP", "courier.SAFETY_NAP", "sending.PATIENCE"):
-        monkeypatch.setattr(f"holdfast.delivery.{nap}", NEVER)
+    for nap in ("receiver.LONGEST_NAP", "receiver.SAFETY_NAP", "send.PATIENCE"):
+        monkeypatch.setattr(f"holdfast.sqs.{nap}", NEVER)
     with Holdfast(url, delivery="sqs", sqs_create=True) as hf:
         hf.queue("q")
         channel, seen = internals(hf).catalog.channel("q"), Seen()
@@ -173,7 +173,7 @@ def test_an_enqueue_rings_the_sender(url: str, sqs: FakeSQS, monkeypatch: pytest
 
 
 def test_an_sqs_that_does_not_wait_is_not_asked_in_a_hot_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.delivery.courier.SHORTEST_POLL", 0.2)
+    monkeypatch.setattr("holdfast.sqs.receiver.SHORTEST_POLL", 0.2)
     asked, enough = list[float](), threading.Event()
 
     def receive(*_: object) -> list[Any]:
@@ -201,8 +201,8 @@ def test_a_pointer_is_hidden_from_when_it_comes(monkeypatch: pytest.MonkeyPatch)
         now[0] += 20
         return {"Messages": [{"Body": "text", "ReceiptHandle": "handle"}]}
 
-    monkeypatch.setattr("holdfast.delivery.sqs.time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr("holdfast.delivery.sqs._connect", lambda _: SimpleNamespace(receive_message=receive_message))
+    monkeypatch.setattr("holdfast.sqs.queue.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("holdfast.sqs.queue._connect", lambda _: SimpleNamespace(receive_message=receive_message))
     [one] = Sqs().queue("https://sqs.example/0/q").receive(1, 20.0, 30)
     assert (one.came_at, one.hidden_until) == (120.0, 150.0)
 

@@ -88,7 +88,7 @@ def test_only_who_has_a_listener_says_that_it_was_told(
     hf.enqueue("q", 1)
     claim = claim_one(hf)
     with monkeypatch.context() as patched:
-        patched.setattr("holdfast.delivery.deaths.tell", die)
+        patched.setattr("holdfast.sqs.dead_events.tell", die)
         with suppress(Killed):
             hf.dead_letter(claim, "no use")
     rival.maintain()
@@ -121,8 +121,8 @@ def test_a_kill_between_the_death_and_the_event_is_made_good(
     hf.enqueue("q", 1)
     claim = claim_one(hf)
     with monkeypatch.context() as patched:
-        patched.setattr("holdfast.delivery.deaths.tell", die)
-        patched.setattr("holdfast.delivery.sqs.SqsQueue.send", die)
+        patched.setattr("holdfast.sqs.dead_events.tell", die)
+        patched.setattr("holdfast.sqs.queue.SqsQueue.send", die)
         with suppress(Killed):
             hf.dead_letter(claim, "no use")
     assert len(hf.dead_letters.list("q")) == 1

@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from holdfast import Holdfast
-from holdfast.http.metrics import QueueCollector
+from holdfast.server.metrics import QueueCollector
 from tests.cli.commands import holdfast as run
 from tests.delivery.fake_sqs import FakeSQS
 from tests.delivery.steps import Seen, hand_over

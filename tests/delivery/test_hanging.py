@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import Context, Holdfast, Message
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.delivery.fake_sqs import FakeSQS
 from tests.delivery.steps import Seen
 from tests.waiting import eventually
@@ -21,15 +21,15 @@ EVERYTHING = frozenset({"*"})
 
 @pytest.fixture(autouse=True)
 def endless_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.delivery.sqs.ANSWER_WITHIN", HOURS)
-    monkeypatch.setattr("holdfast.delivery.sqs.POLLED_WITHIN", HOURS)
+    monkeypatch.setattr("holdfast.sqs.queue.ANSWER_WITHIN", HOURS)
+    monkeypatch.setattr("holdfast.sqs.queue.POLLED_WITHIN", HOURS)
 
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a worker waits for an answer, and maintenance between two turns."""
-    monkeypatch.setattr("holdfast.delivery.courier.ANSWERED", 0.2)
-    monkeypatch.setattr("holdfast.runtime.maintenance.keeper.LOOK_EVERY", 0.05)
+    monkeypatch.setattr("holdfast.sqs.receiver.ANSWERED", 0.2)
+    monkeypatch.setattr("holdfast.worker.maintenance.leader.LOOK_EVERY", 0.05)
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> Callable[[], int]:
@@ -47,7 +47,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> Callable[
 
 def test_leases_stay_and_work_ends_well(url: str, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of what SQS delivers as well as of what the database does."""
-    monkeypatch.setattr("holdfast.runtime.renewal.RENEW_AFTER", 1 / 100)
+    monkeypatch.setattr("holdfast.worker.lease_renewal.RENEW_AFTER", 1 / 100)
     with Holdfast(url, delivery="sqs", sqs_create=True) as hf:
         hf.queue("q", lease=30)
         hf.queue("db", delivery="database", lease=30)
@@ -99,7 +99,7 @@ def test_a_worker_of_both_kinds_of_queues_goes_on_with_the_other(url: str, sqs: 
 
 def test_maintenance_goes_on_and_a_death_is_settled(url: str, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of a database queue whose deaths SQS is told of."""
-    monkeypatch.setattr("holdfast.runtime.maintenance.duties.deliveries.every", 0.0)
+    monkeypatch.setattr("holdfast.worker.maintenance.duties.deliveries.every", 0.0)
     sqs.create("deaths")
     with Holdfast(url) as hf:
         hf.queue("q", dead_events="deaths", max_attempts=1)
@@ -125,14 +125,14 @@ def test_maintenance_goes_on_and_a_death_is_settled(url: str, sqs: FakeSQS, monk
 def test_a_process_that_only_leads_does_not_wait_either(
     url: str, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.runtime.maintenance.duties.deliveries.every", 0.0)
+    monkeypatch.setattr("holdfast.worker.maintenance.duties.deliveries.every", 0.0)
     with Holdfast(url) as hf:
         hf.queue("q", dead_events="deaths")
         hf.queue("other")
         hf.enqueue("q", 1)
         sqs.faults.hanging = EVERYTHING
         with monkeypatch.context() as patched:
-            patched.setattr("holdfast.delivery.deaths.tell", lambda *_: 0)
+            patched.setattr("holdfast.sqs.dead_events.tell", lambda *_: 0)
             hf.dead_letter(hf.claim("q"), "no use")
         hf.consumer("other")(lambda message: None)
         with hf.running():

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from holdfast import Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.delivery.fake_sqs import FakeSQS
 from tests.delivery.steps import Seen, hand_over
 
@@ -20,7 +20,7 @@ MINUTE = 60_000_000
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody gives up before the other's transaction has ended, however slow the machine is."""
-    monkeypatch.setattr("holdfast.delivery.messages.HELD_FOR", 60.0)
+    monkeypatch.setattr("holdfast.sqs.messages.HELD_FOR", 60.0)
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_a_consumer_does_not_leave_it_for_another_queue(hf: Holdfast, other: psy
 def test_what_another_holds_for_long_is_given_back(
     hf: Holdfast, other: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.delivery.messages.HELD_FOR", 0.05)
+    monkeypatch.setattr("holdfast.sqs.messages.HELD_FOR", 0.05)
     hf.enqueue("q", 1)
     hand_over(hf)
     hold(other)

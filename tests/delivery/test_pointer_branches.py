@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, LeaseLost, Message, Unavailable
-from holdfast.client import internals
-from holdfast.delivery.sqs import SqsQueue
+from holdfast.client.client import internals
+from holdfast.sqs.queue import SqsQueue
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies, claim_one
 from tests.delivery.fake_sqs import FakeSQS

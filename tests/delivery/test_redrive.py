@@ -9,7 +9,7 @@ import boto3
 import pytest
 
 from holdfast import Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.cli.commands import holdfast as run
 from tests.delivery.emulator import fresh_name
 from tests.delivery.steps import Seen

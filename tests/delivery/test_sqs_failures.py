@@ -30,9 +30,9 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast
-from holdfast.client import internals
-from holdfast.delivery.sqs import Received, SqsQueue
+from holdfast.client.client import internals
 from holdfast.errors import DeliveryFailed, StoreFull
+from holdfast.sqs.queue import Received, SqsQueue
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one
 from tests.delivery.fake_queue import Entry
@@ -115,7 +115,7 @@ def test_q1_a_claim_by_hand_takes_what_it_has_before_a_slow_sqs_shows_it_again(
         return found
 
     monkeypatch.setattr(SqsQueue, "receive", receive_slowly)
-    monkeypatch.setattr("holdfast.delivery.messages.time", SimpleNamespace(monotonic=sqs.now))
+    monkeypatch.setattr("holdfast.sqs.messages.time", SimpleNamespace(monotonic=sqs.now))
     hf.enqueue_many("q", list(range(60)))
     found: list[Any] = []
     for _ in range(3):
@@ -137,7 +137,7 @@ def test_q2_a_crash_between_the_commit_and_the_send(
     hf: Holdfast, rival: Holdfast, clock: FakeClock, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hf.enqueue("q", 1)
-    monkeypatch.setattr("holdfast.delivery.sqs.SqsQueue.send", die)
+    monkeypatch.setattr("holdfast.sqs.queue.SqsQueue.send", die)
     with pytest.raises(Killed):
         hf.claim("q")
     monkeypatch.undo()

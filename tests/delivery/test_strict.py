@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast
-from holdfast.client import internals
-from holdfast.runtime.worker import Worker
+from holdfast.client.client import internals
+from holdfast.worker.worker import Worker
 from tests.delivery.fake_sqs import FakeSQS
 from tests.delivery.steps import Seen, hand_over
 from tests.waiting import eventually, leave_time
@@ -70,7 +70,7 @@ def test_stale_pointers_are_not_taken_for_an_empty_queue(hf: Holdfast) -> None:
 
 def test_a_slow_answer_is_not_taken_for_an_empty_queue(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for one here: every answer comes later than that."""
-    monkeypatch.setattr("holdfast.delivery.courier.ANSWERED", 0.0)
+    monkeypatch.setattr("holdfast.sqs.receiver.ANSWERED", 0.0)
     seen = declare(hf)
     fill(hf)
     with hf.running():
@@ -82,7 +82,7 @@ def test_what_is_due_since_sqs_was_asked_comes_first(
     hf: Holdfast, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pointer of the second queue is there already, and none of the first was sent yet."""
-    monkeypatch.setattr("holdfast.delivery.courier.ProcessCourier._send", lambda *_: NEVER)
+    monkeypatch.setattr("holdfast.sqs.receiver.ProcessCourier._send", lambda *_: NEVER)
     seen = declare(hf)
     with hf.running() as runner:
         rounds = [runner.courier.round(internals(hf).catalog.channel(name)) for name in ("first", "second")]
@@ -111,7 +111,7 @@ def test_a_queue_that_nothing_can_be_had_from_holds_up_nobody(hf: Holdfast) -> N
 def test_an_sqs_that_does_not_answer_holds_up_nobody_for_long(
     hf: Holdfast, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.delivery.sqs.ANSWER_WITHIN", 0.2)
+    monkeypatch.setattr("holdfast.sqs.queue.ANSWER_WITHIN", 0.2)
     hf.queue("second", delivery="database")
     sqs.faults.hanging = frozenset({"*"})
     seen = declare(hf)

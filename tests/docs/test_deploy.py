@@ -22,7 +22,7 @@ import yaml
 from holdfast import Holdfast
 from holdfast.cli.main import holdfast as cli
 from holdfast.core.duration import seconds
-from holdfast.http.tokens import new_token
+from holdfast.server.tokens import new_token
 from tests.acceptance.children import GUARD, ROOT
 from tests.cli.commands import command
 from tests.serving.served import Served

@@ -27,8 +27,9 @@ def test_docstring_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     for number, test in enumerate(examples(name)):
-        test.globs.update(hf=holdfast.Holdfast(f"sqlite:///example{number}.db"), time=time)
-        outcome = runner.run(test)
+        with holdfast.Holdfast(f"sqlite:///example{number}.db") as hf:
+            test.globs.update(hf=hf, time=time)
+            outcome = runner.run(test)
         assert outcome.attempted
         assert not outcome.failed
 

@@ -12,8 +12,8 @@ import pytest
 
 import dev
 from holdfast import AsyncHoldfast, Holdfast
-from holdfast.aio import async_internals
 from holdfast.cli.main import holdfast
+from holdfast.client.async_client import async_internals
 from tests.docs.pages import ROOT, Block, blocks, links, pages, run
 from tests.waiting import LONGEST
 

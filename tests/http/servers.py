@@ -12,12 +12,12 @@ from typing import Any
 import httpx
 
 from holdfast import Holdfast
-from holdfast.http.app import App, create_app
-from holdfast.http.hooks import Hook
-from holdfast.http.ingress import Ingress
-from holdfast.http.limits import ServerLimits
-from holdfast.http.server import Server
-from holdfast.http.signatures import Verifier
+from holdfast.server.app import App, create_app
+from holdfast.server.limits import ServerLimits
+from holdfast.server.server import Server
+from holdfast.server.webhooks.hook import Hook
+from holdfast.server.webhooks.receive import Ingress
+from holdfast.server.webhooks.signatures import Verifier
 
 SECRET = "s3cret-of-the-hook"
 NOW = 1_800_000_000.0

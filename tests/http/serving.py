@@ -8,10 +8,10 @@ import threading
 from typing import Any
 
 from holdfast import Holdfast
-from holdfast.http.app import create_app
-from holdfast.http.hooks import Hook
-from holdfast.http.server import serve
-from holdfast.http.signatures import Verifier
+from holdfast.server.app import create_app
+from holdfast.server.server import serve
+from holdfast.server.webhooks.hook import Hook
+from holdfast.server.webhooks.signatures import Verifier
 from tests.http.servers import SECRET
 from tests.waiting import LONGEST
 

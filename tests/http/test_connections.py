@@ -15,10 +15,10 @@ from fastapi import APIRouter, Depends
 from starlette.responses import StreamingResponse
 
 from holdfast import Holdfast
-from holdfast.http.auth import Access, require
-from holdfast.http.framing import MOST_STEPS, ChunkedBody
-from holdfast.http.heads import Request
-from holdfast.http.protocol import HttpConnection
+from holdfast.server.auth import Access, require
+from holdfast.server.protocol.body_framing import MOST_STEPS, ChunkedBody
+from holdfast.server.protocol.connection import HttpConnection
+from holdfast.server.protocol.request_head import Request
 from tests.http.servers import Running, everything, hook, running, sign
 from tests.waiting import eventually
 

@@ -15,10 +15,10 @@ import pytest
 from starlette.responses import Response
 
 from holdfast import Holdfast
-from holdfast.http.app import ROUTERS
-from holdfast.http.hooks import Hook, TypeFault, networks
-from holdfast.http.limits import ServerLimits
-from holdfast.http.protocol import HttpConnection
+from holdfast.server.app import ROUTERS
+from holdfast.server.limits import ServerLimits
+from holdfast.server.protocol.connection import HttpConnection
+from holdfast.server.webhooks.hook import Hook, TypeFault, networks
 from holdfast.spec.running import function_of
 from tests.http.servers import Running, everything, hook, running, sign
 from tests.waiting import eventually, spend
@@ -30,7 +30,7 @@ IDLE = 3.0
 @pytest.fixture(autouse=True)
 def queues_stay_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """A queue that was not looked at for a while is looked up, which is the longer way."""
-    monkeypatch.setattr("holdfast.channels.FRESH", 3600.0)
+    monkeypatch.setattr("holdfast.client.catalog.FRESH", 3600.0)
 
 
 @pytest.fixture

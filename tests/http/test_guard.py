@@ -10,10 +10,10 @@ from fastapi import APIRouter, Depends
 
 from holdfast import Holdfast
 from holdfast.errors import InvalidInput
-from holdfast.http.app import create_app
-from holdfast.http.auth import Access, require
-from holdfast.http.guard import Hosts, is_foreign
-from holdfast.http.tokens import Tokens, new_token
+from holdfast.server.app import create_app
+from holdfast.server.auth import Access, require
+from holdfast.server.guard import Hosts, is_foreign
+from holdfast.server.tokens import Tokens, new_token
 from tests.http.servers import Running, hook, running
 
 PATHS = ["/hook/orders", "/admin/look", "/admin/act", "/openapi.json", "/nowhere", "/health"]

@@ -6,10 +6,10 @@ import httpx
 import pytest
 
 from holdfast import Holdfast
-from holdfast.http import guessing
-from holdfast.http.app import ROUTERS
-from holdfast.http.guessing import FREE, MOST_WAITING, PACE, Guesses, TooManyGuesses, network_of
-from holdfast.http.tokens import Tokens, new_token
+from holdfast.server import token_throttle
+from holdfast.server.app import ROUTERS
+from holdfast.server.token_throttle import FREE, MOST_WAITING, PACE, Guesses, TooManyGuesses, network_of
+from holdfast.server.tokens import Tokens, new_token
 from tests.http.servers import Running, running
 
 TEXT, TOKEN = new_token("ann", "admin")
@@ -105,8 +105,8 @@ def test_an_address_is_counted_by_its_network() -> None:
 
 
 def test_what_is_remembered_is_bounded(guesses: Guesses, clock: Now, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guessing, "MOST_ADDRESSES", 100)
-    monkeypatch.setattr(guessing, "MOST_KNOWN", 100)
+    monkeypatch.setattr(token_throttle, "MOST_ADDRESSES", 100)
+    monkeypatch.setattr(token_throttle, "MOST_KNOWN", 100)
     for number in range(1000):
         guess(guesses, f"10.0.{number // 256}.{number % 256}")
         guesses.right("192.0.2.1", b"%d" % number, 0.0)
@@ -134,7 +134,7 @@ def ask(server: Running, token: str | None, sender: str = "192.0.2.1") -> httpx.
 
 
 def test_repeated_401s_of_an_address_take_their_time(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guessing, "PACE", 1000.0)
+    monkeypatch.setattr(token_throttle, "PACE", 1000.0)
     for number in range(FREE):
         assert ask(server, f"wrong-{number}").status_code == 401
     with pytest.raises(httpx.ReadTimeout):
@@ -147,8 +147,8 @@ def test_who_guesses_is_refused_unseen_and_others_are_not_locked_out(
     server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ask(server, TEXT).status_code == 200
-    monkeypatch.setattr(guessing, "PACE", 1000.0)
-    monkeypatch.setattr(guessing, "MOST_WAITING", 0)
+    monkeypatch.setattr(token_throttle, "PACE", 1000.0)
+    monkeypatch.setattr(token_throttle, "MOST_WAITING", 0)
     for number in range(FREE):
         assert ask(server, f"wrong-{number}").status_code == 401
     for token in ("wrong-again", OTHER):
@@ -162,8 +162,8 @@ def test_who_guesses_is_refused_unseen_and_others_are_not_locked_out(
 
 
 def test_requests_without_a_token_are_no_guesses(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guessing, "PACE", 1000.0)
-    monkeypatch.setattr(guessing, "MOST_WAITING", 0)
+    monkeypatch.setattr(token_throttle, "PACE", 1000.0)
+    monkeypatch.setattr(token_throttle, "MOST_WAITING", 0)
     for _ in range(3 * FREE):
         assert ask(server, None).status_code == 401
     assert ask(server, OTHER).status_code == 200

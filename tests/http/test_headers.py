@@ -1,6 +1,6 @@
 """Header fields by name, and which of them are stored."""
 
-from holdfast.http.headers import Fields, stored_headers
+from holdfast.server.webhooks.headers import Fields, stored_headers
 
 
 def test_each_has_its_value() -> None:

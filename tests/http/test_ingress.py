@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from holdfast import Holdfast
-from holdfast.http.hooks import Hook, networks, type_check
-from holdfast.http.limits import ServerLimits
-from holdfast.http.signatures import Verifier
+from holdfast.server.limits import ServerLimits
+from holdfast.server.webhooks.hook import Hook, networks, type_check
+from holdfast.server.webhooks.signatures import Verifier
 from tests.http.servers import NOW, SECRET, Running, hook, running, sign, sign_base64
 
 pytestmark = pytest.mark.on_postgres

@@ -15,8 +15,8 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.errors import InvalidInput
-from holdfast.http.heads import Request, RequestRefused
-from holdfast.http.limits import ServerLimits
+from holdfast.server.limits import ServerLimits
+from holdfast.server.protocol.request_head import Request, RequestRefused
 from tests.http.servers import Running, everything, hook, running, sign
 from tests.waiting import eventually, leave_time
 

@@ -7,9 +7,9 @@ from starlette.responses import Response
 
 from holdfast import Holdfast
 from holdfast.errors import InvalidInput
-from holdfast.http.headers import Fields
-from holdfast.http.hooks import networks
-from holdfast.http.proxies import Proxies
+from holdfast.server.proxies import Proxies
+from holdfast.server.webhooks.headers import Fields
+from holdfast.server.webhooks.hook import networks
 from tests.http.servers import Running, hook, running, sign
 
 LARGE = 3_000_000

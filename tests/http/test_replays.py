@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast
-from holdfast.client import internals
-from holdfast.core.command import CommandKey
-from holdfast.http.signatures import Verifier
+from holdfast.client.client import internals
+from holdfast.commands.rules import CommandKey
+from holdfast.server.webhooks.signatures import Verifier
 from tests.http.servers import NOW, SECRET, hook, running, sign, sign_base64
 
 

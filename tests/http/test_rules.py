@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.http import rules
-from holdfast.http.answers import Refusal
-from holdfast.http.bodies import check_size
-from holdfast.http.headers import Fields
-from holdfast.http.hooks import Hook, TypeFault, networks
-from holdfast.http.rules import CheckedDelivery
-from holdfast.http.signatures import Verifier
+from holdfast.server.error_responses import Refusal
+from holdfast.server.webhooks import rules as webhooks_rules
+from holdfast.server.webhooks.bodies import check_size
+from holdfast.server.webhooks.headers import Fields
+from holdfast.server.webhooks.hook import Hook, TypeFault, networks
+from holdfast.server.webhooks.rules import CheckedDelivery
+from holdfast.server.webhooks.signatures import Verifier
 from tests.http.servers import NOW, SECRET, sign
 
 FAULT = TypeFault("$.payload", "no")
@@ -40,11 +40,11 @@ class Attempt:
         self.settings |= better
         hook = Hook(name="h", queues=frozenset({"q"}), verifier=Verifier("X-Signature", [SECRET]), **self.settings)
         try:
-            rules.check_sender(hook, "192.0.2.1")
+            webhooks_rules.check_sender(hook, "192.0.2.1")
             check_size(len(self.body), hook.max_size)
-            return rules.examine(hook, "192.0.2.1", Fields(list(self.headers.items())), self.body, NOW)
+            return webhooks_rules.examine(hook, "192.0.2.1", Fields(list(self.headers.items())), self.body, NOW)
         except HoldfastError as problem:
-            refusal = rules.refusal_for(problem)
+            refusal = webhooks_rules.refusal_for(problem)
         except Refusal as problem:
             refusal = problem
         return refusal.status, refusal.code
@@ -78,5 +78,5 @@ def test_without_a_key_an_unfit_delivery_is_refused_at_once() -> None:
     hook = Hook(name="h", queue="q", check=lambda envelope: FAULT)
     headers = Fields([(b"content-type", b"application/json")])
     with pytest.raises(Refusal) as found:
-        rules.examine(hook, "", headers, b"{}", NOW)
+        webhooks_rules.examine(hook, "", headers, b"{}", NOW)
     assert (found.value.status, found.value.code, found.value.details) == (400, "schema", {"path": "$.payload"})

@@ -16,9 +16,9 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.errors import InvalidInput
-from holdfast.http.app import create_app
-from holdfast.http.server import Server, is_loopback
-from holdfast.http.tokens import Tokens, new_token
+from holdfast.server.app import create_app
+from holdfast.server.server import Server, is_loopback
+from holdfast.server.tokens import Tokens, new_token
 from tests.http.servers import hook, running, sign
 from tests.servers import PostgresServer
 from tests.waiting import LONGEST, eventually

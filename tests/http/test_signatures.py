@@ -7,8 +7,8 @@ import hmac
 import pytest
 
 from holdfast.errors import InvalidInput
-from holdfast.http.headers import Fields
-from holdfast.http.signatures import MOST_SIGNATURES, Verifier, secrets_of
+from holdfast.server.webhooks.headers import Fields
+from holdfast.server.webhooks.signatures import MOST_SIGNATURES, Verifier, secrets_of
 
 # RFC 4231, test case 2: what HMAC-SHA256 is, in the forms of all who sign the body alone.
 KEY = "Jefe"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import InvalidInput
-from holdfast.http.tokens import Tokens, enough, load_tokens, new_token, read_token
+from holdfast.server.tokens import Tokens, enough, load_tokens, new_token, read_token
 
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
 

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from holdfast.core.lifecycle import FINAL, LifecycleEvent, State, must_be_alone
 from holdfast.core.priority import ALL as PRIORITIES
-from holdfast.core.routing import matches_any
-from holdfast.core.topic import GroupSpec
 from holdfast.errors import CursorOutOfRange, NotFound
+from holdfast.topics.rules.declaration import GroupSpec
+from holdfast.topics.rules.routing import matches_any
 from tests.clock import FakeClock
 from tests.conformance.steps import Counts
 from tests.model.model import Model

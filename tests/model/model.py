@@ -20,8 +20,8 @@ from typing import Any
 
 import msgspec
 
-from holdfast.claiming import ALONE_EVERY
-from holdfast.core.deadletter import HISTORY_LIMIT
+from holdfast.client.claim_loop import ALONE_EVERY
+from holdfast.core.dead_letter import HISTORY_LIMIT
 from holdfast.core.duration import micros
 from holdfast.core.lifecycle import (
     FINAL,
@@ -40,7 +40,7 @@ from holdfast.core.priority import ALL as PRIORITIES
 from holdfast.core.priority import NORMAL
 from holdfast.core.queue import QueueSpec, blocked_order_key, queue_spec, user_key
 from holdfast.errors import AlreadyReplayed, IdempotencyConflict, InvalidInput, LeaseLost, NotFound, QueueFull
-from holdfast.store.idempotency import SOONEST_LOOK
+from holdfast.store.engine.idempotency import SOONEST_LOOK
 from tests.clock import FakeClock
 from tests.conformance.steps import Counts
 from tests.model.things import (

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from holdfast import Holdfast
-from holdfast.claims import Claim
-from holdfast.client import internals
-from holdfast.core.deadletter import DeadLetterRecord
+from holdfast.client.claim import Claim
+from holdfast.client.client import internals
+from holdfast.core.dead_letter import DeadLetterRecord
 from holdfast.core.duration import micros
 from holdfast.core.lifecycle import WAITING, State
 from holdfast.core.message import Message, MessageStatus, encode_json, id_text

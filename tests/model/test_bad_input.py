@@ -13,10 +13,10 @@ import pytest
 from holdfast import AsyncHoldfast, Claim, Holdfast, HoldfastError, InvalidInput
 from holdfast.core.message import DEEPEST
 from holdfast.core.queue import QueueSettings
-from holdfast.core.schedule import ScheduleSettings
-from holdfast.core.topic import GroupSettings, TopicSettings
-from holdfast.runtime.consumer import ConsumerOptions
-from holdfast.runtime.pool import PoolOptions
+from holdfast.schedules.rules import ScheduleSettings
+from holdfast.topics.rules.declaration import GroupSettings, TopicSettings
+from holdfast.worker.consumer import ConsumerOptions
+from holdfast.worker.pools.pool import PoolOptions
 from tests.client_names import public_methods
 from tests.clock import FakeClock
 from tests.conftest import STORES

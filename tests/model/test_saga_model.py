@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast import Claim, Holdfast, LeaseLost, SagaStatus, Step, Wait
-from holdfast.core.saga_events import CancelSaga, MarkDone, RetryStep, Signal, SkipStep
-from holdfast.core.saga_steps import next_due
+from holdfast.sagas.rules.events import CancelSaga, MarkDone, RetryStep, Signal, SkipStep
+from holdfast.sagas.rules.instance import next_due
 from tests.clock import FakeClock
 from tests.conftest import STORES
 from tests.long import size

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from holdfast.core.duration import micros
 from holdfast.core.lifecycle import LifecycleEvent, State
 from holdfast.core.message import Failure, MessageStatus, encode_json
-from holdfast.core.moments import text_of
 from holdfast.core.queue import QueueSpec
+from holdfast.core.times import text_of
 
 WORKER = "w"
 SILENCE = f"the lease of {WORKER} ended without an answer: killed, hung or cut off"

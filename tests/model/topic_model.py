@@ -11,10 +11,10 @@ from collections.abc import Collection, Sequence
 from itertools import count
 from typing import Any
 
-from holdfast.claiming import ALONE_EVERY
+from holdfast.client.claim_loop import ALONE_EVERY
 from holdfast.core.duration import micros
-from holdfast.core.topic import TopicSpec, address, group_spec
 from holdfast.errors import CursorOutOfRange, NotFound
+from holdfast.topics.rules.declaration import TopicSpec, address, group_spec
 from tests.clock import FakeClock
 from tests.conformance.steps import Counts
 from tests.model.group_model import TOPIC, Entry, Group, Log, Standing, Start

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.claims import Claim
+from holdfast.client.claim import Claim
 from holdfast.core.message import Message
-from holdfast.core.topic import address
-from holdfast.runtime.maintenance.duties import liveness, retention
+from holdfast.topics.rules.declaration import address
+from holdfast.worker.maintenance.duties import liveness, retention
 from tests.conformance.steps import Counts
 from tests.model.group_model import TOPIC, Standing, Start
 from tests.model.subject import MANY, Subject, no_process_clock

@@ -8,7 +8,8 @@ import sys
 import threading
 from queue import SimpleQueue
 
-from holdfast import AsyncHoldfast, Holdfast, LeaseLost, Step, claiming
+from holdfast import AsyncHoldfast, Holdfast, LeaseLost, Step
+from holdfast.client import claim_loop
 
 FOR_EVER = 60.0
 RINGS = 20
@@ -80,7 +81,7 @@ def consumer(hf: Holdfast) -> None:
 
 def wake_up(hf: Holdfast, url: str) -> None:
     """A sleeper that looks by itself only once an hour hears of messages of another client."""
-    claiming.LONGEST_NAP = 3600.0
+    claim_loop.LONGEST_NAP = 3600.0
     heard: SimpleQueue[object] = SimpleQueue()
 
     def sleep() -> None:

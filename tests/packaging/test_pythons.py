@@ -47,7 +47,7 @@ def test_the_wheel_works(name: str, wheel: Path, postgres_url: str, tmp_path: Pa
     for url in ("sqlite:///a.db", "sqlite:///b.db?engine=stdlib", postgres_url):
         answer = environment.run("python", SMOKE, url, folder=tmp_path)
         assert answer.stdout.strip() == "all of it works", answer.stderr
-    imports = environment.run("python", "-c", "import holdfast.cli.serve, holdfast.http.server", folder=tmp_path)
+    imports = environment.run("python", "-c", "import holdfast.cli.serve, holdfast.server.server", folder=tmp_path)
     assert imports.returncode == 0, imports.stderr
     demo = environment.run("holdfast", "demo", "--messages", "400", "--seconds", "2", folder=tmp_path)
     assert "Nothing was lost" in demo.stdout, demo.stderr

@@ -26,7 +26,7 @@ from holdfast import (
     Snooze,
     TooLarge,
 )
-from holdfast.runtime.context import Context
+from holdfast.worker.context import Context
 from tests.waiting import eventually, spend
 
 HANDLED: list[Any] = []

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import psycopg
 
 from holdfast import Holdfast, Unavailable
-from holdfast.client import internals
+from holdfast.client.client import internals
 
 HOLD = """
 import sqlite3, sys

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import Holdfast, State
-from holdfast.runtime.consumer import Consumer
+from holdfast.worker.consumer import Consumer
 from tests.runtime.steps import ended
 from tests.waiting import eventually
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, State
-from holdfast.client import internals
-from holdfast.runtime.runner import Runner
+from holdfast.client.client import internals
+from holdfast.worker.runner import Runner
 from tests.waiting import eventually
 
 PATIENCE = 100.0

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from holdfast import InvalidInput, PreflightFailed, ProgramFailed, exec_handler
-from holdfast.outcomes import DeadLetter, Retry
-from holdfast.runtime.environment import Reports, inherited
-from holdfast.runtime.programs import Program
+from holdfast.worker.outcomes import DeadLetter, Retry
+from holdfast.worker.programs.environment import Reports, inherited
+from holdfast.worker.programs.run import Program
 from tests.runtime.attempts import Attempt, python, run, sh
 from tests.waiting import eventually
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from holdfast import Holdfast, ProgramFailed, State, Unavailable
-from holdfast.client import internals
-from holdfast.outcomes import GaveUp
-from holdfast.runtime.environment import ACTION_LIMIT, ACTIONS_AT_A_LOOK, ACTIONS_AT_THE_END, Reports
+from holdfast.client.client import internals
+from holdfast.worker.outcomes import GaveUp
+from holdfast.worker.programs.environment import ACTION_LIMIT, ACTIONS_AT_A_LOOK, ACTIONS_AT_THE_END, Reports
 from tests.runtime.attempts import Attempt, run, sh
 from tests.runtime.drones import Drone, assert_gone
 from tests.runtime.faults import Cable
@@ -111,7 +111,7 @@ def test_a_flood_is_taken_bit_by_bit(context: Attempt, file: Path, reports: Repo
 def test_what_could_not_be_counted_is_counted_later(
     context: Attempt, file: Path, reports: Reports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.runtime.environment.AGAIN", 0.0)
+    monkeypatch.setattr("holdfast.worker.programs.environment.AGAIN", 0.0)
     taken, tries = context.action, count(1)
 
     def now_and_then(text: str) -> None:
@@ -135,7 +135,7 @@ ASKS = """printf 'ask page 1\\nAsk  page 2\\n' >>"$HOLDFAST_ACTION_FILE"; """
 
 @pytest.fixture
 def drones(one: Holdfast, monkeypatch: pytest.MonkeyPatch) -> Holdfast:
-    monkeypatch.setattr("holdfast.runtime.environment.LOOK", 0.01)
+    monkeypatch.setattr("holdfast.worker.programs.environment.LOOK", 0.01)
     one.queue("drones", max_repeats=3, backoff=0)
     return one
 
@@ -156,7 +156,7 @@ def test_who_goes_round_in_circles_is_ended(drones: Holdfast, tmp_path: Path) ->
 
 def test_it_is_seen_at_the_end_too(drones: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though the program has ended, and well, before anybody looked."""
-    monkeypatch.setattr("holdfast.runtime.environment.LOOK", 3600.0)
+    monkeypatch.setattr("holdfast.worker.programs.environment.LOOK", 3600.0)
     drone = Drone(drones, tmp_path / "said", ASKS + ASKS, 1)
     with drones.running():
         assert ended(drones, drone.message_id) is State.DEAD
@@ -198,7 +198,7 @@ def test_a_report_that_cannot_be_read_does_not_hide_it(
         raise GaveUp("gave up")
 
     monkeypatch.setattr(context, "action", refuse)
-    monkeypatch.setattr("holdfast.runtime.environment.LOOK", 0.0)
+    monkeypatch.setattr("holdfast.worker.programs.environment.LOOK", 0.0)
     (tmp_path / "spend").write_text("much ")
     append(file, b"look\n")
     stopped = threading.Event()

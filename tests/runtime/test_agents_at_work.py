@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, State, Unavailable, exec_handler
-from holdfast.client import internals
-from holdfast.runtime.context import HURRY, Context
-from holdfast.runtime.stops import Stop
+from holdfast.client.client import internals
+from holdfast.worker.context import HURRY, Context
+from holdfast.worker.stop_reasons import Stop
 from tests.acceptance.template import end_with
 from tests.runtime.attempts import sh
 from tests.runtime.drones import Drone, assert_gone
@@ -171,7 +171,7 @@ def test_what_it_has_reported_outlives_its_worker(one: Holdfast) -> None:
 
 def test_a_budget_that_is_over_ends_it(one: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At once, and not when it would have ended; it can tidy up, and what that costs is counted too."""
-    monkeypatch.setattr("holdfast.runtime.environment.LOOK", 0.01)
+    monkeypatch.setattr("holdfast.worker.programs.environment.LOOK", 0.01)
     one.queue("drones", message_budget=10, budget=1000)
     tidy = """trap 'echo 1 >>"$HOLDFAST_SPEND_FILE"; exit 0' TERM; """
     run = 'sleep 600 & echo $! >>"$SAID"; echo $$ >>"$SAID"; echo 11 >>"$HOLDFAST_SPEND_FILE"; wait'

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from holdfast import ProgramFailed, exec_handler
-from holdfast.runtime import programs
+from holdfast.worker.programs import run as programs
 from tests.acceptance.children import ROOT
 from tests.runtime.attempts import Attempt, is_alive, run, sh
 from tests.runtime.steps import PATIENCE

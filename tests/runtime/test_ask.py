@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, NoAnswer, RequestDied, State
-from holdfast.client import internals
-from holdfast.core.replies import REPLIES
+from holdfast.client.client import internals
+from holdfast.replies.rules import REPLIES
 from tests.runtime import cells
 from tests.runtime.steps import ended, let_time_pass
 from tests.waiting import eventually
@@ -128,7 +128,7 @@ def test_a_handler_that_is_stopped_while_it_asks_lets_others_listen(hf: Holdfast
 
 def test_the_leader_forgets_reply_queues(hf: Holdfast) -> None:
     """Not those of today."""
-    from holdfast.runtime.maintenance.duties import DUTIES, replies
+    from holdfast.worker.maintenance.duties import DUTIES, replies
 
     assert replies in DUTIES
     with pytest.raises(NoAnswer):

@@ -5,8 +5,8 @@ from contextlib import suppress
 import pytest
 
 from holdfast import Holdfast, Message, State
-from holdfast.outcomes import GaveUp, Snooze
-from holdfast.runtime.context import Context
+from holdfast.worker.context import Context
+from holdfast.worker.outcomes import GaveUp, Snooze
 from tests.runtime.steps import Calls, ended
 
 

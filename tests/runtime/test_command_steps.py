@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncHoldfast, Expression, Holdfast, InvalidInput, Message, Step, UnknownCommand
-from holdfast.client import internals
-from holdfast.core.command import command_queue
+from holdfast.client.client import internals
+from holdfast.commands.rules import command_queue
 from holdfast.errors import HoldfastError
 from tests.clock import FakeClock
 from tests.runtime.steps import PATIENCE

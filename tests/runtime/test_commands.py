@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from holdfast import Cancel, DeadLetter, Holdfast, Message, Receipt, Retry, Snooze, State, UnknownCommand
-from holdfast.client import internals
-from holdfast.core.command import CommandKey
+from holdfast.client.client import internals
+from holdfast.commands.rules import CommandKey
 from holdfast.events import MessageLost, MessageSucceeded
-from holdfast.runtime.commands import consume
+from holdfast.worker.command_handler import consume
 from tests.runtime.steps import ended
 from tests.waiting import eventually
 
@@ -250,7 +250,7 @@ def test_promises_are_checked_before_the_ack_and_the_command_is_not_run_again(
 
 def test_receipts_of_messages_live_as_long_as_the_queues_keys(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "holdfast.runtime.maintenance.duties.commands.turn", lambda hf: 0
+        "holdfast.worker.maintenance.duties.commands.turn", lambda hf: 0
     )  # It would forget it before us.
     hf.queue("q", idempotency_window=0.05)
     declare(hf, "def", True)
@@ -264,7 +264,7 @@ def test_receipts_of_messages_live_as_long_as_the_queues_keys(hf: Holdfast, monk
 
 
 def test_maintenance_has_the_duty() -> None:
-    from holdfast.runtime.maintenance.duties import DUTIES, commands
+    from holdfast.worker.maintenance.duties import DUTIES, commands
 
     assert commands in DUTIES
 

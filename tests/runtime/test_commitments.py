@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from holdfast import Commitment, CommitmentResult, InvalidInput
-from holdfast.core.commitments import HEADER, read_commitments
-from holdfast.outcomes import DeadLetter
-from holdfast.runtime.commitments import check_done, commitments_of, failed_text, verify
-from holdfast.runtime.programs import Program
+from holdfast.commitments.rules import HEADER, read_commitments
+from holdfast.worker.commitment_checks import check_done, commitments_of, failed_text, verify
+from holdfast.worker.outcomes import DeadLetter
+from holdfast.worker.programs.run import Program
 from tests.runtime.attempts import Attempt, is_alive, message
 from tests.waiting import eventually
 

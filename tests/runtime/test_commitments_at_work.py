@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, Message, State, exec_handler
-from holdfast.runtime.context import Context
-from holdfast.runtime.renewal import HandlerWatch
+from holdfast.worker.context import Context
+from holdfast.worker.lease_renewal import HandlerWatch
 from tests.runtime.attempts import sh
 from tests.runtime.steps import Calls, ended
 from tests.waiting import eventually

@@ -8,12 +8,12 @@ import pytest
 
 from holdfast import Cancel, DeadLetter, Holdfast, Message, Retry, Snooze, State, Unavailable
 from holdfast import events as happenings
-from holdfast.client import internals
-from holdfast.core.crew import Beat
+from holdfast.client.client import internals
+from holdfast.consumers.rules import Beat
 from holdfast.events import MessageEvent, RuntimeEvent
-from holdfast.runtime.context import Context
-from holdfast.runtime.maintenance import keeper
-from holdfast.runtime.maintenance.duties import reaper
+from holdfast.worker.context import Context
+from holdfast.worker.maintenance import leader as leading
+from holdfast.worker.maintenance.duties import reaper
 from tests.acceptance.children import Family
 from tests.runtime.steps import PATIENCE, Calls
 from tests.waiting import eventually
@@ -23,8 +23,8 @@ Connect = Callable[..., Holdfast]
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.runtime.beats.BEAT_EVERY", 0.1)
-    monkeypatch.setattr("holdfast.runtime.beats.PROGRESS_EVERY", 0.05)
+    monkeypatch.setattr("holdfast.worker.heartbeat.BEAT_EVERY", 0.1)
+    monkeypatch.setattr("holdfast.worker.heartbeat.PROGRESS_EVERY", 0.05)
 
 
 def test_a_consumer_is_seen_while_it_works_and_gone_when_it_has_ended(hf: Holdfast, connect: Connect) -> None:
@@ -60,8 +60,8 @@ def test_a_consumer_is_seen_while_it_works_and_gone_when_it_has_ended(hf: Holdfa
 
 def test_who_hibernates_stays_alive(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     """It tells again, long before what it told is out of date; also if telling fails for once."""
-    monkeypatch.setattr("holdfast.runtime.beats.SLEEPING_EVERY", 0.3)
-    monkeypatch.setattr("holdfast.runtime.beats.HIBERNATING_FOR", 3600.0)
+    monkeypatch.setattr("holdfast.worker.heartbeat.SLEEPING_EVERY", 0.3)
+    monkeypatch.setattr("holdfast.worker.heartbeat.HIBERNATING_FOR", 3600.0)
     beat, told, fails = internals(hf).store.crew.beat, Calls(), True
 
     def note(tenant: str, told_of: Beat) -> None:
@@ -181,7 +181,7 @@ def test_one_of_two_processes_leads_and_the_other_takes_over(
     hf: Holdfast, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reaper, "every", 0.0)
-    monkeypatch.setattr(keeper, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(leading, "LOOK_EVERY", 0.05)
     turns = Calls()
     monkeypatch.setattr(reaper, "turn", lambda client: turns.note(client) or 0)
     other = connect()

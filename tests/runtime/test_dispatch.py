@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from holdfast import DeadLetter, Holdfast, Message, State
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.events import MessageSucceeded
-from holdfast.runtime.worker import Worker
+from holdfast.worker.worker import Worker
 from tests.runtime.steps import PATIENCE, Calls, ended
 from tests.waiting import eventually
 
@@ -37,8 +37,8 @@ class Unspeakable:
 @pytest.fixture(autouse=True)
 def far_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """All are claimed at once, for one hand; what lies ready is not handed back because that one is slow."""
-    monkeypatch.setattr("holdfast.runtime.fetching.Fetching._ahead", lambda fetching: BATCH - 1)
-    monkeypatch.setattr("holdfast.runtime.worker.HOARDED", 3600.0)
+    monkeypatch.setattr("holdfast.worker.fetch.Fetching._ahead", lambda fetching: BATCH - 1)
+    monkeypatch.setattr("holdfast.worker.worker.HOARDED", 3600.0)
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import psycopg
 import pytest
 
 from holdfast import Context, Holdfast, Message, Wait
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.events import ConsumerStopped
-from holdfast.runtime.runner import Runner
 from holdfast.store.api import Waiter
+from holdfast.worker.runner import Runner
 from tests.acceptance.children import Family
 from tests.clock import FakeClock
 from tests.conformance.steps import NoticedBell
@@ -119,9 +119,9 @@ def last_statement(url: str) -> Any:
 def test_who_hibernates_asks_the_database_nothing(hf: Holdfast, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not the consumer, not its beats, not maintenance, which knows when the clock will have something to do; and it is
     there when someone rings."""
-    monkeypatch.setattr("holdfast.runtime.beats.BEAT_EVERY", 0.1)
-    monkeypatch.setattr("holdfast.runtime.maintenance.keeper.LOOK_EVERY", 0.1)
-    monkeypatch.setattr("holdfast.delivery.courier.LONGEST_NAP", 0.1)  # It notices soon that everybody sleeps.
+    monkeypatch.setattr("holdfast.worker.heartbeat.BEAT_EVERY", 0.1)
+    monkeypatch.setattr("holdfast.worker.maintenance.leader.LOOK_EVERY", 0.1)
+    monkeypatch.setattr("holdfast.sqs.receiver.LONGEST_NAP", 0.1)  # It notices soon that everybody sleeps.
     hf.schedule("later", queue="q", every=3600)
     hf.saga("later", steps=[Wait("an hour", delay=3600)])
     hf.start_saga("later")
@@ -147,8 +147,8 @@ def test_who_has_slept_for_a_while_knows_what_its_queue_has_become(
     hf: Holdfast, connect: Connect, monkeypatch: pytest.MonkeyPatch, rung: str
 ) -> None:
     """Also if it was woken all the while, for what others have got."""
-    monkeypatch.setattr("holdfast.runtime.fetching.AS_BEFORE", 0.05)
-    monkeypatch.setattr("holdfast.channels.FRESH", 0.05)
+    monkeypatch.setattr("holdfast.worker.fetch.AS_BEFORE", 0.05)
+    monkeypatch.setattr("holdfast.client.catalog.FRESH", 0.05)
     terms = Calls()
 
     @hf.consumer("q", empty="hibernate")
@@ -170,7 +170,7 @@ def test_who_has_slept_for_a_while_knows_what_its_queue_has_become(
 
 
 def test_who_is_told_to_stop_while_it_sleeps_claims_nothing_more(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.runtime.fetching.AS_BEFORE", 3600.0)
+    monkeypatch.setattr("holdfast.worker.fetch.AS_BEFORE", 3600.0)
     declare(hf, "q", empty="hibernate")
     meter = Meter(hf)
     with hf.running() as runner:
@@ -184,7 +184,7 @@ def test_it_is_woken_by_an_enqueue_from_another_process(
     family: Family, hf: Holdfast, url: str, empty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for nap in ("LONGEST_NAP", "SAFETY_NAP"):
-        monkeypatch.setattr(f"holdfast.runtime.worker.{nap}", 3600.0)  # Only a ring wakes it.
+        monkeypatch.setattr(f"holdfast.worker.worker.{nap}", 3600.0)  # Only a ring wakes it.
     seen = declare(hf, "q", empty=empty)
     sender = family.start("puppet", url=url, queue="q")
     sender.ask("send", value="first")
@@ -202,8 +202,8 @@ def test_it_looks_for_itself_if_nobody_rings(
     hf: Holdfast, connect: Connect, empty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for nap in ("LONGEST_NAP", "SAFETY_NAP"):
-        monkeypatch.setattr(f"holdfast.runtime.worker.{nap}", 0.3)
-    monkeypatch.setattr("holdfast.runtime.maintenance.duties.wakeups.turn", lambda hf: 0)
+        monkeypatch.setattr(f"holdfast.worker.worker.{nap}", 0.3)
+    monkeypatch.setattr("holdfast.worker.maintenance.duties.wakeups.turn", lambda hf: 0)
     seen, other = declare(hf, "q", empty=empty), connect()
     swallow_rings(monkeypatch, other)
     with hf.running() as runner:

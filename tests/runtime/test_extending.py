@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, InvalidInput, Message, State
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.events import HandlerStopped
-from holdfast.runtime.context import Context
+from holdfast.worker.context import Context
 from tests.runtime import cells
 from tests.runtime.faults import Cable
 from tests.runtime.steps import Calls, ended

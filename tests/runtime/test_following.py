@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, Message, State
-from holdfast.runtime.cell import CellContext
-from holdfast.runtime.context import Context
-from holdfast.runtime.loop import AsyncContext
+from holdfast.worker.context import Context
+from holdfast.worker.executors.asyncio import AsyncContext
+from holdfast.worker.executors.process_child import CellContext
 from tests.runtime import cells
 from tests.runtime.steps import ended
 

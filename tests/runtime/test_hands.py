@@ -9,10 +9,10 @@ from typing import cast
 import pytest
 
 from holdfast import Holdfast, Message, State
-from holdfast.runtime.context import Context
-from holdfast.runtime.hands import Hand, ThreadHand
-from holdfast.runtime.shelf import Shelf
-from holdfast.runtime.worker import QUICK, Worker
+from holdfast.worker.context import Context
+from holdfast.worker.executors.threads import Hand, ThreadHand
+from holdfast.worker.ready_queue import Shelf
+from holdfast.worker.worker import QUICK, Worker
 from tests.runtime.steps import PATIENCE, ended
 from tests.waiting import eventually, spend
 
@@ -111,7 +111,7 @@ def test_handlers_that_wait_get_a_thread_each(hf: Holdfast) -> None:
 
 def test_one_hitch_does_not_make_threads_for_ever(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever was stopped for a moment by a busy machine runs its quick handlers in one thread again, soon after."""
-    monkeypatch.setattr("holdfast.runtime.apart.SHORTEST", 0.0)
+    monkeypatch.setattr("holdfast.worker.inline_backoff.SHORTEST", 0.0)
     threads = list[int]()
 
     @hf.consumer("q")
@@ -130,7 +130,7 @@ def test_one_hitch_does_not_make_threads_for_ever(hf: Holdfast, monkeypatch: pyt
 
 
 def test_nobody_waits_for_a_slow_handler_to_work_alone_again(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.runtime.apart.SHORTEST", 0.0)
+    monkeypatch.setattr("holdfast.worker.inline_backoff.SHORTEST", 0.0)
     go_on, slow, patient = threading.Event(), threading.Event(), list[bool]()
 
     @hf.consumer("q", concurrency=2)

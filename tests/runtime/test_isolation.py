@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, InvalidInput, State
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.events import MessageStarted
-from holdfast.runtime import border
-from holdfast.runtime.border import Border
-from holdfast.runtime.cell import Cell, CellContext
-from holdfast.runtime.context import Context
+from holdfast.worker.context import Context
+from holdfast.worker.executors import ipc
+from holdfast.worker.executors.ipc import Border
+from holdfast.worker.executors.process_child import Cell, CellContext
 from tests.runtime import cells
 from tests.runtime.isolation_steps import all_gone, declare, done
 from tests.runtime.steps import Calls, ended
@@ -224,7 +224,7 @@ def test_a_context_knows_the_same() -> None:
     assert outside == {
         *("message", "queue", "attempt", "max_attempts", "step_key", "deadline", "session", "cancelled"),
     }
-    work = border.HandlerWork(
+    work = ipc.HandlerWork(
         *(bytes(16), 0, b"1", None, None, None, None, None, None, 0, None),
         *("q", 1, 5, None),
     )

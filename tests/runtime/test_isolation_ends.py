@@ -13,7 +13,7 @@ import pytest
 
 from holdfast import Holdfast, State
 from holdfast.events import HandlerStopped
-from holdfast.runtime.renewal import HandlerWatch
+from holdfast.worker.lease_renewal import HandlerWatch
 from tests.runtime import cells
 from tests.runtime.isolation_steps import all_gone, declare, done, is_running, pids
 from tests.runtime.steps import PATIENCE, Calls, ended, let_time_pass
@@ -92,7 +92,7 @@ def dies_in_time(one: Holdfast, note: Path) -> bool:
 def test_a_handler_that_is_told_may_still_finish(
     one: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.runtime.process.WARNING", 30.0)
+    monkeypatch.setattr("holdfast.worker.executors.process.WARNING", 30.0)
     declare(one, cells.stop_when_told, timeout=0.3)
     sent = one.enqueue("q", str(tmp_path / "note"))
     with one.running():
@@ -173,7 +173,7 @@ def test_stopping_lets_it_finish_within_the_grace(hf: Holdfast, tmp_path: Path) 
 
 
 def test_stopping_without_grace_kills(hf: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.runtime.runner.STUBBORN", PATIENCE)  # It is killed at once, or as soon as possible.
+    monkeypatch.setattr("holdfast.worker.runner.STUBBORN", PATIENCE)  # It is killed at once, or as soon as possible.
     hf.queue("q", max_attempts=1)
     declare(hf, cells.stuck)
     sent = hf.enqueue("q", {"how": "clings", "note": str(tmp_path / "note")})

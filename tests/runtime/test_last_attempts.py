@@ -4,7 +4,7 @@ import itertools
 import threading
 
 from holdfast import Holdfast, Message, State
-from holdfast.runtime.context import Context
+from holdfast.worker.context import Context
 from tests.runtime.steps import PATIENCE, Calls, ended
 from tests.waiting import eventually
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, Message, State, Unavailable
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.events import HandlerStopped, MessageLost
-from holdfast.runtime.context import Context
-from holdfast.runtime.ledger import HeldLease
-from holdfast.runtime.runner import Runner
+from holdfast.worker.context import Context
+from holdfast.worker.held_leases import HeldLease
+from holdfast.worker.runner import Runner
 from tests.acceptance.children import Child, Family
 from tests.clock import FakeClock
 from tests.long import only_long

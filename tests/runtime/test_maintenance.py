@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, Step, Unavailable, Wait
-from holdfast.client import internals
-from holdfast.runtime.maintenance import keeper
-from holdfast.runtime.maintenance.duties import escalation, reaper, schedules, wakeups
+from holdfast.client.client import internals
 from holdfast.store.api import Channel
+from holdfast.worker.maintenance import leader
+from holdfast.worker.maintenance.duties import escalation, reaper, schedules, wakeups
 from tests.runtime.steps import Calls, swallow_rings
 from tests.runtime.test_empty import asleep
 from tests.waiting import eventually
@@ -20,9 +20,9 @@ from tests.waiting import eventually
 @pytest.fixture
 def deep(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody wakes up for safety. Who falls asleep is noticed soon."""
-    monkeypatch.setattr("holdfast.runtime.worker.SAFETY_NAP", 3600.0)
-    monkeypatch.setattr(keeper, "SAFETY", 3600.0)
-    monkeypatch.setattr(keeper, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr("holdfast.worker.worker.SAFETY_NAP", 3600.0)
+    monkeypatch.setattr(leader, "SAFETY", 3600.0)
+    monkeypatch.setattr(leader, "LOOK_EVERY", 0.05)
 
 
 def sleeper(hf: Holdfast, queue: str) -> Calls:
@@ -76,8 +76,8 @@ def test_a_saga_goes_on_while_all_sleep(hf: Holdfast) -> None:
 
 def test_there_is_a_look_for_safety(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lease of a queue that nobody here takes from is taken back, also if all sleep."""
-    monkeypatch.setattr(keeper, "SAFETY", 0.5)
-    monkeypatch.setattr(keeper, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(leader, "SAFETY", 0.5)
+    monkeypatch.setattr(leader, "LOOK_EVERY", 0.05)
     hf.queue("other", lease=0.1, backoff=0)
     sleeper(hf, "q")
     with hf.running() as runner:
@@ -91,9 +91,9 @@ def test_who_has_missed_the_bell_is_rung_for_again(
     hf: Holdfast, connect: Callable[..., Holdfast], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By whoever leads, once something is due that the sleeper knows nothing of."""
-    monkeypatch.setattr("holdfast.runtime.worker.LONGEST_NAP", 3600.0)
+    monkeypatch.setattr("holdfast.worker.worker.LONGEST_NAP", 3600.0)
     monkeypatch.setattr(wakeups, "every", 0.1)
-    monkeypatch.setattr(keeper, "LOOK_EVERY", 0.1)
+    monkeypatch.setattr(leader, "LOOK_EVERY", 0.1)
     calls, other = Calls(), connect()
     hf.consumer("q", name="poller", empty="poll")(lambda message: calls.note(message.body))
     swallow_rings(monkeypatch, other)
@@ -105,7 +105,7 @@ def test_who_has_missed_the_bell_is_rung_for_again(
 
 
 def test_a_look_that_fails_is_made_again(one: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(leader, "LOOK_EVERY", 0.01)
     looks: list[str] = []
 
     def look(tenant: str) -> None:
@@ -126,8 +126,8 @@ def test_a_look_that_fails_is_made_again(one: Holdfast, monkeypatch: pytest.Monk
 def test_a_duty_that_fails_does_not_keep_others_from_theirs(
     one: Holdfast, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(keeper, "LOOK_EVERY", 0.01)
-    monkeypatch.setattr(keeper, "TERM", 0.0)
+    monkeypatch.setattr(leader, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(leader, "TERM", 0.0)
     turns = {duty: Calls() for duty in (reaper, schedules, escalation)}
     for duty, calls in turns.items():
         monkeypatch.setattr(duty, "every", 0.02)

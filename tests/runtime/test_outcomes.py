@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from holdfast import Cancel, DeadLetter, Holdfast, Message, Retry, Snooze, State
-from holdfast.runtime.consumer import Consumer
-from holdfast.runtime.context import Context
+from holdfast.worker.consumer import Consumer
+from holdfast.worker.context import Context
 from tests.runtime.steps import Calls, ended
 from tests.waiting import eventually
 

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Claim, Holdfast, Message, State
 from holdfast.events import MessageReleased
-from holdfast.runtime.context import Context
+from holdfast.worker.context import Context
 from tests.runtime.steps import PATIENCE, Calls, ended, let_time_pass
 from tests.waiting import eventually, spend
 
@@ -50,7 +50,7 @@ def test_a_slow_one_beside_quick_ones_keeps_nothing_back(hf: Holdfast, monkeypat
 
     The slow one has been at work for an hour. Who is only stopped by a busy machine has half a minute.
     """
-    monkeypatch.setattr("holdfast.runtime.worker.HOARDED", 30.0)
+    monkeypatch.setattr("holdfast.worker.worker.HOARDED", 30.0)
     sizes, released, slow, finish = Calls(), Calls(), threading.Event(), threading.Event()
     hf.on(MessageReleased, released.note)
 

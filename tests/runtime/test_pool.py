@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast, InvalidInput, exec_handler
-from holdfast.client import internals
-from holdfast.core.scaling import Load, Scaler
+from holdfast.client.client import internals
 from holdfast.events import PoolScaled
-from holdfast.runtime.consumer import Consumer
-from holdfast.runtime.locating import ConsumerAddress, address_of, located
-from holdfast.runtime.members import SeatKeeper
-from holdfast.runtime.pool import Pool
+from holdfast.worker.consumer import Consumer
+from holdfast.worker.find_consumer import ConsumerAddress, address_of, located
+from holdfast.worker.pools.members import SeatKeeper
+from holdfast.worker.pools.pool import Pool
+from holdfast.worker.pools.scaling import Load, Scaler
 from tests.runtime.steps import PATIENCE, Calls, ended
 from tests.waiting import eventually
 
@@ -45,7 +45,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return decided[-1]
 
     monkeypatch.setattr(Scaler, "wanted", noted)
-    monkeypatch.setattr("holdfast.runtime.supervisor.LOOK_EVERY", 0.02)
+    monkeypatch.setattr("holdfast.worker.pools.supervisor.LOOK_EVERY", 0.02)
     return decided
 
 
@@ -187,7 +187,7 @@ def test_a_seat_that_cannot_be_kept_is_lost_whatever_the_reason(
     hf.queue("q")
     seat = internals(hf).store.seats.take("default", "sell", "anna", 1, 60_000_000)
     assert seat is not None
-    monkeypatch.setattr("holdfast.runtime.members.SEAT_TERM", 0.1)
+    monkeypatch.setattr("holdfast.worker.pools.members.SEAT_TERM", 0.1)
     monkeypatch.setattr(type(internals(hf).store.seats), "keep", broken)
     keeper = SeatKeeper("sell", consumer, seat, lost.set)
     assert lost.wait(PATIENCE)

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from holdfast import Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.events import MemberCrashed, PoolGaveUp, PoolScaled, RuntimeEvent
-from holdfast.runtime.worker import Worker
+from holdfast.worker.worker import Worker
 from tests.runtime.steps import PATIENCE, ended
 from tests.waiting import eventually
 
@@ -21,7 +21,7 @@ class Broken(BaseException):
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.runtime.supervisor.LOOK_EVERY", 0.02)
+    monkeypatch.setattr("holdfast.worker.pools.supervisor.LOOK_EVERY", 0.02)
 
 
 @pytest.fixture

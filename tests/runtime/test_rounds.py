@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, Message, State
-from holdfast.runtime import renewal
-from holdfast.runtime.ledger import HeldLease
-from holdfast.runtime.renewal import RENEW_AFTER, TICK, HandlerWatch, Renewal, Rounds
+from holdfast.worker import lease_renewal
+from holdfast.worker.held_leases import HeldLease
+from holdfast.worker.lease_renewal import RENEW_AFTER, TICK, HandlerWatch, Renewal, Rounds
 from tests.runtime.steps import PATIENCE, Calls, ended
 from tests.waiting import eventually
 
@@ -49,7 +49,7 @@ class Counted(Rounds):
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(renewal, "LINGER", 0.0)
+    monkeypatch.setattr(lease_renewal, "LINGER", 0.0)
     rounds = Counted(Holder())
     rounds.start()
     rounds.rounds.wait(1)
@@ -128,7 +128,7 @@ def test_both_sleep_while_a_consumer_waits_and_wake_for_its_next_message(
     one: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The handler takes longer than its lease, after a rest in which nobody made a round."""
-    monkeypatch.setattr(renewal, "LINGER", 0.0)
+    monkeypatch.setattr(lease_renewal, "LINGER", 0.0)
     calls = Calls()
 
     finish = threading.Event()

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast import Cancel, Holdfast, SagaStatus, Step, Wait
 from holdfast.events import HandlerStopped
-from holdfast.runtime import renewal
+from holdfast.worker import lease_renewal
 from tests.runtime import cells
 from tests.waiting import eventually, until_interrupted
 
@@ -93,14 +93,14 @@ def test_a_message_of_no_saga_has_no_step_key(hf: Holdfast) -> None:
 def counted_rounds(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
     """Return a semaphore that is released after each round of the watch over handlers."""
     rounds = threading.Semaphore(0)
-    look = renewal.HandlerWatch.round
+    look = lease_renewal.HandlerWatch.round
 
-    def counted(watch: renewal.HandlerWatch, now: float) -> float | None:
+    def counted(watch: lease_renewal.HandlerWatch, now: float) -> float | None:
         shortest = look(watch, now)
         rounds.release()
         return shortest
 
-    monkeypatch.setattr(renewal.HandlerWatch, "round", counted)
+    monkeypatch.setattr(lease_renewal.HandlerWatch, "round", counted)
     return rounds
 
 
@@ -108,7 +108,7 @@ def counted_rounds(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
 def test_the_handler_of_a_step_is_told_to_stop_and_nothing_is_undone_before_it_has(
     hf: Holdfast, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(renewal, "STUBBORN", 0.0)  # Nevertheless it has until the end of its lease.
+    monkeypatch.setattr(lease_renewal, "STUBBORN", 0.0)  # Nevertheless it has until the end of its lease.
     rounds = counted_rounds(monkeypatch)
     hf.queue("b", lease=60)
     hf.saga("s", steps=[Step("a", "a", undo="un"), Step("b", "b", undo="un")])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, InvalidInput, Message, Retry, State
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.runtime.steps import Calls, ended
 
 

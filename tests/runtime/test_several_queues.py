@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, InvalidInput, Message
-from holdfast.runtime.context import Context
+from holdfast.worker.context import Context
 from tests.runtime.steps import PATIENCE, Calls
 from tests.waiting import eventually, spend
 
@@ -35,20 +35,20 @@ def order_of(hf: Holdfast, queues: dict[str, int], seconds: float = 0.0, **optio
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Consumers tell of themselves without delay."""
-    monkeypatch.setattr("holdfast.runtime.beats.BEAT_EVERY", 0.05)
+    monkeypatch.setattr("holdfast.worker.heartbeat.BEAT_EVERY", 0.05)
 
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No queue is passed by because SQS is slow: shares can be counted exactly."""
-    monkeypatch.setattr("holdfast.delivery.courier.ANSWERED", PATIENCE)
-    monkeypatch.setattr("holdfast.delivery.messages.SOON", 20.0)
+    monkeypatch.setattr("holdfast.sqs.receiver.ANSWERED", PATIENCE)
+    monkeypatch.setattr("holdfast.sqs.messages.SOON", 20.0)
 
 
 @pytest.fixture
 def one_by_one(patient: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is claimed ahead."""
-    monkeypatch.setattr("holdfast.core.pace.MOST_AHEAD", 0)
+    monkeypatch.setattr("holdfast.worker.pace.MOST_AHEAD", 0)
 
 
 SECONDS = pytest.mark.parametrize("seconds", [0.0, 0.001, 0.01])
@@ -78,7 +78,7 @@ def test_turns_hold_if_handlers_become_slow_and_messages_are_handed_back(
     hf: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many lie ready when a handler takes its time; they go back for others, and are claimed again."""
-    monkeypatch.setattr("holdfast.runtime.worker.HOARDED", 0.1)
+    monkeypatch.setattr("holdfast.worker.worker.HOARDED", 0.1)
     seen, slow, gone = Calls(), threading.Event(), threading.Event()
 
     @hf.consumer("a", "b", name="handler")

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast, Message
-from holdfast.client import internals
-from holdfast.outcomes import BudgetSpent
-from holdfast.runtime.calling import how_to_call
-from holdfast.runtime.consumer import Consumer
-from holdfast.runtime.context import Context
-from holdfast.runtime.gate import UNDER_WAY
+from holdfast.client.client import internals
+from holdfast.worker.call import how_to_call
+from holdfast.worker.consumer import Consumer
+from holdfast.worker.context import Context
+from holdfast.worker.gate import UNDER_WAY
+from holdfast.worker.outcomes import BudgetSpent
 from tests.client_names import method_of
 from tests.runtime.faults import Cable
 from tests.runtime.steps import PATIENCE, Calls
@@ -114,7 +114,7 @@ class Doorway:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.entered, self.go_on = threading.Event(), threading.Event()
-        monkeypatch.setattr("holdfast.runtime.worker.how_to_call", self._how_to_call)
+        monkeypatch.setattr("holdfast.worker.worker.how_to_call", self._how_to_call)
 
     def _how_to_call(self, hf: Holdfast, consumer: Consumer) -> Any:
         call = how_to_call(hf, consumer)

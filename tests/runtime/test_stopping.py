@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, Message, State
-from holdfast.runtime import worker as workers
-from holdfast.runtime.context import Context
-from holdfast.runtime.runner import Runner
-from holdfast.runtime.signals import Signals
+from holdfast.worker import worker as workers
+from holdfast.worker.context import Context
+from holdfast.worker.runner import Runner
+from holdfast.worker.signals import Signals
 from tests.acceptance.children import Family
 from tests.clock import FakeClock
 from tests.runtime.steps import PATIENCE, Calls, ended
@@ -47,7 +47,7 @@ def status_of(hf: Holdfast, message_id: str) -> Any:
 def test_what_was_claimed_and_not_begun_is_handed_back_unspent(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     """L10: one is being worked on, 49 lie ready behind it; they can be claimed at once, with no attempt spent."""
     monkeypatch.setattr(workers, "HOARDED", 3600.0)
-    monkeypatch.setattr("holdfast.runtime.fetching.Fetching._ahead", lambda fetching: 49)  # However slow it is here.
+    monkeypatch.setattr("holdfast.worker.fetch.Fetching._ahead", lambda fetching: 49)  # However slow it is here.
     gate = Gate()
     hf.consumer("q", name="handler")(gate)
     receipts = hf.enqueue_many("q", ["stop", *range(49)])
@@ -123,7 +123,7 @@ def test_leases_are_renewed_until_the_last_handler_has_ended(url: str, kind: str
 def test_after_the_grace_a_handler_is_interrupted_and_its_attempt_has_failed(
     hf: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.runtime.runner.STUBBORN", PATIENCE)  # They stop at once, or as soon as they can.
+    monkeypatch.setattr("holdfast.worker.runner.STUBBORN", PATIENCE)  # They stop at once, or as soon as they can.
     hf.queue("q", backoff=3600)
     calls = Calls()
 

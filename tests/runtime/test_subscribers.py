@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from holdfast import Cancel, DeadLetter, GroupCanceled, Holdfast, InvalidInput, Message, NotFound, Retry, Snooze
-from holdfast.client import internals
-from holdfast.runtime.context import Context
+from holdfast.client.client import internals
 from holdfast.store.api import Channel
+from holdfast.worker.context import Context
 from tests.clock import FakeClock
 from tests.conformance.topics import die, done, retain
 from tests.runtime.steps import Calls
@@ -176,7 +176,7 @@ def beats(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> Calls:
 
 def test_a_group_that_has_lost_something_rests_alone(losing: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     for rest in ("worker.LONGEST_REST", "attachments.REST"):
-        monkeypatch.setattr(f"holdfast.runtime.{rest}", 3_600.0)
+        monkeypatch.setattr(f"holdfast.worker.{rest}", 3_600.0)
     seen, worked = beats(losing, monkeypatch), Calls()
 
     @losing.consumer("t/b", "jobs")
@@ -196,7 +196,7 @@ def test_a_group_that_has_lost_something_rests_alone(losing: Holdfast, monkeypat
 
 
 def test_once_someone_has_decided_its_members_go_on(losing: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.runtime.attachments.REST", 0.05)
+    monkeypatch.setattr("holdfast.worker.attachments.REST", 0.05)
     seen, worked = beats(losing, monkeypatch), Calls()
 
     @losing.consumer("t/b")

@@ -11,8 +11,8 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanKind, StatusCode
 
 from holdfast import AsyncHoldfast, Cancel, Context, Holdfast, InvalidInput, Message, Snooze, State
-from holdfast.aio import async_internals
-from holdfast.client import internals
+from holdfast.client.async_client import async_internals
+from holdfast.client.client import internals
 from holdfast.telemetry import instrument
 from tests.conformance.test_conn import commit, of_the_driver
 from tests.runtime.recorded import Recorded
@@ -269,7 +269,10 @@ def test_outcomes_are_counted_and_handlers_timed(hf: Holdfast, recorded: Recorde
     expected = {"succeeded": 2, "failed": 1, "dead": 1, "snoozed": 1, "canceled": 1}
 
     def counted() -> dict[str, int]:
-        return {outcome: point.value for (_, outcome), point in recorded.points("messaging.holdfast.outcomes").items()}
+        return {
+            outcome: point.value
+            for (_, outcome), point in recorded.points("messaging.holdfast.worker.outcomes").items()
+        }
 
     with hf.running():
         eventually(lambda: counted() == expected, "every outcome")
@@ -299,7 +302,7 @@ def test_nothing_is_told_without_instrument(url: str, recorded: Recorded, monkey
         with hf.running():
             assert ended(hf, sent.id) is State.SUCCEEDED
     assert recorded.spans == []
-    assert recorded.points("messaging.holdfast.outcomes") == {}
+    assert recorded.points("messaging.holdfast.worker.outcomes") == {}
 
 
 def test_the_global_provider_is_the_default(hf: Holdfast, recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -343,7 +346,8 @@ def test_twice_is_refused(sqlite_path: Any) -> None:
 
 
 def test_opentelemetry_is_loaded_only_when_it_is_asked_for() -> None:
-    program = "import sys, holdfast, holdfast.aio, holdfast.runtime.worker; print('opentelemetry' in sys.modules)"
+    loaded = "holdfast, holdfast.client.async_client, holdfast.worker.worker"
+    program = f"import sys, {loaded}; print('opentelemetry' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert answer.stdout.split() == ["False"]
 

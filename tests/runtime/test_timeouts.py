@@ -10,10 +10,10 @@ import pytest
 
 from holdfast import Holdfast, Message, State
 from holdfast.events import HandlerStopped
-from holdfast.runtime import renewal
-from holdfast.runtime.context import Context
-from holdfast.runtime.runner import Runner
-from holdfast.runtime.stops import Interrupted, Stop
+from holdfast.worker import lease_renewal
+from holdfast.worker.context import Context
+from holdfast.worker.runner import Runner
+from holdfast.worker.stop_reasons import Interrupted, Stop
 from tests.runtime.steps import PATIENCE, Calls, ended, let_time_pass
 from tests.tracing import not_traced
 from tests.waiting import eventually, leave_time, spend, until_interrupted
@@ -111,7 +111,7 @@ def test_who_notices_by_itself_may_still_succeed(hf: Holdfast) -> None:
 @pytest.mark.parametrize("kind", ["swallows", "sleeps", "swallows, async"])
 def test_a_handler_that_does_not_stop_is_given_up(hf: Holdfast, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Another hand takes over; the late outcome does not count."""
-    monkeypatch.setattr(renewal, "STUBBORN", 0.3)
+    monkeypatch.setattr(lease_renewal, "STUBBORN", 0.3)
     hf.queue("q", max_attempts=1)
     begun, leave, left, others = threading.Event(), threading.Event(), threading.Event(), Calls()
 

@@ -66,7 +66,9 @@ class Served:
     @property
     def consumers(self) -> list[int]:
         """The processes with consumers that are alive."""
-        return [pid for pid in processes(self.process.pid) if b"holdfast.serving.worker" in command_line(pid)]
+        return [
+            pid for pid in processes(self.process.pid) if b"holdfast.server.serving.worker_process" in command_line(pid)
+        ]
 
     def deliver(self, name: str, payload: Any, **headers: str) -> httpx.Response:
         """A signed webhook."""

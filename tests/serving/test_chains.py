@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast import Holdfast, State
-from holdfast.serving.staffing import declare_staff, has_staff
-from holdfast.spec.applying import apply
+from holdfast.server.serving.declare import declare_staff, has_staff
+from holdfast.spec.apply import apply
 from holdfast.spec.check import check_reading
 from holdfast.spec.reading import read_text
 from tests.waiting import eventually

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 from holdfast import Holdfast
-from holdfast.serving.hooks import expect_message_types, hooks_of
-from holdfast.spec.applying import apply
+from holdfast.server.serving.webhooks import expect_message_types, hooks_of
+from holdfast.spec.apply import apply
 from holdfast.spec.reading import read_text
 from tests.http.servers import SECRET, Running, running
 

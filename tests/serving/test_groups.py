@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast
-from holdfast.serving.staffing import declare_staff, has_staff
-from holdfast.spec.applying import apply
+from holdfast.server.serving.declare import declare_staff, has_staff
+from holdfast.spec.apply import apply
 from holdfast.spec.check import check_reading
 from holdfast.spec.reading import read_text
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, InvalidInput
-from holdfast.http.hooks import Hook
-from holdfast.serving.hooks import expect_message_types, hooks_of
-from holdfast.spec.applying import apply
+from holdfast.server.serving.webhooks import expect_message_types, hooks_of
+from holdfast.server.webhooks.hook import Hook
+from holdfast.spec.apply import apply
 from holdfast.spec.reading import read_text
 
 SECRETS = {"A": "first secret", "B": "second secret"}

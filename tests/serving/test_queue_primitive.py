@@ -18,10 +18,10 @@ import httpx
 import pytest
 
 from holdfast import Holdfast, State
-from holdfast.http.app import ROUTERS, create_app
-from holdfast.serving.live import ServedSpec
-from holdfast.serving.loading import Sources, load
-from holdfast.serving.staffing import declare_staff
+from holdfast.server.app import ROUTERS, create_app
+from holdfast.server.serving.declare import declare_staff
+from holdfast.server.serving.live import ServedSpec
+from holdfast.server.serving.loading import Sources, load
 from tests.http.servers import serving
 from tests.waiting import eventually
 

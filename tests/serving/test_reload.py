@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from holdfast import Holdfast
-from holdfast.serving import workers
-from holdfast.serving.loading import Sources
+from holdfast.server.serving import workers
+from holdfast.server.serving.loading import Sources
 from holdfast.spec.plan import make_plan
 from holdfast.spec.reading import read_text
 from tests.acceptance.programs import GUARD, command_line, processes
@@ -113,7 +113,7 @@ def test_a_server_is_told_to_stop_while_consumers_start(
             assert keeping.wait(0)
         finally:
             for process in [*processes(os.getpid())]:
-                if b"holdfast.serving.worker" in command_line(process):
+                if b"holdfast.server.serving.worker_process" in command_line(process):
                     os.kill(process, signal.SIGKILL)
     with pytest.raises(workers.NotStarted, match="the server stops"):
         keeping.replace()

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from holdfast import Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.acceptance.programs import GUARD
 from tests.serving.conftest import Desk
 from tests.serving.served import Served

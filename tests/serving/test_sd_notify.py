@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.serving.loading import Sources
-from holdfast.serving.workers import WorkerOrders, Workers
+from holdfast.server.serving.loading import Sources
+from holdfast.server.serving.workers import WorkerOrders, Workers
 from tests.manager import Manager
 from tests.serving.conftest import Desk
 from tests.waiting import eventually
 
 STUCK = """
-from holdfast.serving.workers import Workers
+from holdfast.server.serving.workers import Workers
 
 Workers.stuck = lambda self: "holdfast-workers has ended"
 """

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from holdfast import Holdfast, State
-from holdfast.http.tokens import new_token
+from holdfast.server.tokens import new_token
 from tests.acceptance.programs import GUARD
 from tests.serving.conftest import Desk
 from tests.waiting import eventually, leave_time

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from holdfast import Claim, Holdfast, HoldfastError
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.core.message import id_bytes, id_text
 from holdfast.store.ids import new_id
 from holdfast.torture.history import ERROR, INVOKE, OK, SEND, START_SAGA, Item, Sink

@@ -16,9 +16,11 @@ from msgspec.structs import replace
 
 from holdfast.core import priority
 from holdfast.core.message import Duplicate, NewMessage
-from holdfast.store import arriving, expiry, history, idempotency
 from holdfast.store.api import Channel, ClaimRequest, ClaimResult, Make
-from holdfast.store.sqlite import connection, lanes
+from holdfast.store.engine import expire_leases, history, idempotency
+from holdfast.store.engine import insert as inserting
+from holdfast.store.sqlite import claim as claiming
+from holdfast.store.sqlite import connection
 from holdfast.store.sqlite.messages import SqliteMessages
 from holdfast.store.sqlite.statements import QUERIES
 from tests.simulation.scheduler import Actor
@@ -51,8 +53,10 @@ def reaper_without_guard() -> AbstractContextManager[Any]:
         lapsed = self._database.read(lambda tx: tx.all("rows.lapsed", group=channel.group, limit=limit))
         if lapsed:
             connection.time.sleep(2)  # sleeps: in virtual time; it has a long list to go through
-        self._database.write(lambda tx: expiry._take_back_rows(Remembering(tx, "rows.lapsed", lapsed), channel, limit))
-        self._database.write(lambda tx: expiry._take_back_runs(tx, channel, limit))
+        self._database.write(
+            lambda tx: expire_leases._take_back_rows(Remembering(tx, "rows.lapsed", lapsed), channel, limit)
+        )
+        self._database.write(lambda tx: expire_leases._take_back_runs(tx, channel, limit))
         return self._database.write(lambda tx: history.prune(tx, channel, limit))
 
     return patch.object(SqliteMessages, "sweep", sweep)
@@ -75,17 +79,17 @@ def select_then_update() -> AbstractContextManager[Any]:
     """Looks for what is due, and takes it in another transaction without looking again."""
 
     def claim(self: SqliteMessages, request: ClaimRequest, make: Make[Any]) -> ClaimResult[Any]:
-        acked = self._database.write(lambda tx: lanes.settle(tx, request.ack))
-        lost = self._database.write(lambda tx: [lanes.finish(tx, lease) for lease in request.done])
+        acked = self._database.write(lambda tx: claiming.settle(tx, request.ack))
+        lost = self._database.write(lambda tx: [claiming.finish(tx, lease) for lease in request.done])
         rest = replace(request, ack=(), done=())
         for channel in request.channels:
             due = self._database.read(partial(_due, channel, request.limit))
             if due:
                 grants = self._database.write(
-                    partial(lanes._take_rows, request=request, make=make, channel=channel, due=due)
+                    partial(claiming._take_rows, request=request, make=make, channel=channel, due=due)
                 )
                 return ClaimResult(grants, acked, lost)
-        claimed = self._database.write(lambda tx: lanes.claim(tx, rest, make))
+        claimed = self._database.write(lambda tx: claiming.claim(tx, rest, make))
         return ClaimResult(claimed.grants, acked, lost, claimed.silent)
 
     return patch.object(SqliteMessages, "claim", claim)
@@ -119,7 +123,7 @@ def dedup_without_unique_index() -> Iterator[None]:
         known = self._database.read(lambda tx: [_first(tx, message) for message in new])
         fresh = [message for message, first in zip(new, known, strict=True) if first is None]
         if fresh:
-            self._database.write(lambda tx: arriving.insert(tx, fresh))
+            self._database.write(lambda tx: inserting.insert(tx, fresh))
         return known
 
     with ExitStack() as stack:

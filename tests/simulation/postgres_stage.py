@@ -16,7 +16,7 @@ from psycopg import errors
 from psycopg.pq import TransactionStatus
 
 from holdfast.store.postgres import PostgresStore
-from holdfast.store.postgres.adapting import adapt
+from holdfast.store.postgres.adapt import adapt
 from holdfast.store.postgres.connection import _SESSION, PostgresConnection
 from holdfast.store.postgres.prepared import Prepared
 from tests.simulation.faults import PATIENCE, Faults

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from holdfast import Holdfast, HoldfastError
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.torture.checks import check
 from holdfast.torture.ending import GROUP, QUEUE, STEP, ChannelEnd, FinalState, SagaEnd
 from holdfast.torture.ending import TOPIC as A_TOPIC

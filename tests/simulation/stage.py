@@ -11,10 +11,10 @@ from copy import copy
 from typing import Any
 
 from holdfast import Holdfast, Step
-from holdfast.client import assembled, internals
+from holdfast.client.client import assembled, internals
 from holdfast.core.message import MessageStatus, id_bytes, id_text
 from holdfast.settings import Settings
-from holdfast.store import reading
+from holdfast.store.engine import read
 from holdfast.torture.history import Sink
 from holdfast.torture.recording import RecordedMessages
 from tests.clock import FakeClock
@@ -116,7 +116,7 @@ class Stage(ABC):
         wanted = [id_bytes(one) for one in ids]
         database: Any = internals(hf).store.database  # type: ignore[attr-defined]
         database._patience = 60.0  # The story is over: a slow machine may take its time.
-        found = database.read(lambda tx: [reading.status(tx, "default", one) for one in wanted])
+        found = database.read(lambda tx: [read.status(tx, "default", one) for one in wanted])
         return [one for one in found if one is not None]
 
     def close(self) -> None:

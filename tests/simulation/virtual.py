@@ -9,17 +9,17 @@ from random import Random
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from holdfast import channels, claiming, endings, gather, presence, upkeep
+from holdfast.client import catalog, claim_loop, group_commit, last_seen, settlements, upkeep
 from holdfast.dead_letters import bulk
 from holdfast.store import ids, patience
 from holdfast.store.postgres import connection as postgres
 from holdfast.store.sqlite import connection as sqlite
 from tests.clock import FakeClock
 
-TIMED = (channels, claiming, gather, bulk, upkeep, patience, presence, sqlite, postgres)
+TIMED = (catalog, claim_loop, group_commit, bulk, upkeep, patience, last_seen, sqlite, postgres)
 """Modules that look at the process's own clock, or sleep."""
 
-RANDOM = (endings, sqlite)
+RANDOM = (settlements, sqlite)
 """Modules that ask for chance."""
 
 

@@ -9,22 +9,10 @@ import msgspec
 import pytest
 
 from holdfast import Holdfast
-from holdfast.core.notice import OwnerSpec, owner_spec
 from holdfast.core.queue import READERS, QueueSettings, QueueSpec, queue_spec
-from holdfast.core.schedule import ScheduleSettings
-from holdfast.core.topic import (
-    GROUP_READERS,
-    TOPIC_READERS,
-    GroupSettings,
-    GroupSpec,
-    TopicSettings,
-    TopicSpec,
-    group_spec,
-    topic_spec,
-)
-from holdfast.runtime.consumer import ConsumerOptions
-from holdfast.runtime.pool import PoolOptions
-from holdfast.spec import declaring
+from holdfast.notices.rules import OwnerSpec, owner_spec
+from holdfast.schedules.rules import ScheduleSettings
+from holdfast.spec import declarations
 from holdfast.spec.files import examine
 from holdfast.spec.grammar import grammar_of
 from holdfast.spec.model import (
@@ -43,6 +31,18 @@ from holdfast.spec.model import (
     json_schema,
     to_json,
 )
+from holdfast.topics.rules.declaration import (
+    GROUP_READERS,
+    TOPIC_READERS,
+    GroupSettings,
+    GroupSpec,
+    TopicSettings,
+    TopicSpec,
+    group_spec,
+    topic_spec,
+)
+from holdfast.worker.consumer import ConsumerOptions
+from holdfast.worker.pools.pool import PoolOptions
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "spec.schema.json"
 
@@ -140,35 +140,39 @@ def test_a_queue_always_shows_what_the_seed_requires() -> None:
 
 
 def test_a_queue_that_says_nothing_is_a_queue_with_the_defaults() -> None:
-    assert queue_spec(declaring.queue_settings(QueueDeclaration())) == QueueSpec()  # type: ignore[arg-type]
+    assert queue_spec(declarations.queue_settings(QueueDeclaration())) == QueueSpec()  # type: ignore[arg-type]
 
 
 def test_a_group_that_says_nothing_is_a_group_with_the_defaults() -> None:
-    settings = declaring.group_settings(GroupDeclaration())
+    settings = declarations.group_settings(GroupDeclaration())
     assert (settings.pop("patterns"), settings.pop("start")) == (None, "latest")
     assert group_spec((), settings) == GroupSpec()  # type: ignore[arg-type]
 
 
 def test_topics_and_owners_have_the_defaults() -> None:
-    assert topic_spec(declaring.topic_settings(TopicDeclaration())) == TopicSpec()  # type: ignore[arg-type]
-    assert owner_spec("me", **declaring.owner_settings(OwnerDeclaration())) == OwnerSpec("me.inbox")
+    assert topic_spec(declarations.topic_settings(TopicDeclaration())) == TopicSpec()  # type: ignore[arg-type]
+    assert owner_spec("me", **declarations.owner_settings(OwnerDeclaration())) == OwnerSpec("me.inbox")
 
 
 def test_every_setting_of_the_client_can_be_said() -> None:
     """Otherwise `apply`, for which a spec is the complete definition, would reset it."""
-    assert declaring.queue_settings(QueueDeclaration()).keys() == READERS.keys() == QueueSettings.__annotations__.keys()
     assert (
-        declaring.topic_settings(TopicDeclaration()).keys()
+        declarations.queue_settings(QueueDeclaration()).keys() == READERS.keys() == QueueSettings.__annotations__.keys()
+    )
+    assert (
+        declarations.topic_settings(TopicDeclaration()).keys()
         == TOPIC_READERS.keys()
         == TopicSettings.__annotations__.keys()
     )
-    assert declaring.group_settings(GroupDeclaration()).keys() - {"start"} == GROUP_READERS.keys()
+    assert declarations.group_settings(GroupDeclaration()).keys() - {"start"} == GROUP_READERS.keys()
     assert GROUP_READERS.keys() == GroupSettings.__annotations__.keys()
-    assert declaring.schedule_settings(ScheduleDeclaration(queue="q")).keys() == ScheduleSettings.__annotations__.keys()
-    assert declaring.owner_settings(OwnerDeclaration()).keys() == keywords_of(Holdfast.owner)
-    assert declaring.saga_settings(SagaDeclaration()).keys() == keywords_of(Holdfast.saga)
-    assert declaring.pool_options("p", PoolDeclaration()).keys() == PoolOptions.__annotations__.keys()
-    said = {*declaring.consumer_options("c", ConsumerDeclaration()), "preflight"}
+    assert (
+        declarations.schedule_settings(ScheduleDeclaration(queue="q")).keys() == ScheduleSettings.__annotations__.keys()
+    )
+    assert declarations.owner_settings(OwnerDeclaration()).keys() == keywords_of(Holdfast.owner)
+    assert declarations.saga_settings(SagaDeclaration()).keys() == keywords_of(Holdfast.saga)
+    assert declarations.pool_options("p", PoolDeclaration()).keys() == PoolOptions.__annotations__.keys()
+    said = {*declarations.consumer_options("c", ConsumerDeclaration()), "preflight"}
     assert ConsumerOptions.__annotations__.keys() - said == {"permanent", "middleware"}, "only Python can say these"
 
 
@@ -190,9 +194,13 @@ def test_every_stored_setting_can_be_declared() -> None:
 
 @pytest.mark.parametrize(
     ("part", "places"),
-    [(QueueDeclaration, declaring.QUEUE), (TopicDeclaration, declaring.TOPIC), (GroupDeclaration, declaring.GROUP)],
+    [
+        (QueueDeclaration, declarations.QUEUE),
+        (TopicDeclaration, declarations.TOPIC),
+        (GroupDeclaration, declarations.GROUP),
+    ],
 )
-def test_every_setting_has_a_word_in_the_language(part: type[Part], places: declaring.Places) -> None:
+def test_every_setting_has_a_word_in_the_language(part: type[Part], places: declarations.Places) -> None:
     for setting, place in places.items():
         words = grammar_of(part)
         for word in place[:-1]:
@@ -206,9 +214,9 @@ KEYWORD_OF = {"commitments": "commitment"}
 
 
 def test_where_a_group_begins() -> None:
-    start: Any = declaring.start_of("2026-01-01T00:00:00Z")
+    start: Any = declarations.start_of("2026-01-01T00:00:00Z")
     assert start.timestamp() == 1767225600
-    assert declaring.start_of("earliest") == "earliest"
+    assert declarations.start_of("earliest") == "earliest"
 
 
 @pytest.mark.parametrize(

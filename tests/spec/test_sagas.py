@@ -1,10 +1,10 @@
 """A saga of a spec is the one that a program would declare."""
 
 from holdfast import Expression, Step, Wait
-from holdfast.core.command import command_queue
+from holdfast.commands.rules import command_queue
 from holdfast.core.retry import Backoff
-from holdfast.core.saga import saga_spec
-from holdfast.spec.declaring import saga_settings
+from holdfast.sagas.rules.declaration import saga_spec
+from holdfast.spec.declarations import saga_settings
 from holdfast.spec.reading import read_text
 
 ORDER = """

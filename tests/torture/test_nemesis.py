@@ -15,13 +15,13 @@ from holdfast.errors import Unavailable
 from holdfast.store import ids
 from holdfast.store.ids import new_id
 from holdfast.torture import crew, nemesis, run
+from holdfast.torture.control_channel import Clock, Deed, Order
 from holdfast.torture.crew import ProcessFleet
 from holdfast.torture.history import ENDED, FAULT, MARK, HistoryEvent, Memory
 from holdfast.torture.nemesis import FAULTS, Nemesis, NotDone
 from holdfast.torture.plan import TortureJob, TorturePlan
 from holdfast.torture.process import KEEPER, PRODUCER
 from holdfast.torture.run import TortureRun
-from holdfast.torture.strings import Clock, Deed, Order
 
 PLAN = TorturePlan(url="postgresql://a@b/c", tenant="t", seed=1, seconds=7.0, faults=tuple(FAULTS))
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, LeaseLost
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.errors import InvalidInput, QueueFull, StoreError, StoreFull, Unavailable
 from holdfast.settings import Settings
 from holdfast.torture import address
@@ -33,9 +33,9 @@ from tests.torture.histories import Tale, life
 WRITER = """
 import os, sys
 from pathlib import Path
-from holdfast.torture.history import Item, Log
+from holdfast.torture.history import HistoryLog, Item
 
-log = Log(Path(sys.argv[1]))
+log = HistoryLog(Path(sys.argv[1]))
 for number in range(1000):
     log.note("send", "invoke", [Item(id=str(number))], call=number)
 os.kill(os.getpid(), 9)

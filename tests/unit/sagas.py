@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.saga import Instance, SagaSpec, Status, StepState, new_instance, saga_spec
-from holdfast.core.saga_events import (
+from holdfast.sagas.rules.declaration import Instance, SagaSpec, Status, StepState, new_instance, saga_spec
+from holdfast.sagas.rules.events import (
     Begin,
     Effect,
     Escalate,
@@ -21,8 +21,8 @@ from holdfast.core.saga_events import (
     Withdraw,
     sent_note,
 )
-from holdfast.core.saga_rules import move
-from holdfast.core.saga_steps import look_again, next_due, sent, withdrawn
+from holdfast.sagas.rules.instance import look_again, next_due, sent, withdrawn
+from holdfast.sagas.rules.moves import move
 
 
 class Letter(msgspec.Struct):

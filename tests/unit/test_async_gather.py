@@ -4,9 +4,9 @@ import asyncio
 import threading
 from collections.abc import Sequence
 
-from holdfast.async_gather import AsyncGather
-from holdfast.gather import Gather
-from holdfast.threads import Threads
+from holdfast.client.async_group_commit import AsyncGather
+from holdfast.client.group_commit import Gather
+from holdfast.client.thread_pool import Threads
 
 PATIENCE = 60
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast import Attachment, InvalidInput, Work
-from holdfast.core.crew import MOST_WORK, ConsumerStatus, amplification, attached, most_telling
+from holdfast.consumers.rules import MOST_WORK, ConsumerStatus, amplification, attached, most_telling
 from tests.conformance.steps import beat
 
 

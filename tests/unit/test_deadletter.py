@@ -5,7 +5,7 @@ import json
 import pytest
 
 from holdfast import Failure, InvalidInput, Message
-from holdfast.core.deadletter import (
+from holdfast.core.dead_letter import (
     ERROR_LIMIT,
     HISTORY_LIMIT,
     ErrorText,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.core.discretion import discreet, without_password
+from holdfast.core.redaction import discreet, without_password
 from holdfast.settings import Settings
 
 URLS = [

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.effort import (
+from holdfast.budgets.rules import (
     ACTION_SHOWN,
     Effort,
     GiveUp,

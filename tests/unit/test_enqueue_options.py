@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast
-from holdfast.drafting import EnqueueOptions
-from holdfast.outgoing import Outgoing, outgoing_of
-from holdfast.runtime.context import Context
-from holdfast.runtime.loop import AsyncContext
+from holdfast.client.compose import EnqueueOptions
+from holdfast.client.middleware import Outgoing, outgoing_of
+from holdfast.worker.context import Context
+from holdfast.worker.executors.asyncio import AsyncContext
 
 ENQUEUES = [
     *(Holdfast.enqueue, Holdfast.enqueue_many, AsyncHoldfast.enqueue, AsyncHoldfast.enqueue_many),

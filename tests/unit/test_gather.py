@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from holdfast import InvalidInput, Unavailable
-from holdfast.gather import Gather
+from holdfast.client.group_commit import Gather
 from holdfast.store.patience import is_again
 
 PATIENCE = 10
@@ -166,7 +166,7 @@ def test_the_gather_works_on_after_a_failure(gather: Gather[int, str], apply: Ap
 def test_a_shared_transaction_has_a_limit(
     gather: Gather[int, str], apply: Apply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.gather.MOST_AT_ONCE", 3)
+    monkeypatch.setattr("holdfast.client.group_commit.MOST_AT_ONCE", 3)
     _, others = all_waiting_behind_the_first(gather, apply, [1, 2], [3], [4], [5, 6, 7, 8], [9])
     assert [caller.outcome() for caller in others] == [
         ["did 1", "did 2"],

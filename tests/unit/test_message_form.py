@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.message_form import MessageForm, decoder_of, form_of, misfit
+from holdfast.core.message_type import MessageForm, decoder_of, form_of, misfit
 from holdfast.errors import InvalidInput
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.pace import MOMENT, MOST_AHEAD, PART_OF_LEASE, HandlingPace
+from holdfast.worker.pace import MOMENT, MOST_AHEAD, PART_OF_LEASE, HandlingPace
 
 times = st.floats(0, 100)
 

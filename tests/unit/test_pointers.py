@@ -3,9 +3,9 @@
 import pytest
 
 from holdfast.core.message import MessageId
-from holdfast.core.pointer import Pointer, read_pointer
-from holdfast.core.sqs_names import LONGEST, is_fifo, made_name, sqs_name, sqs_prefix
 from holdfast.errors import InvalidInput
+from holdfast.sqs.rules.names import LONGEST, is_fifo, made_name, sqs_name, sqs_prefix
+from holdfast.sqs.rules.pointer import Pointer, read_pointer
 
 ID = MessageId(bytes(range(16)))
 

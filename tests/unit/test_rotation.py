@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.rotation import POLICIES, QueueRotation, Rotation
+from holdfast.worker.rotation import POLICIES, QueueRotation, Rotation
 
 weights = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 20).map(float), min_size=1)
 

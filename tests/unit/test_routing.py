@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import InvalidInput
-from holdfast.core.routing import (
+from holdfast.topics.rules.routing import (
     MOST_PATTERNS,
     expression,
     is_wanted,

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from holdfast import Expression, InvalidInput
 from holdfast.core.expressions import to_text
-from holdfast.core.saga import Reference, Status, Step, StepState, Wait, saga_spec
-from holdfast.core.saga_events import Begin, CancelSaga, MarkDone, MessageEnded, RetryStep, Signal, SkipStep, Tick
-from holdfast.core.saga_messages import body_of
+from holdfast.sagas.rules.declaration import Reference, Status, Step, StepState, Wait, saga_spec
+from holdfast.sagas.rules.events import Begin, CancelSaga, MarkDone, MessageEnded, RetryStep, Signal, SkipStep, Tick
+from holdfast.sagas.rules.step_messages import body_of
 from tests.spec.expressions.trees import EXPRESSIONS, JSON
 from tests.unit.sagas import Letter, World
 

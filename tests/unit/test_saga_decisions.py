@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from holdfast import Expression
-from holdfast.core.saga import Status, Step, Wait
-from holdfast.core.saga_events import CancelSaga, MarkDone, MessageEnded, RetryStep, Signal, SkipStep
+from holdfast.sagas.rules.declaration import Status, Step, Wait
+from holdfast.sagas.rules.events import CancelSaga, MarkDone, MessageEnded, RetryStep, Signal, SkipStep
 from tests.unit.sagas import Letter, World
 
 A, B, C = (Step(name, name, undo=f"un{name}") for name in "abc")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.scaling import Load, PoolSpec, Scaler, to_drain
+from holdfast.worker.pools.scaling import Load, PoolSpec, Scaler, to_drain
 
 CALM, MIDDLE, MUCH = Load(0, 0.0), Load(10, 1.0), Load(20, 1.0)
 OLD = Load(1, 30.0)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast import InvalidInput
-from holdfast.core.schedule import (
+from holdfast.schedules.rules import (
     GRACE,
     MOST_COUNTED,
     Fire,

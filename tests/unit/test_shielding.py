@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.store.shielding import Shield, shielded
+from holdfast.store.interrupt_shield import Shield, shielded
 from tests.tracing import not_traced
 
 

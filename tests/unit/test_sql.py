@@ -1,7 +1,7 @@
 """SQL in named blocks, and both stores' files."""
 
 import re
-from importlib.resources import files
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,8 @@ from holdfast.store.sql import (
     with_clock,
     without_postgres,
 )
+from tests.architecture.source import modules, read
+from tests.architecture.test_layers import STORE, layer_of, parts_of
 
 DATABASES = ["sqlite", "postgres"]
 QUERY = re.compile(r'"([a-z]+\.[a-z_]+)"')
@@ -62,13 +64,17 @@ FILES = {
 }
 
 
-def queries_named_in(package: str) -> set[str]:
-    """`file.verb` literals in the Python files of a package, not of those below it."""
-    found = set()
-    for entry in files(package).iterdir():
-        if entry.name.endswith(".py"):
-            found |= set(QUERY.findall(entry.read_text(encoding="utf-8")))
+def queries_named_in(chosen: Iterable[Path]) -> set[str]:
+    """`file.verb` literals in modules."""
+    found = {name for module in chosen for name in QUERY.findall(read(module))}
     return {name for name in found if name.split(".")[0] in FILES}
+
+
+def shared_modules() -> list[Path]:
+    """Those that run queries on either database: the engine, and the steps of capabilities."""
+    own = [Path("store") / database for database in DATABASES]
+    of_stores = [module for module in modules() if layer_of(parts_of(module)) == STORE]
+    return [module for module in of_stores if module.parent not in own]
 
 
 def test_a_block_goes_from_its_name_to_the_next() -> None:
@@ -172,13 +178,13 @@ def test_the_migrations_of_a_store_are_numbered_without_holes(database: str) -> 
 
 @pytest.mark.parametrize("database", DATABASES)
 def test_every_query_that_the_shared_code_wants_is_there(database: str) -> None:
-    wanted = queries_named_in("holdfast.store")
+    wanted = queries_named_in(shared_modules())
     assert len(wanted) > 30
     assert wanted <= load_queries(database).keys()
 
 
 @pytest.mark.parametrize("database", DATABASES)
 def test_no_store_keeps_a_query_that_nobody_runs(database: str) -> None:
-    named = queries_named_in("holdfast.store").union(*(queries_named_in(f"holdfast.store.{one}") for one in DATABASES))
+    named = queries_named_in([*shared_modules(), *modules("store/sqlite"), *modules("store/postgres")])
     together = {f"{name}_together" for name in named}
     assert load_queries(database).keys() - named - together == set()

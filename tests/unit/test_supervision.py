@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.supervision import CrashLog, Restarts
+from holdfast.worker.pools.restarts import CrashLog, Restarts
 
 
 def test_the_wait_doubles_up_to_its_longest() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast import InvalidInput
 from holdfast.core.message import id_bytes
-from holdfast.core.topic import (
+from holdfast.topics.rules.declaration import (
     GroupSpec,
     Start,
     TopicSpec,

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 
 ORDINARY = """
 import sys
 from holdfast import Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 
 hf = Holdfast(sys.argv[1])
 hf.queue("q", max_attempts=2, empty="terminate")
@@ -32,7 +32,8 @@ hf.consumer("q")(lambda message: done.append(message.body))
 hf.run()
 assert done == [3], done
 hf.close()
-print(sorted(name for name in sys.modules if name.startswith("holdfast.delivery")))
+inner = ("rules", "steps")
+print([name for name in sys.modules if name.startswith("holdfast.sqs.") and name.split(".")[2] not in inner])
 """
 
 
@@ -59,7 +60,7 @@ def test_another_client_may_bring_it_in_at_any_time(
     url: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever uses the queue next goes through SQS, and so do all clients of the same store."""
-    monkeypatch.setattr("holdfast.channels.FRESH", 0.0)
+    monkeypatch.setattr("holdfast.client.catalog.FRESH", 0.0)
     with Holdfast(url) as hf, Holdfast(url) as other:
         anna = hf.acting_as("anna", tenant="hers")
         hf.enqueue("q", 1)

@@ -6,8 +6,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from holdfast import Claim, CommitmentResult, Holdfast, Step, Wait, effort, endings
-from holdfast.client import internals
+from holdfast import Claim, CommitmentResult, Holdfast, Step, Wait
+from holdfast.budgets import spend_reports
+from holdfast.client import settlements
+from holdfast.client.client import internals
 from holdfast.core.message import Lease
 from tests.clock import FakeClock
 from tests.conformance.topics import watch
@@ -79,8 +81,8 @@ def _rows(hf: Holdfast, clock: FakeClock, ids: dict[str, str], held: dict[str, l
     hf.queue("costly", lease="1h", budget=100, message_budget=10, backoff="1h")
     ids["costly"] = hf.enqueue("costly", "costly", budget=5).id
     [claim] = hf.claim("costly")
-    effort.spend(internals(hf), claim, 3)
-    [settlement] = endings.acked([claim])
+    spend_reports.spend(internals(hf), claim, 3)
+    [settlement] = settlements.acked([claim])
     internals(hf).store.commitments.keep(settlement, [CommitmentResult("built", False, 1, "2 failed")])
     claim.nack("built")
 

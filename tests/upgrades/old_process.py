@@ -16,7 +16,7 @@ import apsw
 import psycopg
 
 from holdfast import Holdfast, Message
-from holdfast.client import internals
+from holdfast.client.client import internals
 
 
 def main() -> None:

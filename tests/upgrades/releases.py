@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 
 from holdfast import Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.store.migrate import KnownMigrations, Migration, Migrator
 
 FOLDER = Path(__file__).parent

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from holdfast import Holdfast, Unavailable
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.store.migrate import Migration
 from tests.upgrades.releases import make_newer
 from tests.waiting import eventually
@@ -34,7 +34,7 @@ VALID = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('holdfas
 KILLED = """
 import sys
 from holdfast import Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.upgrades.releases import make_newer
 from tests.upgrades.test_locks import ONLINE
 with Holdfast(sys.argv[1]) as hf:

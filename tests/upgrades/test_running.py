@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, SchemaTooNew
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.conformance.steps import bodies
 from tests.upgrades.releases import RELEASES, expected, make_newer, next_migration, unpack
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, LeaseLost, SchemaMismatch
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.store.migrate import digest_of
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from holdfast.core.deadletter import AuditRecord
+from holdfast.client.namespace import Namespace
+from holdfast.client.validate import checked_count
+from holdfast.core.dead_letter import AuditRecord
 from holdfast.errors import InvalidInput, shown
-from holdfast.limits import checked_count
-from holdfast.namespace import Namespace
 
 
 class Audit(Namespace):

@@ -6,9 +6,9 @@ import click
 
 from holdfast import Holdfast
 from holdfast.cli.options import PATIENCE, db_option, json_option
-from holdfast.cli.showing import show_findings, show_json
-from holdfast.client import internals
-from holdfast.delivery import checkup
+from holdfast.cli.tables import show_findings, show_json
+from holdfast.client.client import internals
+from holdfast.sqs import health
 
 
 @click.command()
@@ -26,9 +26,7 @@ def doctor(url: str, as_json: bool) -> int:
     with Holdfast(url, patience=PATIENCE) as hf:
         findings = internals(hf).store.health.look()
         if any(finding.check == "queues" for finding in findings):  # Otherwise they could not be looked at.
-            findings += checkup.look(
-                internals(hf).transport.through_sqs().sqs, internals(hf).store.health.through_sqs()
-            )
+            findings += health.look(internals(hf).transport.through_sqs().sqs, internals(hf).store.health.through_sqs())
     problems = sum(finding.state == "problem" for finding in findings)
     if as_json:
         show_json(findings)

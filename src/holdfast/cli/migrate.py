@@ -6,8 +6,8 @@ import click
 
 from holdfast import Holdfast
 from holdfast.cli.options import PATIENCE, db_option
-from holdfast.client import internals
-from holdfast.store.opening import migration_script
+from holdfast.client.client import internals
+from holdfast.store.open import migration_script
 
 
 @click.command()

@@ -6,7 +6,7 @@ import click
 
 from holdfast import Holdfast, NotFound
 from holdfast.cli.options import PATIENCE, db_option
-from holdfast.client import internals
+from holdfast.client.client import internals
 
 
 @click.command()

@@ -6,8 +6,8 @@ from typing import IO, Any
 
 import click
 
+from holdfast.cli.message_input import checked, message_options, put_lines, tell, value
 from holdfast.cli.options import client_options, json_option, open_client
-from holdfast.cli.sending import checked, message_options, put_lines, tell, value
 
 
 @click.command()

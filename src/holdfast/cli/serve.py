@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.core.discretion import without_password
 from holdfast.core.duration import seconds
+from holdfast.core.redaction import without_password
 from holdfast.errors import InvalidInput
-from holdfast.sd_notify import Notifier
-from holdfast.serving.loading import Sources
+from holdfast.server.serving.loading import Sources
+from holdfast.worker.sd_notify import Notifier
 
 if TYPE_CHECKING:
-    from holdfast.serving.serving import Options, Started
+    from holdfast.server.serving.serve import Options, Started
     from holdfast.spec.model import StepDeclaration
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -68,8 +68,8 @@ def serve(
     notifier = Notifier.from_environment()
     os.environ["HOLDFAST_LOG"] = log_level.upper()  # For the consumers' process.
     try:
-        from holdfast.http.tokens import load_tokens
-        from holdfast.serving.serving import Options, Serving
+        from holdfast.server.serving.serve import Options, Serving
+        from holdfast.server.tokens import load_tokens
     except ModuleNotFoundError as problem:
         raise InvalidInput(f"holdfast serve needs {problem.name}: pip install 'holdfast[server]'") from None
     address = url or f"sqlite:///{Path(spec).stem}.db"

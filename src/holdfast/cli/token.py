@@ -24,7 +24,7 @@ def token(name: str, role: str, tenant: str | None, expires: str | None) -> None
     `holdfast token ci --role operate >> tokens` keeps the one and shows the other.
     """
     try:
-        from holdfast.http.tokens import new_token
+        from holdfast.server.tokens import new_token
     except ImportError as problem:
         raise InvalidInput(f"tokens are for the server: pip install 'holdfast[server]' ({problem})") from problem
     end = None

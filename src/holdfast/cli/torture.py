@@ -19,7 +19,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.core.discretion import without_password
+from holdfast.core.redaction import without_password
 from holdfast.errors import HoldfastError
 from holdfast.torture.address import is_server
 from holdfast.torture.chart import ROWS, draw

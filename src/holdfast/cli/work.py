@@ -12,10 +12,10 @@ from typing import Any
 import click
 
 from holdfast import AsyncHoldfast, Holdfast, InvalidInput
-from holdfast.aio import async_run_and_notify
 from holdfast.cli.options import open_client
-from holdfast.client import run_and_notify
-from holdfast.sd_notify import Notifier
+from holdfast.client.async_client import async_run_and_notify
+from holdfast.client.client import run_and_notify
+from holdfast.worker.sd_notify import Notifier
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -91,7 +91,7 @@ def load(address: str) -> Holdfast | AsyncHoldfast:
 def _exec_app(
     url: str | None, tenant: str, queues: Sequence[str], command: str, labels: Sequence[str], **options: Any
 ) -> Holdfast:
-    from holdfast.runtime.agents import exec_handler
+    from holdfast.worker.programs.exec_handler import exec_handler
 
     if url is None or not queues:
         raise click.UsageError("--exec needs --db URL and --queue NAME")

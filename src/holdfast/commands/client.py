@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast import executing
-from holdfast.core.command import Command
+from holdfast.client.namespace import Namespace
+from holdfast.commands import run as command_run
+from holdfast.commands.rules import Command
 from holdfast.errors import InvalidInput
-from holdfast.namespace import Namespace
 
 
 class Commands(Namespace):
@@ -34,15 +34,15 @@ class Commands(Namespace):
         parts = self._parts
         declared, arguments, of = parts.commands.request(self._tenant, name, input, idempotency_key)
         if not declared.is_async:
-            context = executing.DirectContext(parts, idempotency_key)
-            return executing.run(executing.CommandRun(parts, declared, arguments, context, of))
+            context = command_run.DirectContext(parts, idempotency_key)
+            return command_run.run(command_run.CommandRun(parts, declared, arguments, context, of))
         import asyncio
 
-        from holdfast import async_runs
+        from holdfast.commands import async_run
 
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            awaited = async_runs.AsyncDirectContext(parts, idempotency_key)
-            return asyncio.run(async_runs.run(executing.CommandRun(parts, declared, arguments, awaited, of)))
+            awaited = async_run.AsyncDirectContext(parts, idempotency_key)
+            return asyncio.run(async_run.run(command_run.CommandRun(parts, declared, arguments, awaited, of)))
         raise InvalidInput(f"{name} is an async def, and this thread runs an event loop: use AsyncHoldfast there")

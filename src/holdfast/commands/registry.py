@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from holdfast.command_input import Declared
-from holdfast.core.command import CommandKey, command_name, unknown
+from holdfast.commands.input import Declared
+from holdfast.commands.rules import CommandKey, command_name, unknown
 from holdfast.core.message import plain_text
 from holdfast.errors import InvalidInput, UnknownCommand
 

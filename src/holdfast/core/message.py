@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from holdfast.core.lifecycle import State
-from holdfast.core.moments import Moment, MomentOrNone, WithTimes
 from holdfast.core.priority import priority_of
+from holdfast.core.times import Moment, MomentOrNone, WithTimes
 from holdfast.errors import InvalidBody, InvalidInput, shown
 
 _encode = msgspec.json.Encoder().encode
@@ -197,7 +197,7 @@ class Message(WithTimes, msgspec.Struct, eq=False, gc=False):
 
 
 NOT_RENEWED = 0
-"""In place of the new end of a lease: it is still held, but only as long as it lasts (see `store/saga_work.py`)."""
+"""In place of the new end of a lease: it is still held, but only as long as it lasts (see `sagas/steps/effects.py`)."""
 
 
 class Lease(WithTimes, msgspec.Struct, gc=False):

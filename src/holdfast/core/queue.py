@@ -11,10 +11,10 @@ from holdfast.core.duration import Duration, micros, seconds
 from holdfast.core.given import Default, Reader, SettingsUpdate, read_settings
 from holdfast.core.labels import labels
 from holdfast.core.limits import MOST, Rate, rate
-from holdfast.core.message_form import MessageForm, form_of
+from holdfast.core.message_type import MessageForm, form_of
 from holdfast.core.retry import Backoff, backoff
-from holdfast.core.sqs_names import CALLBACK, sqs_name
 from holdfast.errors import InvalidInput, shown
+from holdfast.sqs.rules.names import CALLBACK, sqs_name
 
 EMPTY = ("poll", "hibernate", "terminate")
 ON_DEAD = ("continue", "block")
@@ -218,7 +218,7 @@ def amount(name: str, value: Any) -> float:
 
 
 def _commitments(name: str, value: Any) -> list[dict[str, Any]]:
-    from holdfast.core.commitments import read_commitments  # It knows messages, which know queues.
+    from holdfast.commitments.rules import read_commitments  # It knows messages, which know queues.
 
     return [] if value is None else [msgspec.structs.asdict(one) for one in read_commitments(value, name)]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from holdfast.core.command import CommandReceipt
+from holdfast.commands.rules import CommandReceipt
 from holdfast.core.lifecycle import LifecycleEvent
 from holdfast.core.message import Failure, Lease, MessageId, NewMessage
 

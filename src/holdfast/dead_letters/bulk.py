@@ -7,12 +7,12 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from holdfast.core import moments
-from holdfast.core.deadletter import Selection
+from holdfast.core import times
+from holdfast.core.dead_letter import Selection
 from holdfast.core.message import MessageId, plain_text
-from holdfast.core.topic import reader_name
 from holdfast.errors import InvalidInput, shown
-from holdfast.store.roles import Letters
+from holdfast.store.verb_groups import Letters
+from holdfast.topics.rules.declaration import reader_name
 
 PAGE = 100
 """How many letters one transaction deals with."""
@@ -40,7 +40,7 @@ def selection(
 
 
 def _moment(value: Moment | None, what: str) -> int | None:
-    return None if value is None else moments.given(value, what)
+    return None if value is None else times.given(value, what)
 
 
 def just_before(dead_id: MessageId) -> MessageId | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.core.deadletter import DeadLetterRecord, Selection
+from holdfast.client.namespace import Namespace
+from holdfast.client.receipts import Receipt
+from holdfast.client.validate import checked_count
+from holdfast.core.dead_letter import DeadLetterRecord, Selection
 from holdfast.core.message import encode_json, id_bytes, id_text
 from holdfast.dead_letters import bulk
 from holdfast.dead_letters.bulk import Moment, Progress
-from holdfast.limits import checked_count
-from holdfast.namespace import Namespace
-from holdfast.receipts import Receipt
 from holdfast.store.ids import new_id
 
 KEPT: Any = object()

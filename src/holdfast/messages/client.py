@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.core.commitments import CommitmentResult
+from holdfast.client.namespace import Namespace
+from holdfast.client.validate import checked_count
+from holdfast.commitments.rules import CommitmentResult
 from holdfast.core.message import MessageStatus, id_bytes
 from holdfast.core.search import wanted
-from holdfast.limits import checked_count
-from holdfast.namespace import Namespace
 
 
 class Messages(Namespace):

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable
 
 from holdfast.core.message import id_bytes
-from holdfast.core.notice import Notice, OwnerSpec
 from holdfast.core.queue import channel_name
 from holdfast.errors import InvalidInput
+from holdfast.notices.rules import Notice, OwnerSpec
 from holdfast.store.api import Store
 
 Callback = Callable[[list[Notice]], object]

@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from holdfast.client.namespace import Namespace
+from holdfast.client.validate import checked_count
 from holdfast.core.message import id_bytes, id_text, plain_text
-from holdfast.core.notice import Notice, OwnerSpec, default_inbox, reported, reported_kind
 from holdfast.core.queue import channel_name
-from holdfast.core.topic import reader_name
 from holdfast.errors import InvalidInput
-from holdfast.limits import checked_count
-from holdfast.namespace import Namespace
+from holdfast.notices.rules import Notice, OwnerSpec, default_inbox, reported, reported_kind
 from holdfast.store.api import Store
+from holdfast.topics.rules.declaration import reader_name
 
 if TYPE_CHECKING:
-    from holdfast.parts import ClientParts
+    from holdfast.client.parts import ClientParts
 
 ESCALATE_LIMIT = 100
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.deadletter import BlockedKey
+from holdfast.client.namespace import Namespace
+from holdfast.client.validate import SWEEP_LIMIT, checked_count
+from holdfast.core.dead_letter import BlockedKey
 from holdfast.core.message import Message, plain_text
 from holdfast.core.queue import QueueSettings, blocked_order_key, queue_change
-from holdfast.core.topic import settings_of
-from holdfast.limits import SWEEP_LIMIT, checked_count
-from holdfast.namespace import Namespace
 from holdfast.notices.client import mention_inbox
 from holdfast.store.api import Channel
+from holdfast.topics.rules.declaration import settings_of
 
 if TYPE_CHECKING:
-    from holdfast.parts import ClientParts
+    from holdfast.client.parts import ClientParts
 
 
 def declare_queue(parts: ClientParts, name: str, settings: QueueSettings) -> None:

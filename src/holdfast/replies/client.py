@@ -6,14 +6,14 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from holdfast.client.compose import EnqueueOptions
+from holdfast.client.middleware import AroundEnqueue
 from holdfast.core.duration import Duration, micros, seconds
-from holdfast.desk import Expected
-from holdfast.drafting import EnqueueOptions
 from holdfast.errors import InvalidInput, shown
-from holdfast.outgoing import AroundEnqueue
+from holdfast.replies.inbox import Expected
 
 if TYPE_CHECKING:
-    from holdfast.parts import ClientParts
+    from holdfast.client.parts import ClientParts
 
 PATIENCE = 60.0
 """Seconds that an asker waits unless it says otherwise."""

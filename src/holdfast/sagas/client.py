@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from holdfast.client.namespace import Namespace
+from holdfast.client.user_connection import driver_connection
+from holdfast.client.validate import checked_count
 from holdfast.commands.registry import CommandRegistry
-from holdfast.core.command import command_of
+from holdfast.commands.rules import command_of
 from holdfast.core.duration import Duration, micros
 from holdfast.core.message import encode_json, id_text, plain_text
-from holdfast.core.picking import Node
 from holdfast.core.queue import channel_name
-from holdfast.core.replies import is_reply_queue
-from holdfast.core.saga import SagaSpec, SagaStatus, Status, Step, Wait, checked_saga_id, saga_spec
 from holdfast.errors import InvalidInput, shown
-from holdfast.joining import driver_connection
-from holdfast.limits import checked_count
-from holdfast.namespace import Namespace
 from holdfast.notices.client import mention_inbox
+from holdfast.replies.rules import is_reply_queue
+from holdfast.sagas.rules.data_selection import Node
+from holdfast.sagas.rules.declaration import SagaSpec, SagaStatus, Status, Step, Wait, checked_saga_id, saga_spec
+from holdfast.sagas.steps.values import NewSaga
 from holdfast.store.ids import new_id
-from holdfast.store.saga_api import NewSaga
 
 if TYPE_CHECKING:
-    from holdfast.parts import ClientParts
+    from holdfast.client.parts import ClientParts
 
 ADVANCE_LIMIT = 100
 """How many sagas one call moves on."""

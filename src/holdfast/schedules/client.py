@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.client.compose import EnqueueOptions
+from holdfast.client.namespace import Namespace
+from holdfast.client.receipts import Receipt
 from holdfast.core.queue import channel_name
-from holdfast.core.schedule import Schedule, ScheduleSettings, schedule_change
-from holdfast.drafting import EnqueueOptions
-from holdfast.namespace import Namespace
-from holdfast.receipts import Receipt
+from holdfast.schedules.rules import Schedule, ScheduleSettings, schedule_change
 from holdfast.store.ids import new_id
 
 if TYPE_CHECKING:
-    from holdfast.parts import ClientParts
+    from holdfast.client.parts import ClientParts
 
 FIRE_LIMIT = 100
 """How many schedules one call fires."""

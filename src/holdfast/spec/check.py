@@ -10,15 +10,13 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from holdfast.core.command import command_of
+from holdfast.commands.rules import command_of
 from holdfast.core.expressions.source import Span
-from holdfast.core.routing import names_above
-from holdfast.core.topic import parts
-from holdfast.spec import settled
+from holdfast.spec import client_rules
 from holdfast.spec.annotations import CommandLike, CommandSignature, wanted_by
 from holdfast.spec.document import Block
+from holdfast.spec.expression_checks import Formulas
 from holdfast.spec.findings import Findings, SpecFinding, path_text
-from holdfast.spec.formulas import Formulas
 from holdfast.spec.model import (
     ConsumerDeclaration,
     Delivery,
@@ -33,6 +31,8 @@ from holdfast.spec.model import (
 )
 from holdfast.spec.parser import MOST_PROBLEMS
 from holdfast.spec.reading import Path, ReadSpec, Unread
+from holdfast.topics.rules.declaration import parts
+from holdfast.topics.rules.routing import names_above
 
 MOST = {
     **dict.fromkeys(("owners", "queues", "topics", "webhooks", "consumers", "pools", "schedules", "sagas"), 1_000),
@@ -132,7 +132,7 @@ class Checker:
 
     def everything(self) -> None:
         """Looks at every part."""
-        settled.look(self.spec, self.findings)
+        client_rules.look(self.spec, self.findings)
         for kind in ("owners", "queues", "topics", "webhooks", "consumers", "pools", "schedules", "sagas"):
             self._count((kind,), getattr(self.spec, kind))
         self._owners()
@@ -385,7 +385,7 @@ class Checker:
         if not saga.steps:
             self.findings.error(path, "a saga needs at least one step", lacks=[(*path, "steps")])
         self._need_owner((*path, "owner"), saga.owner)
-        steps = [*settled.saga_steps((*path, "steps"), saga.steps)]
+        steps = [*client_rules.saga_steps((*path, "steps"), saga.steps)]
         self._count((*path, "steps"), steps)
         names: set[str] = set()
         for here, step in steps:

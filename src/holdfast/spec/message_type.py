@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.core.expressions import types
 from holdfast.core.expressions.types import EnumOf, ListOf, MapOf, ObjectOf, Type
-from holdfast.core.message_form import MessageForm, form_of
+from holdfast.core.message_type import MessageForm, form_of
 from holdfast.errors import InvalidInput
 from holdfast.spec.shapes import Shape, read_shapes
 

@@ -13,16 +13,16 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
-from holdfast.core.commitments import TIMEOUT
+from holdfast.commitments.rules import TIMEOUT
 from holdfast.core.duration import seconds
-from holdfast.core.notice import OwnerSpec
 from holdfast.core.queue import QueueSpec
 from holdfast.core.retry import JITTER
-from holdfast.core.saga import KEEP
-from holdfast.core.scaling import PoolSpec
-from holdfast.core.supervision import Restarts
-from holdfast.core.topic import GroupSpec, TopicSpec, address
+from holdfast.notices.rules import OwnerSpec
+from holdfast.sagas.rules.declaration import KEEP
 from holdfast.spec.webhook_v0 import rewrite
+from holdfast.topics.rules.declaration import GroupSpec, TopicSpec, address
+from holdfast.worker.pools.restarts import Restarts
+from holdfast.worker.pools.scaling import PoolSpec
 
 Number = int | float
 Name = Annotated[str, Meta(extra={"kind": "name"})]

@@ -13,17 +13,17 @@ from typing import Any, Literal
 import msgspec
 
 from holdfast import DEFAULT, Holdfast, InvalidInput
-from holdfast.client import internals
-from holdfast.core import routing
-from holdfast.core.command import command_of
-from holdfast.core.notice import owner_spec
+from holdfast.client.client import internals
+from holdfast.commands.rules import command_of
 from holdfast.core.queue import READERS, queue_spec
-from holdfast.core.saga import SagaSpec, StepSpec, saga_spec
-from holdfast.core.schedule import Schedule, schedule_spec
-from holdfast.core.topic import GROUP_READERS, TOPIC_READERS, address, group_spec, topic_spec
-from holdfast.spec import declaring
+from holdfast.notices.rules import owner_spec
+from holdfast.sagas.rules.declaration import SagaSpec, StepSpec, saga_spec
+from holdfast.schedules.rules import Schedule, schedule_spec
+from holdfast.spec import declarations
 from holdfast.spec.model import Spec
 from holdfast.store.api import Topic
+from holdfast.topics.rules import routing
+from holdfast.topics.rules.declaration import GROUP_READERS, TOPIC_READERS, address, group_spec, topic_spec
 
 Kind = Literal["owner", "queue", "topic", "group", "schedule", "saga"]
 Settings = dict[str, Any]
@@ -103,32 +103,32 @@ def make_plan(hf: Holdfast, spec: Spec, prune: bool = False) -> SpecPlan:
 def wanted(spec: Spec) -> Iterator[DeclaredState]:
     """Everything that a spec declares, each after what it needs."""
     for name in _superiors_first({name: owner.owner for name, owner in spec.owners.items()}):
-        settings = declaring.owner_settings(spec.owners[name])
+        settings = declarations.owner_settings(spec.owners[name])
         yield DeclaredState(
             "owner", name, _plain(owner_spec(name, **settings)), _call(Holdfast.owner, name, **settings)
         )
     for name, queue in spec.queues.items():
         if not queue.external:
-            settings = declaring.queue_settings(queue)
+            settings = declarations.queue_settings(queue)
             whole = {**dict.fromkeys(READERS, DEFAULT), **settings}
             owning = {"mode": "queue"} if queue.names_below else {}
             declare = _call(Holdfast.topic if owning else Holdfast.queue, name, **owning, **whole)
             yield DeclaredState("queue", name, _plain(queue_spec(settings)), declare)  # type: ignore[arg-type]
     for name, topic in spec.topics.items():
         if not topic.external:
-            settings = declaring.topic_settings(topic)
+            settings = declarations.topic_settings(topic)
             whole = {**dict.fromkeys(TOPIC_READERS, DEFAULT), **settings}
             declare = _call(Holdfast.topic, name, mode="pubsub", **whole)
             yield DeclaredState("topic", name, _plain(topic_spec(settings)), declare)  # type: ignore[arg-type]
         for group_name, group in topic.groups.items():
-            yield _wanted_group(name, group_name, declaring.group_settings(group))
+            yield _wanted_group(name, group_name, declarations.group_settings(group))
     for name, schedule in spec.schedules.items():
-        settings = declaring.schedule_settings(schedule)
+        settings = declarations.schedule_settings(schedule)
         found = schedule_spec(settings)  # type: ignore[arg-type]
         stored = _plain(found) | {"body": msgspec.json.decode(found.body)}
         yield DeclaredState("schedule", name, stored, _call(Holdfast.schedule, name, **settings))
     for name, saga in spec.sagas.items():
-        settings = declaring.saga_settings(saga)
+        settings = declarations.saga_settings(saga)
         yield DeclaredState("saga", name, _of_saga(saga_spec(**settings)), _call(Holdfast.saga, name, **settings))
 
 

@@ -8,18 +8,18 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from holdfast.commands.rules import CommandKey, CommandReceipt
 from holdfast.core import priority
-from holdfast.core.command import CommandKey, CommandReceipt
 from holdfast.core.given import Settle
 from holdfast.core.health import HealthFinding
 from holdfast.core.message import Duplicate, Lease, Message, MessageId, NewMessage
 from holdfast.core.queue import QueueSpec
 from holdfast.core.settlement import Settlement
-from holdfast.core.topic import TopicSpec
 from holdfast.errors import HoldfastError
-from holdfast.store.delivery_api import Courier
-from holdfast.store.saga_api import NewSaga
+from holdfast.sagas.steps.values import NewSaga
+from holdfast.sqs.steps.values import Courier
 from holdfast.store.verbs import Database
+from holdfast.topics.rules.declaration import TopicSpec
 
 
 class Channel(msgspec.Struct, frozen=True):
@@ -239,31 +239,31 @@ class Store:
     faults: Faults
 
     def __init__(self, database: Database) -> None:
-        from holdfast.store import roles  # Here, because the steps that roles consist of import this module.
+        from holdfast.store import verb_groups  # Here, because the steps that roles consist of import this module.
 
         self.database = database
-        self.channels = roles.Channels(database)
-        self.topics = roles.Topics(database)
-        self.retention = roles.Retention(database)
-        self.places = roles.Places(database)
-        self.deliveries = roles.Deliveries(database)
-        self.deaths = roles.Deaths(database)
-        self.upkeep = roles.Upkeep(database)
-        self.acts = roles.Acts(database)
-        self.reads = roles.Reads(database)
-        self.letters = roles.Letters(database)
-        self.owners = roles.Owners(database)
-        self.replies = roles.Replies(database)
-        self.notices = roles.Notices(database)
-        self.crew = roles.Crew(database)
-        self.seats = roles.Seats(database)
-        self.leaders = roles.Leaders(database)
-        self.efforts = roles.Efforts(database)
-        self.commitments = roles.Commitments(database)
-        self.commands = roles.Commands(database)
-        self.sagas = roles.Sagas(database)
-        self.saga_definitions = roles.SagaDefinitions(database)
-        self.schedules = roles.Schedules(database)
+        self.channels = verb_groups.Channels(database)
+        self.topics = verb_groups.Topics(database)
+        self.retention = verb_groups.Retention(database)
+        self.places = verb_groups.Places(database)
+        self.deliveries = verb_groups.Deliveries(database)
+        self.deaths = verb_groups.Deaths(database)
+        self.upkeep = verb_groups.Upkeep(database)
+        self.acts = verb_groups.Acts(database)
+        self.reads = verb_groups.Reads(database)
+        self.letters = verb_groups.Letters(database)
+        self.owners = verb_groups.Owners(database)
+        self.replies = verb_groups.Replies(database)
+        self.notices = verb_groups.Notices(database)
+        self.crew = verb_groups.Crew(database)
+        self.seats = verb_groups.Seats(database)
+        self.leaders = verb_groups.Leaders(database)
+        self.efforts = verb_groups.Efforts(database)
+        self.commitments = verb_groups.Commitments(database)
+        self.commands = verb_groups.Commands(database)
+        self.sagas = verb_groups.Sagas(database)
+        self.saga_definitions = verb_groups.SagaDefinitions(database)
+        self.schedules = verb_groups.Schedules(database)
 
     def close(self) -> None:
         """Close all connections. The next call opens new ones."""

@@ -12,7 +12,7 @@ from holdfast.core import health
 from holdfast.core.health import HealthFinding, QueueHealth, problem
 from holdfast.core.queue import QueueSpec
 from holdfast.errors import StoreError
-from holdfast.store import channels, reading
+from holdfast.store.engine import channels, read
 from holdfast.store.migrate import REMEDY, KnownMigrations, applied, schema_version
 from holdfast.store.transaction import Transaction
 
@@ -51,7 +51,7 @@ def _by_time(tx: Transaction, queue: QueueHealth) -> QueueHealth:
     if queue.paused or queue.waiting_since is None or tx.clock() - queue.waiting_since <= health.LONG_WAIT:
         return queue
     channel = channels.find(tx, queue.tenant, queue.name)
-    since = None if channel is None else reading.claimable_since(tx, channel)
+    since = None if channel is None else read.claimable_since(tx, channel)
     return msgspec.structs.replace(queue, waiting_since=since)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from holdfast.core.message import NewMessage
-from holdfast.store.step_endings import Happening
+from holdfast.sagas.steps.step_ends import Happening
 
 Row = tuple[Any, ...]
 

@@ -6,11 +6,16 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
+from holdfast.client.namespace import Namespace
 from holdfast.core.given import KEPT, Default, KeptSentinel, Settle
 from holdfast.core.message import id_bytes
 from holdfast.core.queue import QueueSettings, one_of, queue_change
-from holdfast.core.routing import topic_name
-from holdfast.core.topic import (
+from holdfast.errors import InvalidInput, UnknownGroup, UnknownTopic
+from holdfast.notices.client import mention_inbox
+from holdfast.queues.client import pause, resume
+from holdfast.store.api import Channel, Topic
+from holdfast.topics.group_watch import out_of_range
+from holdfast.topics.rules.declaration import (
     MODES,
     GroupSettings,
     GroupSpec,
@@ -26,15 +31,10 @@ from holdfast.core.topic import (
     start_of,
     topic_change,
 )
-from holdfast.errors import InvalidInput, UnknownGroup, UnknownTopic
-from holdfast.namespace import Namespace
-from holdfast.notices.client import mention_inbox
-from holdfast.queues.client import pause, resume
-from holdfast.store.api import Channel, Topic
-from holdfast.topics.liveness import out_of_range
+from holdfast.topics.rules.routing import topic_name
 
 if TYPE_CHECKING:
-    from holdfast.parts import ClientParts
+    from holdfast.client.parts import ClientParts
 
 
 def declare_topic(

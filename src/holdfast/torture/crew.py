@@ -15,10 +15,10 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.torture.control_channel import Order
 from holdfast.torture.history import ENDED, ERROR, FAIL, OK, Sink
 from holdfast.torture.plan import TortureJob, TorturePlan
 from holdfast.torture.process import CONSUMER, KEEPER, PRODUCER, STEPPER, SUBSCRIBER, WORKER
-from holdfast.torture.strings import Order
 
 GRACE = 60.0
 """Seconds that a process may take to end after it was told to."""

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from holdfast.client import Holdfast, internals
+from holdfast.client.client import Holdfast, internals
 from holdfast.core.message import MessageStatus, id_bytes
-from holdfast.store import reading
+from holdfast.store.engine import read
 from holdfast.torture.address import is_server
 from holdfast.torture.ending import TOPIC, ChannelEnd, FinalState, SagaEnd
 from holdfast.torture.history import ACK, CLAIM, INVOKE, OK, SEND, START_SAGA, HistoryEvent
@@ -71,7 +71,7 @@ def _readers(channel: str) -> int:
 def _statuses(hf: Holdfast, page: Sequence[str]) -> list[MessageStatus]:
     """All of a page in one transaction: one each would take longer than the run."""
     tenant = hf.settings.tenant
-    found = internals(hf).store.database.read(lambda tx: [reading.status(tx, tenant, id_bytes(id)) for id in page])
+    found = internals(hf).store.database.read(lambda tx: [read.status(tx, tenant, id_bytes(id)) for id in page])
     return [status for status in found if status is not None]
 
 

@@ -18,15 +18,15 @@ from math import inf
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from holdfast.client import Holdfast, internals
-from holdfast.delivery.sqs import AT_ONCE, in_batches
+from holdfast.client.client import Holdfast, internals
 from holdfast.errors import HoldfastError, StoreError
+from holdfast.sqs.queue import AT_ONCE, in_batches
 from holdfast.torture.address import is_server, server, sessions_of, through
+from holdfast.torture.control_channel import FILL, HOLD, SHIFT
 from holdfast.torture.crew import FleetProcess, ProcessFleet
 from holdfast.torture.history import FAULT, MARK, OK, Sink
 from holdfast.torture.plan import WORK_QUEUES, TorturePlan
 from holdfast.torture.process import KEEPER
-from holdfast.torture.strings import FILL, HOLD, SHIFT
 
 SOONEST, LATEST = 0.2, 2.0
 """Seconds between two faults; in a short run less, so that each has its turn."""

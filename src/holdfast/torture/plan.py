@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.client import Holdfast, assembled
-from holdfast.core.saga import Step
+from holdfast.client.client import Holdfast, assembled
+from holdfast.sagas.rules.declaration import Step
 from holdfast.settings import Settings
-from holdfast.store.opening import open_store
+from holdfast.store.open import open_store
 from holdfast.torture.ending import GROUP, QUEUE, STEP, TOPIC, ChannelEnd
 
 PLAIN, ORDERED, URGENT = "plain", "ordered", "urgent"

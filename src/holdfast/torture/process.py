@@ -12,13 +12,13 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.client import Holdfast, internals
+from holdfast.client.client import Holdfast, internals
 from holdfast.errors import StoreError
+from holdfast.torture.control_channel import FILL, HOLD, Strings
 from holdfast.torture.history import ERROR, FAIL, HistoryLog
 from holdfast.torture.plan import GROUPS, ORDERED_GROUPS, STEP_QUEUES, SWEEP, TOPICS, WORK_QUEUES, TortureJob, settings
 from holdfast.torture.producing import PATIENCE, Producer, send_late
 from holdfast.torture.recording import introduce, recorded
-from holdfast.torture.strings import FILL, HOLD, Strings
 from holdfast.torture.working import TortureWorker, consume
 
 PRODUCER, WORKER, CONSUMER, SUBSCRIBER, STEPPER, KEEPER = (

@@ -6,12 +6,12 @@ import random
 import time
 from collections.abc import Callable
 
-from holdfast.client import Holdfast, internals
+from holdfast.client.client import Holdfast, internals
 from holdfast.errors import HoldfastError, StoreError
+from holdfast.torture.control_channel import Strings
 from holdfast.torture.history import INVOKE, OK, SEND, START_SAGA, Item, Sink
 from holdfast.torture.plan import KEYS, NEWS, ORDERED, PLAIN, SAGA, TICKS, URGENT, TortureJob
 from holdfast.torture.recording import outcome_of
-from holdfast.torture.strings import Strings
 
 LONGEST_BATCH = 20
 PATIENCE = 1.0

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from holdfast.client import Holdfast, assembled, internals
+from holdfast.client.client import Holdfast, assembled, internals
 from holdfast.core.lifecycle import LifecycleEvent as Happening
 from holdfast.core.message import Duplicate, Lease, MessageId, NewMessage, id_text
 from holdfast.core.settlement import Settlement
 from holdfast.errors import DeliveryFailed, HoldfastError, StoreError, StoreFull
 from holdfast.settings import Settings
 from holdfast.store.api import Channel, ClaimRequest, ClaimResult, Grant, Granted, Make, Messages, Topic
-from holdfast.store.opening import open_store
+from holdfast.store.open import open_store
 from holdfast.torture.history import (
     ACK,
     CANCEL,

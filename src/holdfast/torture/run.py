@@ -10,8 +10,8 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.client import Holdfast, internals
-from holdfast.core.discretion import without_password
+from holdfast.client.client import Holdfast, internals
+from holdfast.core.redaction import without_password
 from holdfast.errors import DeliveryFailed, StoreError
 from holdfast.torture.address import named
 from holdfast.torture.checks import check

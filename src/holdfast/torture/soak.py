@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from holdfast.client import Holdfast, internals
+from holdfast.client.client import Holdfast, internals
 from holdfast.errors import StoreError
 from holdfast.torture.address import is_server
 from holdfast.torture.crew import ProcessFleet

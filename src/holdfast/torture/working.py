@@ -7,13 +7,13 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 
-from holdfast.claims import Claim
-from holdfast.client import Holdfast
+from holdfast.client.claim import Claim
+from holdfast.client.client import Holdfast
 from holdfast.core.message import Message
 from holdfast.errors import DeliveryFailed, LeaseLost, StoreError
-from holdfast.outcomes import DeadLetter, Retry, Snooze
+from holdfast.torture.control_channel import Strings
 from holdfast.torture.plan import TortureJob
-from holdfast.torture.strings import Strings
+from holdfast.worker.outcomes import DeadLetter, Retry, Snooze
 
 MOST_CLAIMED = 20
 SLOW_ONE_IN = 25

@@ -11,8 +11,8 @@ import pytest
 from fastapi import FastAPI
 
 from holdfast import Holdfast
-from holdfast.http.app import ROUTERS, create_app
-from holdfast.http.tokens import Tokens
+from holdfast.server.app import ROUTERS, create_app
+from holdfast.server.tokens import Tokens
 from tests.clock import FakeClock
 
 Ask = Callable[..., httpx.Response]

@@ -7,7 +7,7 @@ import pytest
 from fastapi import FastAPI
 
 from holdfast import Holdfast
-from holdfast.http.admin import bulk
+from holdfast.dead_letters.admin import bulk_work
 from tests.clock import FakeClock
 from tests.conformance.steps import kill
 from tests.http.admin.conftest import Ask
@@ -131,7 +131,7 @@ def test_many_are_replayed_at_a_rate(hf: Holdfast, ask: Ask) -> None:
 def test_what_takes_long_goes_on_without_the_request(
     app: FastAPI, hf: Holdfast, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk, "PATIENCE", 0.05)
+    monkeypatch.setattr(bulk_work, "PATIENCE", 0.05)
     hf.queue("q")
     for number in range(20):
         kill(hf, number)
@@ -145,17 +145,17 @@ def test_what_takes_long_goes_on_without_the_request(
 
 
 def test_only_so_many_go_on_at_once(app: FastAPI, ask: Ask, hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk, "PATIENCE", 0)
+    monkeypatch.setattr(bulk_work, "PATIENCE", 0)
     hf.queue("q")
     go = threading.Event()
     works: list[Any] = []
-    for _ in range(bulk.MOST_AT_ONCE):
-        works.append(bulk.bulk_acts(app).start(lambda progress: go.wait(60) and 0))
+    for _ in range(bulk_work.MOST_AT_ONCE):
+        works.append(bulk_work.bulk_acts(app).start(lambda progress: go.wait(60) and 0))
     assert ask("POST", "/admin/dlq/replay", 429, json={})["error"]["code"] == "too_many"
     go.set()
     for work in works:
         assert work.over.wait(60)
-    monkeypatch.setattr(bulk, "PATIENCE", 60)
+    monkeypatch.setattr(bulk_work, "PATIENCE", 60)
     ask("POST", "/admin/dlq/replay", 200, json={})
 
 

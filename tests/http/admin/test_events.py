@@ -14,7 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from holdfast import Holdfast
-from holdfast.http import streams
+from holdfast.server import events_stream
 from tests.conformance.steps import kill
 from tests.waiting import eventually
 
@@ -29,8 +29,8 @@ def hf(url: str) -> Iterator[Holdfast]:
 
 @pytest.fixture
 def server(app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr(streams, "LOOK_EVERY", 0.05)
-    monkeypatch.setattr(streams, "NAP", 0.01)
+    monkeypatch.setattr(events_stream, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(events_stream, "NAP", 0.01)
     running = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=5))
     thread = threading.Thread(target=running.run)
     thread.start()
@@ -99,22 +99,22 @@ def test_a_reader_that_comes_back_misses_nothing(hf: Holdfast, server: str) -> N
 
 def test_what_comes_late_is_not_left_out(hf: Holdfast, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction that began before others and ended after them."""
-    reading = streams.EventReader(hf, None)
+    reading = events_stream.EventReader(hf, None)
     reading.look()
     hf.queues.pause("q")
     first = reading.look()
-    slow = streams.StreamedEvent(first[0].place - 5_000_000, "a0", "act", 0, {})
-    really = streams._acts
-    monkeypatch.setattr(streams, "_acts", lambda *given: really(*given) + deque([slow]))
+    slow = events_stream.StreamedEvent(first[0].place - 5_000_000, "a0", "act", 0, {})
+    really = events_stream._acts
+    monkeypatch.setattr(events_stream, "_acts", lambda *given: really(*given) + deque([slow]))
     assert reading.look() == [slow]
     assert reading.look() == []
 
 
 def test_what_is_too_much_for_one_look_comes_with_the_next(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of it, in order, and from wherever a reader comes back."""
-    monkeypatch.setattr(streams, "PAGE", 3)
-    monkeypatch.setattr(streams, "MOST_PAGES", 2)
-    reading = streams.EventReader(hf, None)
+    monkeypatch.setattr(events_stream, "PAGE", 3)
+    monkeypatch.setattr(events_stream, "MOST_PAGES", 2)
+    reading = events_stream.EventReader(hf, None)
     assert reading.look() == []
     dead = []
     for number in range(20):
@@ -126,28 +126,28 @@ def test_what_is_too_much_for_one_look_comes_with_the_next(hf: Holdfast, monkeyp
     assert [event.data["act"] for event in seen if event.kind == "act"] == ["pause", "resume"] * 20
     assert [event.place for event in seen] == sorted(event.place for event in seen)
     for last in range(0, 60, 7):
-        again = {event.id for event in everything(streams.EventReader(hf, seen[last].id))}
+        again = {event.id for event in everything(events_stream.EventReader(hf, seen[last].id))}
         assert {event.id for event in seen[last + 1 :]} <= again
 
 
 def test_a_new_reader_knows_all_that_was_before_it(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "PAGE", 2)
-    monkeypatch.setattr(streams, "MOST_PAGES", 1)
+    monkeypatch.setattr(events_stream, "PAGE", 2)
+    monkeypatch.setattr(events_stream, "MOST_PAGES", 1)
     for number in range(9):
         kill(hf, number)
         hf.queues.pause("other")
-    reading = streams.EventReader(hf, None)
+    reading = events_stream.EventReader(hf, None)
     assert list(everything(reading)) == []
     hf.queues.resume("other")
     assert [event.data["act"] for event in everything(reading)] == ["resume"]
 
 
-def everything(reading: streams.EventReader) -> Iterator[streams.StreamedEvent]:
+def everything(reading: events_stream.EventReader) -> Iterator[events_stream.StreamedEvent]:
     """All that there is, in as many looks as it takes and one without anything."""
     looks = 0
     while looks < 3:
         found = reading.look()
-        assert len(found) <= 2 * streams.MOST_PAGES * streams.PAGE
+        assert len(found) <= 2 * events_stream.MOST_PAGES * events_stream.PAGE
         looks = 0 if found else looks + 1
         yield from found
 
@@ -160,7 +160,7 @@ def test_only_of_one_queue(hf: Holdfast, server: str) -> None:
 
 
 def test_a_heartbeat_tells_that_it_lives(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "HEARTBEAT", 0.05)
+    monkeypatch.setattr(events_stream, "HEARTBEAT", 0.05)
     with Stream(server) as stream:
         assert ": alive" in (next(stream.lines) for _ in range(20))
 
@@ -175,7 +175,7 @@ def test_a_reader_that_hangs_up_leaves_nothing(app: FastAPI, server: str) -> Non
 
 
 def test_there_are_so_many_at_most(app: FastAPI, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "MOST_STREAMS", 1)
+    monkeypatch.setattr(events_stream, "MOST_STREAMS", 1)
     with Stream(server):
         answer = httpx.get(f"{server}/admin/events", timeout=120)
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "5")

@@ -8,10 +8,10 @@ import pytest
 from fastapi import FastAPI
 
 from holdfast import Holdfast
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.errors import Unavailable
-from holdfast.http import health
-from holdfast.runtime.maintenance import keeper
+from holdfast.server import health
+from holdfast.worker.maintenance import leader
 from tests.http.admin.conftest import Ask, asking, build
 from tests.waiting import LONGEST, eventually
 
@@ -64,9 +64,9 @@ def test_it_is_not_ready_when_it_is_about_to_stop(app: FastAPI, hf: Holdfast, as
 
 
 def test_a_keeper_that_fails_for_a_while_says_so(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "TERM", 0.0)
-    monkeypatch.setattr(keeper, "LOOK_EVERY", 0.01)
-    kept = keeper.Keeper(hf, "w", lambda: None)
+    monkeypatch.setattr(leader, "TERM", 0.0)
+    monkeypatch.setattr(leader, "LOOK_EVERY", 0.01)
+    kept = leader.Keeper(hf, "w", lambda: None)
     fails = True
 
     def lead(*_: object) -> bool:

@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, effort, endings
-from holdfast.client import internals
+from holdfast import Holdfast
+from holdfast.budgets import spend_reports
+from holdfast.client import settlements
+from holdfast.client.client import internals
 from tests.clock import FakeClock
 from tests.http.admin.conftest import Ask
 
@@ -64,7 +66,7 @@ def test_a_task_tells_of_each_claim(hf: Holdfast, ask: Ask, clock: FakeClock, de
     hf.nack(claim, "no route to host")
     clock.advance(89)
     [claim] = hf.claim("email")
-    effort.remember(internals(hf), claim, "thread-7")
+    spend_reports.remember(internals(hf), claim, "thread-7")
     clock.advance(1)
     for path in ("/tasks", "/admin/messages"):
         task = ask("GET", f"{path}/{made['id']}")
@@ -90,7 +92,7 @@ def test_a_claim_that_was_canceled_is_told_once(hf: Holdfast, ask: Ask) -> None:
     hf.queue("email")
     ids = [receipt.id for receipt in hf.enqueue_many("email", [1, 2])]
     first, _ = hf.claim("email", n=2)
-    internals(hf).store.messages.settle(endings.canceled([first], "nobody wants it"))
+    internals(hf).store.messages.settle(settlements.canceled([first], "nobody wants it"))
     hf.cancel(ids[1])
     told = [[step["event"] for step in ask("GET", f"/tasks/{one}")["timeline"]] for one in ids]
     assert told == [["enqueued", "claimed", "failed", "canceled"], ["enqueued", "claimed", "canceled"]]

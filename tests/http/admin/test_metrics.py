@@ -12,11 +12,11 @@ from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 
 from holdfast import Holdfast, Step
-from holdfast.client import internals
+from holdfast.client.client import internals
 from holdfast.core.stats import METRICS
-from holdfast.http import metrics as module
-from holdfast.http.app import ROUTERS, create_app
-from holdfast.http.metrics import OTHERS, BoundedLabel, Metrics
+from holdfast.server import metrics as module
+from holdfast.server.app import ROUTERS, create_app
+from holdfast.server.metrics import OTHERS, BoundedLabel, Metrics
 from tests.clock import FakeClock
 from tests.conformance.steps import beat, kill
 from tests.conformance.topics import die

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast import Holdfast, Work
-from holdfast.client import internals
+from holdfast.client.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import beat, bodies, kill
 from tests.http.admin.conftest import Ask

@@ -11,9 +11,9 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from holdfast import Holdfast
-from holdfast.http.app import ROUTERS
-from holdfast.http.auth import Require
-from holdfast.http.tokens import ROLES, Tokens, new_token
+from holdfast.server.app import ROUTERS
+from holdfast.server.auth import Require
+from holdfast.server.tokens import ROLES, Tokens, new_token
 from tests.architecture.source import ROOT
 from tests.http.admin.conftest import build
 

@@ -5,8 +5,8 @@ from typing import get_args
 import pytest
 
 from holdfast import Holdfast, Step, Wait
-from holdfast.core import saga as core
-from holdfast.http.admin import sagas
+from holdfast.sagas import admin
+from holdfast.sagas.rules import declaration as core
 from tests.http.admin.conftest import Ask
 
 TRIP = "/admin/sagas/trip-1"
@@ -89,4 +89,4 @@ def test_someone_decides_about_a_step_that_is_stuck(hf: Holdfast, trip: str, ask
 
 
 def test_every_status_can_be_asked_for_and_shown() -> None:
-    assert set(get_args(sagas.Status)) == set(core.Status)
+    assert set(get_args(admin.Status)) == set(core.Status)

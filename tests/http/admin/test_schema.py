@@ -13,11 +13,11 @@ import schemathesis
 from schemathesis.generation.stateful.state_machine import StepInput, StepOutput
 
 from holdfast import Holdfast, Step
-from holdfast.http import guessing
-from holdfast.http.app import ROUTERS, create_app
-from holdfast.http.hooks import Hook
-from holdfast.http.openapi import LINKS
-from holdfast.http.tokens import Tokens, new_token
+from holdfast.server import token_throttle
+from holdfast.server.app import ROUTERS, create_app
+from holdfast.server.openapi import LINKS
+from holdfast.server.tokens import Tokens, new_token
+from holdfast.server.webhooks.hook import Hook
 from tests.conformance.steps import kill
 from tests.http.servers import serving
 from tests.long import only_long, size
@@ -34,7 +34,7 @@ def server(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str
 
     The checks present many wrong tokens. Each would cost a second, which `test_guessing` is about.
     """
-    monkeypatch.setattr(guessing, "PACE", 0.001)
+    monkeypatch.setattr(token_throttle, "PACE", 0.001)
     text, token = new_token("fuzz", "admin")
     with Holdfast(url, strict=True, patience=10) as hf:
         hf.queue("q", ordering="per_key", on_dead="block")

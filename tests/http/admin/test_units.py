@@ -53,7 +53,7 @@ def test_every_time_states_its_unit(app: FastAPI) -> None:
 def test_settings_and_events_state_theirs(app: FastAPI) -> None:
     """Their fields are not in the document one by one: it speaks for all of them."""
     document = app.openapi()
-    settings = document["components"]["schemas"]["Settings"]["properties"]["settings"]
+    settings = document["components"]["schemas"]["StoredSettings"]["properties"]["settings"]
     assert "durations in seconds" in settings["description"]
     events = document["paths"]["/admin/events"]["get"]["responses"]["200"]
     assert "`at` in seconds since 1970" in events["description"]

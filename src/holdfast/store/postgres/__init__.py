@@ -7,8 +7,8 @@ from holdfast.store.migrate import KnownMigrations, Migrator
 from holdfast.store.postgres.connection import Clock, PostgresDatabase
 from holdfast.store.postgres.faults import PostgresFaults
 from holdfast.store.postgres.health import PostgresHealth
-from holdfast.store.postgres.joining import PostgresUserConnections
-from holdfast.store.postgres.lending import PostgresConnectionLoans
+from holdfast.store.postgres.join import PostgresUserConnections
+from holdfast.store.postgres.loaned_connection import PostgresConnectionLoans
 from holdfast.store.postgres.messages import PostgresMessages
 from holdfast.store.postgres.schema import PostgresSchema
 

@@ -24,18 +24,20 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import psycopg
 from psycopg.abc import PQGen
 
-from holdfast.core.discretion import discreet
+from holdfast.core.redaction import discreet
 from holdfast.errors import Unavailable
-from holdfast.store import forks, patience, sagas, tally
-from holdfast.store.postgres import driver, lanes
-from holdfast.store.postgres.adapting import adapt
+from holdfast.sagas.steps import instances
+from holdfast.sagas.steps.step_ends import Happening
+from holdfast.store import fork_safety, patience
+from holdfast.store.engine import counters
+from holdfast.store.interrupt_shield import shielded
+from holdfast.store.postgres import claim, driver
+from holdfast.store.postgres.adapt import adapt
 from holdfast.store.postgres.address import read_address
 from holdfast.store.postgres.errors import DriverError, ServerTimeout, is_away, is_conflict, is_doubtful, translated
-from holdfast.store.postgres.opening import NO_CONNECTION, give_up, open_within, until
 from holdfast.store.postgres.statements import QUERIES, TOGETHER, Together
+from holdfast.store.postgres.wait import NO_CONNECTION, give_up, open_within, until
 from holdfast.store.postgres.wakeup import CHANNEL, PostgresWakeup, payload
-from holdfast.store.shielding import shielded
-from holdfast.store.step_endings import Happening
 
 if TYPE_CHECKING:
     from holdfast.store.postgres.prepared import Prepared  # At run time only with a driver that is known.
@@ -161,7 +163,7 @@ class PostgresTransaction:
         "tallies",
     )
 
-    insert = lanes.insert
+    insert = claim.insert
 
     def __init__(
         self,
@@ -236,7 +238,7 @@ class PostgresTransaction:
         return None if self._clock is None else self._clock()
 
 
-class PostgresDatabase(forks.Guarded):
+class PostgresDatabase(fork_safety.Guarded):
     """One PostgreSQL database, shared by all threads of this process."""
 
     def __init__(self, url: str, clock: Clock | None, patience: float) -> None:
@@ -251,7 +253,7 @@ class PostgresDatabase(forks.Guarded):
         self._idle: list[PlainConnection] = []
         self._lock = threading.Lock()
         self._slots = _slots()
-        forks.guard(self)
+        fork_safety.guard(self)
 
     def write(self, work: Callable[[PostgresTransaction], Result]) -> Result:
         """Runs `work` in a transaction: all of it happens, durably, or nothing."""
@@ -386,8 +388,8 @@ class PostgresDatabase(forks.Guarded):
         def in_transaction(tx: PostgresTransaction) -> Result:
             tx.execute(begin)
             result = work(tx)
-            sagas.move_on(tx)
-            tally.write(tx)
+            instances.move_on(tx)
+            counters.write(tx)
             tx.execute("COMMIT")
             return result
 

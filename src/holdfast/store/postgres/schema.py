@@ -12,9 +12,9 @@ transaction beside it holds the advisory lock. If it fails half way, it starts a
 from __future__ import annotations
 
 from holdfast.errors import Unavailable
-from holdfast.store import tally
-from holdfast.store.channels import find
-from holdfast.store.expiry import sweep
+from holdfast.store.engine import counters
+from holdfast.store.engine.channels import find
+from holdfast.store.engine.expire_leases import sweep
 from holdfast.store.migrate import Applied, applied, digest_of, schema_version
 from holdfast.store.postgres.connection import PostgresDatabase, PostgresTransaction
 from holdfast.store.postgres.errors import is_lock_wait
@@ -103,7 +103,7 @@ def _rebase(tx: PostgresTransaction) -> None:
     for token, group, size in tx.all("schema.finished_runs"):
         tx.run("runs.drop_messages", token=token)
         tx.run("runs.drop", token=token)
-        tally.add(tx, group, kept=-size)
+        counters.add(tx, group, kept=-size)
     tx.run("schema.place_groups")
     tx.run("schema.renumber_messages")
     tx.run("schema.forget_cursors")

@@ -11,6 +11,7 @@ A block stands in exactly one place: in `shared` if both databases run the same 
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -20,7 +21,8 @@ _NOW = re.compile(r"(?<!:):now\b(?!::)")
 _CAST = re.compile(r"::[a-z]\w*(\[\])?")
 _LOCK = re.compile(r"\s+FOR (NO KEY )?(UPDATE|SHARE)( OF \w+)?( SKIP LOCKED)?\b")
 
-_FOLDER = Path(__file__).parent
+_FOLDER = os.path.dirname(__file__)
+"""As text: without POSIX, `Path` cannot be made, and importing must work there."""
 
 
 def load_queries(database: str) -> dict[str, str]:
@@ -36,7 +38,7 @@ def load_queries(database: str) -> dict[str, str]:
 def load_migrations(database: str) -> list[tuple[int, str, str]]:
     """(number, name, text) of a database's migrations, in order, without holes."""
     found = []
-    for file in sorted((_FOLDER / "migrations" / database).glob("*.sql")):
+    for file in sorted((Path(_FOLDER) / "migrations" / database).glob("*.sql")):
         found.append((int(file.stem[:3]), file.stem, file.read_text(encoding="utf-8")))
     if [number for number, _, _ in found] != list(range(1, len(found) + 1)):
         raise RuntimeError(f"the migrations of {database} are not numbered 1, 2, 3, …")
@@ -57,7 +59,7 @@ def read_blocks(folder: str) -> dict[str, str]:
     """The queries of one folder by name, as they are written."""
     return {
         f"{file.stem}.{name}": text
-        for file in sorted((_FOLDER / folder).glob("*.sql"))
+        for file in sorted((Path(_FOLDER) / folder).glob("*.sql"))
         for name, text in blocks(file.read_text(encoding="utf-8")).items()
     }
 

@@ -7,8 +7,8 @@ from holdfast.store.migrate import KnownMigrations, Migrator
 from holdfast.store.sqlite.connection import Clock, SqliteDatabase
 from holdfast.store.sqlite.faults import SqliteFaults
 from holdfast.store.sqlite.health import SqliteHealth
-from holdfast.store.sqlite.joining import SqliteUserConnections
-from holdfast.store.sqlite.lending import SqliteConnectionLoans
+from holdfast.store.sqlite.join import SqliteUserConnections
+from holdfast.store.sqlite.loaned_connection import SqliteConnectionLoans
 from holdfast.store.sqlite.messages import SqliteMessages
 from holdfast.store.sqlite.schema import SqliteSchema
 

@@ -15,16 +15,18 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from holdfast.errors import StoreError, StoreFull, Unavailable
-from holdfast.store import forks, patience, sagas, tally
-from holdfast.store.shielding import shielded
-from holdfast.store.sqlite import lanes
+from holdfast.sagas.steps import instances
+from holdfast.sagas.steps.step_ends import Happening
+from holdfast.store import fork_safety, patience
+from holdfast.store.engine import counters
+from holdfast.store.interrupt_shield import shielded
+from holdfast.store.sqlite import claim
 from holdfast.store.sqlite.engines import OwnConnection, Row, SqliteConnection, connect
 from holdfast.store.sqlite.errors import DriverError, is_busy, translated
 from holdfast.store.sqlite.filesystem import refuse_network
-from holdfast.store.sqlite.log import RESERVE, WalFile
 from holdfast.store.sqlite.statements import QUERIES
 from holdfast.store.sqlite.wakeup import SqliteWakeup
-from holdfast.store.step_endings import Happening
+from holdfast.store.sqlite.wal import RESERVE, WalFile
 
 Result = TypeVar("Result")
 Argument = TypeVar("Argument")
@@ -55,7 +57,7 @@ class SqliteTransaction:
     __slots__ = ("_connection", "_now", "ended_keys", "endings", "overdue", "rings", "tallies")
 
     again = False  # A commit to a file has happened or has not; there is no answer to get lost.
-    insert = lanes.insert
+    insert = claim.insert
 
     def __init__(self, connection: SqliteConnection, now: int) -> None:
         self._connection = connection
@@ -95,7 +97,7 @@ class SqliteTransaction:
         return self._now
 
 
-class SqliteDatabase(forks.Guarded):
+class SqliteDatabase(fork_safety.Guarded):
     """The file, shared by all threads of this process."""
 
     def __init__(self, path: str, engine: str, clock: Clock | None, patience: float, network: bool = False) -> None:
@@ -110,7 +112,7 @@ class SqliteDatabase(forks.Guarded):
         self._reading = threading.Lock()
         self._writer: SqliteConnection | None = None
         self._reader: SqliteConnection | None = None
-        forks.guard(self)
+        fork_safety.guard(self)
 
     @shielded
     def write(self, work: Callable[[SqliteTransaction], Result]) -> Result:
@@ -274,8 +276,8 @@ class SqliteDatabase(forks.Guarded):
                 self._log.lengthen()
             transaction = SqliteTransaction(connection, self.now(connection))
             result = work(transaction)
-            sagas.move_on(transaction)
-            tally.write(transaction)
+            instances.move_on(transaction)
+            counters.write(transaction)
             connection.rows("COMMIT")
         except BaseException as problem:
             _roll_back(connection)

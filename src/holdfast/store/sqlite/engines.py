@@ -24,9 +24,9 @@ from weakref import WeakSet
 
 import apsw
 
-from holdfast.core.routing import is_wanted
 from holdfast.errors import EngineConflict, InvalidInput
 from holdfast.store.sqlite import inodes
+from holdfast.topics.rules.routing import is_wanted
 
 Row = tuple[Any, ...]
 Parameters = Sequence[Any] | dict[str, Any]

@@ -1,0 +1,1 @@
+"""What work may cost: reports of spending while it goes on, budgets of messages and queues."""

@@ -1,0 +1,1 @@
+"""`holdfast consumers`, `attach`, `detach` and `attachments`."""

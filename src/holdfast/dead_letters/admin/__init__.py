@@ -1,0 +1,1 @@
+"""Dead letters over HTTP, one by one and in bulk."""

@@ -1,0 +1,1 @@
+"""`POST /hook/{name}`: signatures, replay protection, and the rules every delivery goes through."""

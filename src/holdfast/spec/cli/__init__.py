@@ -1,0 +1,1 @@
+"""`holdfast check`, `fmt`, `plan` and `apply`."""

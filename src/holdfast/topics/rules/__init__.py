@@ -1,0 +1,1 @@
+"""The rules of topics and groups: names and patterns, settings, retention, liveness."""

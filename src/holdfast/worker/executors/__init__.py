@@ -1,0 +1,1 @@
+"""Where handlers run: in threads, on an event loop, in processes of their own."""

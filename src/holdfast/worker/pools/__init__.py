@@ -1,0 +1,1 @@
+"""Several of a consumer, as many as the work needs: scaled, restarted, given up."""

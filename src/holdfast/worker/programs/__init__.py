@@ -1,0 +1,1 @@
+"""One program per message, in whatever language, and all that it starts."""
