@@ -1,15 +1,15 @@
 """Which tests run on which stores. A test says so itself, or its module does for all of them, with these marks:
 
 `both_engines`: it matters which of SQLite's drivers is used, so the default run has the test on both.
-`on_postgres`: it is in one of the folders `ABOVE_THE_STORES`, but the default run has it on PostgreSQL, too.
+`above_the_stores`: it is about what uses a store, whichever it is. What that needs of PostgreSQL is tested
+elsewhere, so the default run has it on SQLite; with `on_postgres`, on PostgreSQL, too.
 `behind_pooler`: it also runs behind PgBouncer in transaction mode; with `long=True`, in long runs only.
-`through_sqs`: the default run also has it with every queue of a SQLite database delivered through SQS. A long run has
-all tests of `QUEUE_SUITES` like that, on SQLite and PostgreSQL.
+`through_sqs`: the default run also has it with every queue of a SQLite database delivered through SQS.
+`of_queues`: it says something about queues, so a long run has it through SQS, on SQLite and PostgreSQL.
 `not_through_sqs(reason)`: it never runs through SQS, because it says nothing about queues or cannot hold there.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -23,21 +23,12 @@ is left to the tests marked `both_engines`: every kind of statement, value, tran
 
 THROUGH_SQS = ["sqlite-sqs", "postgres-sqs"]
 """Stores on which every queue is delivered through moto's SQS. What PostgreSQL itself does for such a queue is tested
-on both databases by `tests/conformance/test_deliveries.py` and `tests/delivery`, so the second is for long runs."""
+on both databases by `tests/store/test_deliveries.py` and `tests/sqs`, so the second is for long runs."""
 
 TOPICS = "topics and groups are delivered by the database; only queues go through SQS"
 NO_QUEUE = "nothing in it is delivered"
 INSIDE = "looks into the tables or the engines of the database"
 LANES = "is about lanes, runs or their order beside rows; what SQS delivers is a row each, in the order of due times"
-
-ROOT = Path(__file__).parents[1]
-
-ABOVE_THE_STORES = tuple(f"tests/{name}" for name in ("runtime", "http", "serving", "delivery"))
-"""Folders about what uses a store, whichever it is. What they need of PostgreSQL is tested by `tests/conformance`, so
-the default run has them on SQLite."""
-
-QUEUE_SUITES = ("tests/conformance", "tests/runtime")
-"""Folders whose tests also run through SQS, unless they are marked otherwise."""
 
 
 def further_stores(test: pytest.Item | pytest.Collector) -> list[str]:
@@ -55,7 +46,7 @@ def through_sqs(test: pytest.Item | pytest.Collector) -> list[str]:
     """Return the stores of `THROUGH_SQS` that a test of a queue or the runtime also runs on, in this run."""
     if test.get_closest_marker("not_through_sqs"):
         return []
-    if is_long_run() and is_below(test.path, QUEUE_SUITES):
+    if is_long_run() and test.get_closest_marker("of_queues"):
         return THROUGH_SQS
     return THROUGH_SQS[:1] if test.get_closest_marker("through_sqs") else []
 
@@ -77,13 +68,9 @@ def repeats_on_stdlib(test: pytest.Item, names: set[str]) -> bool:
 
 
 def repeats_on_postgres(test: pytest.Item, names: set[str]) -> bool:
-    if "postgres" not in test.nodeid or test.get_closest_marker("on_postgres"):
+    if test.get_closest_marker("on_postgres") or not test.get_closest_marker("above_the_stores"):
         return False
     name = test.nodeid
-    return is_below(test.path, ABOVE_THE_STORES) and not names.isdisjoint(
+    return "postgres" in name and not names.isdisjoint(
         {name.replace("postgres", APSW), name.replace("postgres", "sqlite")}
     )
-
-
-def is_below(path: Path, folders: tuple[str, ...]) -> bool:
-    return any(path.is_relative_to(ROOT / folder) for folder in folders)

@@ -13,17 +13,13 @@ from holdfast import AsyncHoldfast, Holdfast
 from tests import poolers
 from tests.architecture.source import ROOT, nodes
 from tests.long import is_long_run
-from tests.stores import (
-    ABOVE_THE_STORES,
-    QUEUE_SUITES,
-    THROUGH_SQS,
-    further_stores,
-    repeats_on_postgres,
-    repeats_on_stdlib,
-)
+from tests.stores import THROUGH_SQS, further_stores, repeats_on_postgres, repeats_on_stdlib
 from tests.through_sqs import FOR_CHILDREN, SEAM, deliver_through_sqs
 
-MARKS = ("behind_pooler", "both_engines", "on_postgres", "through_sqs", "not_through_sqs")
+MARKS = (
+    *("above_the_stores", "behind_pooler", "both_engines", "of_queues"),
+    *("on_postgres", "through_sqs", "not_through_sqs"),
+)
 
 
 def marks(name: str) -> Iterator[tuple[Path, ast.AST]]:
@@ -65,9 +61,9 @@ def test_an_exclusion_without_a_reason_is_found() -> None:
     assert without_reason("pytestmark = pytest.mark.not_through_sqs(TOPICS)") == []
 
 
-@pytest.mark.parametrize("folder", sorted({*QUEUE_SUITES, *ABOVE_THE_STORES}))
-def test_every_folder_that_is_chosen_by_its_name_has_tests(folder: str) -> None:
-    assert list((ROOT / folder).rglob("test_*.py"))
+@pytest.mark.of_queues
+def test_queues_go_through_sqs_in_long_runs(request: pytest.FixtureRequest) -> None:
+    assert further_stores(request.node) == (THROUGH_SQS if is_long_run() else [])
 
 
 @pytest.mark.behind_pooler
@@ -90,13 +86,11 @@ def test_one_driver_of_sqlite_repeats_what_runs_on_the_other(request: pytest.Fix
     assert not repeats_on_stdlib(request.node, {other})
 
 
-def test_what_is_above_the_stores_runs_on_postgresql_if_marked(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_above_the_stores_runs_on_postgresql_if_marked(request: pytest.FixtureRequest) -> None:
     node = request.node
     names = {node.nodeid.replace("postgres", "sqlite")}
-    assert not repeats_on_postgres(node, names), "this is another folder"
-    monkeypatch.setattr("tests.stores.ABOVE_THE_STORES", ("tests/architecture",))
+    assert not repeats_on_postgres(node, names), "it says something of the stores"
+    request.applymarker("above_the_stores")
     assert repeats_on_postgres(node, names)
     assert not repeats_on_postgres(node, set()), "nothing else would run it"
     request.applymarker("on_postgres")

@@ -2,10 +2,14 @@
 
 import asyncio
 
+import pytest
+
 from holdfast import AsyncHoldfast, Holdfast
 from holdfast.client.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, kill
+
+pytestmark = pytest.mark.of_queues
 
 
 def acts(hf: Holdfast) -> list[tuple[str, str, str | None, int]]:

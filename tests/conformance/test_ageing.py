@@ -6,6 +6,8 @@ from holdfast import Holdfast, InvalidInput, State
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain, state
 
+pytestmark = pytest.mark.of_queues
+
 NEVER = 1_000_000
 
 

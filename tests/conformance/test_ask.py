@@ -19,6 +19,8 @@ from holdfast.replies.rules import REPLIES, REPLY_SPEC
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, sleepers, state
 
+pytestmark = pytest.mark.of_queues
+
 HOUR = 3600
 
 

@@ -13,7 +13,7 @@ from holdfast.store.api import ClaimRequest, ClaimResult, Make
 from tests.clock import FakeClock
 from tests.conformance.steps import claim_one, sleepers
 
-pytestmark = pytest.mark.both_engines
+pytestmark = [pytest.mark.both_engines, pytest.mark.of_queues]
 
 Run = Callable[[Callable[[AsyncHoldfast], Awaitable[Any]]], Any]
 

@@ -2,8 +2,12 @@
 
 import asyncio
 
+import pytest
+
 from holdfast import AsyncHoldfast, Step, Wait
 from tests.conformance.test_conn import commit, of_the_driver, roll_back
+
+pytestmark = pytest.mark.of_queues
 
 
 def test_a_saga_from_asyncio(url: str) -> None:

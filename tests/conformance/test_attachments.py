@@ -13,6 +13,8 @@ from holdfast.consumers.steps.consumers import CREW
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, listening
 
+pytestmark = pytest.mark.of_queues
+
 
 def test_changes_are_kept_and_seen_by_others(hf: Holdfast, rival: Holdfast, clock: FakeClock) -> None:
     hf.consumers.attach("mailer", "sms", weight=2, empty="terminate")

@@ -6,6 +6,8 @@ from holdfast import Claim, Holdfast, InvalidInput, LeaseLost
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies, claim_one, drain, kill
 
+pytestmark = pytest.mark.of_queues
+
 UNKNOWN = "01890a5d-ac96-774b-bcce-b302099a8057"
 
 

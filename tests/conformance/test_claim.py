@@ -15,7 +15,7 @@ from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain, sleepers
 from tests.stores import LANES
 
-pytestmark = [pytest.mark.behind_pooler, pytest.mark.both_engines, pytest.mark.through_sqs]
+pytestmark = [pytest.mark.behind_pooler, pytest.mark.both_engines, pytest.mark.through_sqs, pytest.mark.of_queues]
 
 
 def test_a_claim_takes_one_message_unless_told_otherwise(hf: Holdfast) -> None:

@@ -18,6 +18,8 @@ from holdfast.client.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, drain, together
 
+pytestmark = pytest.mark.of_queues
+
 DAY = 24 * 3600
 
 

@@ -12,6 +12,8 @@ from holdfast.client.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, claim_one
 
+pytestmark = pytest.mark.of_queues
+
 GOOD = CommitmentResult("built", True, 0, "all good")
 BAD = CommitmentResult("tested", False, 2, "3 failed\nü")
 SLOW = CommitmentResult("slow", False, None, "[timed out]")

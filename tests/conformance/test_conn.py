@@ -17,7 +17,7 @@ from holdfast.errors import EngineConflict, IdempotencyConflict, InvalidInput, L
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, drain, listening, sleepers, state
 
-pytestmark = pytest.mark.both_engines
+pytestmark = [pytest.mark.both_engines, pytest.mark.of_queues]
 
 Begin = Callable[[], Any]
 

@@ -16,7 +16,7 @@ from holdfast.errors import InvalidInput
 from tests.acceptance.sessions import WAITING
 from tests.conformance.steps import drain
 
-pytestmark = pytest.mark.both_engines
+pytestmark = [pytest.mark.both_engines, pytest.mark.of_queues]
 
 
 @pytest.fixture(params=["sqlite-stdlib", "postgres"])

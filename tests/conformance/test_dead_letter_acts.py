@@ -9,6 +9,8 @@ from holdfast import AlreadyReplayed, Holdfast, InvalidInput, NotFound
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain, kill
 
+pytestmark = pytest.mark.of_queues
+
 WAYS = pytest.mark.parametrize("delay", [0, 1], ids=["from a lane", "from a row"])
 
 

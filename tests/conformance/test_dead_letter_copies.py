@@ -6,6 +6,8 @@ from holdfast import Holdfast, InvalidInput
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies, claim_one
 
+pytestmark = pytest.mark.of_queues
+
 DAY = 86_400
 
 

@@ -10,6 +10,8 @@ from holdfast.core.times import text_of
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies, claim_one, kill
 
+pytestmark = pytest.mark.of_queues
+
 BODY = {"order": 7, "text": "NUL \x00, 東京, 🐙", "nested": [None, {"": []}]}
 UNKNOWN = "01890a5d-ac96-774b-bcce-b302099a8057"
 

@@ -11,6 +11,8 @@ from holdfast.client.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain, kill
 
+pytestmark = pytest.mark.of_queues
+
 
 def test_a_queue_comes_to_life_with_the_defaults_when_first_used(hf: Holdfast, clock: FakeClock) -> None:
     hf.enqueue("new", 1)

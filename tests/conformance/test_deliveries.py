@@ -19,6 +19,8 @@ from holdfast.store.api import Channel, ClaimRequest
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient
 
+pytestmark = pytest.mark.of_queues
+
 SECOND = 1_000_000
 HOLD, PATIENCE = 60 * SECOND, 60 * SECOND
 

@@ -18,6 +18,8 @@ from tests.clock import FakeClock
 from tests.conformance.effort_steps import REPORTS, known
 from tests.conformance.steps import OpenClient, bodies, claim_one, row, run_of
 
+pytestmark = pytest.mark.of_queues
+
 # --- spending ---------------------------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,8 @@ from tests.clock import FakeClock
 from tests.conformance.effort_steps import REPORTS, known
 from tests.conformance.steps import claim_one, row, run_of
 
+pytestmark = pytest.mark.of_queues
+
 KINDS = pytest.mark.parametrize("take", [lambda hf: run_of(hf, 1)[0], row], ids=["in a lane", "as a row"])
 Take = Callable[[Holdfast], Claim]
 

@@ -15,7 +15,7 @@ from holdfast.core.message import encode_json
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies, claim_one, drain
 
-pytestmark = pytest.mark.both_engines
+pytestmark = [pytest.mark.both_engines, pytest.mark.of_queues]
 
 BODIES = [
     None,

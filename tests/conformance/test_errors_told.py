@@ -8,6 +8,8 @@ from holdfast import Holdfast, Notice, RequestDied, SagaStatus, Step
 from holdfast.testing import FakeClock
 from tests.conformance.steps import claim_one
 
+pytestmark = pytest.mark.of_queues
+
 SENTENCE = "RuntimeError: guard rejected"
 
 

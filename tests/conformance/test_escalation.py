@@ -13,6 +13,8 @@ from holdfast.errors import InvalidInput
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, drain, inbox, kill, one_notice
 
+pytestmark = pytest.mark.of_queues
+
 
 def test_a_death_makes_a_notice_and_brings_it_to_the_owners_inbox(owned: Holdfast, clock: FakeClock) -> None:
     dead_id = kill(owned)

@@ -10,6 +10,8 @@ from tests.clock import FakeClock
 from tests.conformance.steps import bodies, claim_one, counts, kill, state
 from tests.stores import TOPICS
 
+pytestmark = pytest.mark.of_queues
+
 Options = dict[str, Any]
 
 WAYS: dict[str, tuple[Options, Options]] = {

@@ -12,7 +12,7 @@ from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain
 from tests.stores import LANES
 
-pytestmark = [pytest.mark.behind_pooler(long=True), pytest.mark.through_sqs]
+pytestmark = [pytest.mark.behind_pooler(long=True), pytest.mark.through_sqs, pytest.mark.of_queues]
 
 LEASE = 30
 

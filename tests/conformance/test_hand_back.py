@@ -6,6 +6,8 @@ from holdfast import Claim, Holdfast, InvalidInput
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies, claim_one, run_of, states
 
+pytestmark = pytest.mark.of_queues
+
 # --- nack -------------------------------------------------------------------------------------------------------------
 
 

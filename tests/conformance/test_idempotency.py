@@ -13,6 +13,8 @@ from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain
 from tests.stores import TOPICS
 
+pytestmark = pytest.mark.of_queues
+
 KINDS = pytest.mark.parametrize("options", [{}, {"delay": 1}], ids=["in a lane", "as a row"])
 
 

@@ -12,7 +12,7 @@ import pytest
 from holdfast import Holdfast
 from holdfast.client.client import internals
 
-pytestmark = pytest.mark.both_engines
+pytestmark = [pytest.mark.both_engines, pytest.mark.of_queues]
 
 SQLITE = "sqlite"
 

@@ -14,7 +14,7 @@ from tests.conformance.steps import OpenClient, bodies, counts, together
 from tests.stores import LANES
 from tests.waiting import spend
 
-pytestmark = pytest.mark.behind_pooler(long=True)
+pytestmark = [pytest.mark.behind_pooler(long=True), pytest.mark.of_queues]
 
 # --- how many at once -------------------------------------------------------------------------------------------------
 

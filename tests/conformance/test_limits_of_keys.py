@@ -11,6 +11,8 @@ from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, counts, drain, together
 from tests.stores import LANES
 
+pytestmark = pytest.mark.of_queues
+
 
 def test_no_more_of_a_key_are_held_at_once_than_allowed(hf: Holdfast, rival: Holdfast) -> None:
     hf.queue("q", key_concurrency=2)

@@ -11,6 +11,8 @@ from holdfast.client.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, sleepers
 
+pytestmark = pytest.mark.of_queues
+
 
 @pytest.mark.parametrize("engine", ["lane", "row"])
 @pytest.mark.parametrize("end", ["ack", "ack with a claim", "ack in part", "nack", "cancel", "raise"])

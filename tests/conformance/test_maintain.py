@@ -16,6 +16,8 @@ from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, counts, kill, state
 from tests.stores import LANES
 
+pytestmark = pytest.mark.of_queues
+
 
 def test_one_call_does_every_duty_of_every_queue(hf: Holdfast, clock: FakeClock) -> None:
     hf.queue("leases", lease=5)

@@ -12,6 +12,8 @@ from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, claim_one, drain, kill
 from tests.conformance.test_conn import commit, of_the_driver
 
+pytestmark = pytest.mark.of_queues
+
 
 def test_full_is_full_until_a_message_leaves(hf: Holdfast) -> None:
     hf.queue("q", max_depth=3)

@@ -15,6 +15,8 @@ from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, claim_one, kill
 from tests.conformance.test_conn import of_the_driver, roll_back
 
+pytestmark = pytest.mark.of_queues
+
 
 @dataclass
 class Order:

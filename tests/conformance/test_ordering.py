@@ -6,7 +6,7 @@ from holdfast import BlockedKey, Holdfast, InvalidInput, LeaseLost
 from tests.clock import FakeClock
 from tests.conformance.steps import bodies, claim_one, drain
 
-pytestmark = [pytest.mark.behind_pooler(long=True), pytest.mark.through_sqs]
+pytestmark = [pytest.mark.behind_pooler(long=True), pytest.mark.through_sqs, pytest.mark.of_queues]
 
 
 @pytest.fixture

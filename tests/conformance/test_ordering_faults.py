@@ -15,6 +15,8 @@ from holdfast import Claim, Holdfast, LeaseLost
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain, state
 
+pytestmark = pytest.mark.of_queues
+
 LENGTH = int(os.environ.get("HOLDFAST_ORDERED", "12"))
 KEYS, WORKERS = (12, 4) if LENGTH <= 12 else (100, 8)
 

@@ -17,7 +17,7 @@ from holdfast.store.postgres.connection import _ENDINGS
 from tests.conformance.steps import OpenClient
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.behind_pooler, pytest.mark.both_engines]
+pytestmark = [pytest.mark.behind_pooler, pytest.mark.both_engines, pytest.mark.of_queues]
 
 PATIENCE = 1.0
 

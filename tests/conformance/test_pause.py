@@ -8,6 +8,8 @@ from holdfast import Holdfast
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain, sleepers
 
+pytestmark = pytest.mark.of_queues
+
 KINDS = pytest.mark.parametrize("options", [{}, {"delay": 1}], ids=["in a lane", "as a row"])
 
 

@@ -7,6 +7,8 @@ from tests.clock import FakeClock
 from tests.conformance.steps import Counts, bodies, claim_one, counts, drain, kill
 from tests.stores import LANES
 
+pytestmark = pytest.mark.of_queues
+
 
 def fill(hf: Holdfast, clock: FakeClock) -> None:
     """Something of everything: rows and lanes of several priorities, due and not due."""

@@ -12,6 +12,8 @@ from holdfast.errors import InvalidInput
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, inbox, kill, one_notice
 
+pytestmark = pytest.mark.of_queues
+
 DAY = 86_400
 
 

@@ -10,6 +10,8 @@ from tests.clock import FakeClock
 from tests.conformance.saga_steps import die, do, lines, shown, states, take, trip, undo, waiting
 from tests.conformance.steps import OpenClient
 
+pytestmark = pytest.mark.of_queues
+
 
 def test_a_step_that_nobody_begins_in_time_has_failed(hf: Holdfast, clock: Any) -> None:
     hf.saga("trip", steps=[*trip("flight"), Step("card", "card.book", undo="card.cancel", timeout=60)])

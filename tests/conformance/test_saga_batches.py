@@ -14,6 +14,8 @@ from holdfast.sagas.steps.values import NewSaga
 from tests.clock import FakeClock
 from tests.conformance.saga_steps import NAMES, shown, trip
 
+pytestmark = pytest.mark.of_queues
+
 MANY = 30
 
 

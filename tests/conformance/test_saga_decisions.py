@@ -9,6 +9,8 @@ from holdfast.client.client import internals
 from holdfast.commands.rules import command_queue
 from tests.conformance.saga_steps import die, do, shown, states, take, trip, undo, waiting
 
+pytestmark = pytest.mark.of_queues
+
 
 @pytest.fixture
 def stuck(hf: Holdfast) -> Holdfast:

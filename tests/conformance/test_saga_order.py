@@ -14,6 +14,8 @@ from holdfast.sagas.rules.declaration import saga_spec
 from tests.clock import FakeClock
 from tests.long import only_long
 
+pytestmark = pytest.mark.of_queues
+
 SHAPES: dict[str, list[list[str]]] = {
     "one after the other": [["a"], ["b"], ["c"]],
     "side by side": [["a"], ["b", "c"], ["d"]],

@@ -25,6 +25,8 @@ from tests.conformance.saga_steps import NAMES, die, do, lines, shown, states, t
 from tests.conformance.steps import OpenClient, sleepers
 from tests.conformance.test_conn import commit, of_the_driver, roll_back
 
+pytestmark = pytest.mark.of_queues
+
 
 @pytest.fixture
 def started(hf: Holdfast) -> Holdfast:

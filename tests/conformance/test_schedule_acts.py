@@ -10,6 +10,8 @@ from holdfast import AsyncHoldfast, Holdfast, InvalidInput, NotFound, Schedule, 
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, the_schedule
 
+pytestmark = pytest.mark.of_queues
+
 HOUR = 3_600_000_000
 DAY = 24 * HOUR
 

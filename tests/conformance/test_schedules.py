@@ -12,6 +12,8 @@ from holdfast.schedules import steps as schedules
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, bodies, claim_one, drain, sleepers, the_schedule
 
+pytestmark = pytest.mark.of_queues
+
 HOUR = 3_600_000_000
 DAY = 24 * HOUR
 

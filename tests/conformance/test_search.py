@@ -9,6 +9,8 @@ from holdfast.errors import InvalidInput
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient
 
+pytestmark = pytest.mark.of_queues
+
 
 @pytest.fixture
 def scattered(hf: Holdfast, clock: FakeClock) -> dict[State, str]:

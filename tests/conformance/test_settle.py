@@ -15,7 +15,7 @@ from tests.clock import FakeClock
 from tests.conformance.steps import bodies, claim_one, drain, row, run_of, states
 from tests.stores import LANES
 
-pytestmark = [pytest.mark.behind_pooler, pytest.mark.both_engines, pytest.mark.through_sqs]
+pytestmark = [pytest.mark.behind_pooler, pytest.mark.both_engines, pytest.mark.through_sqs, pytest.mark.of_queues]
 
 ENDINGS: dict[str, Callable[[Claim], None]] = {
     "nack": lambda claim: claim.nack("no"),

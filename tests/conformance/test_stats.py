@@ -7,6 +7,8 @@ from holdfast.core.stats import METRICS, metrics
 from tests.clock import FakeClock
 from tests.conformance.steps import Counts, OpenClient, counts, kill
 
+pytestmark = pytest.mark.of_queues
+
 
 def test_all_ten_of_an_empty_queue(hf: Holdfast) -> None:
     hf.queue("q")

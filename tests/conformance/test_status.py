@@ -11,6 +11,8 @@ from holdfast.client.client import internals
 from tests.clock import FakeClock
 from tests.conformance.steps import OpenClient, claim_one
 
+pytestmark = pytest.mark.of_queues
+
 UNKNOWN = "01890a5d-ac96-774b-bcce-b302099a8057"
 
 

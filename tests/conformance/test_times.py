@@ -14,7 +14,7 @@ from holdfast.core.times import EPOCH, UNIT, Moment, MomentOrNone, WithTimes
 from holdfast.testing import FakeClock
 from tests.conformance.steps import claim_one
 
-pytestmark = pytest.mark.both_engines
+pytestmark = [pytest.mark.both_engines, pytest.mark.of_queues]
 
 NAMES = ("at", "until", "since", "last_slot", "last_seen")
 

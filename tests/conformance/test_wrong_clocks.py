@@ -9,6 +9,8 @@ from holdfast import Holdfast, State
 from holdfast.store import ids
 from tests.conformance.steps import bodies
 
+pytestmark = pytest.mark.of_queues
+
 HOUR = 3_600_000 << 80
 """In the bits of a UUIDv7 that are its time."""
 

@@ -20,6 +20,8 @@ from tests.delivery.fake_sqs import FakeSQS
 from tests.delivery.steps import Seen, hand_over, pointers
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.above_the_stores
+
 NEVER = 3600.0
 
 

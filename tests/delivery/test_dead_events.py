@@ -14,6 +14,8 @@ from tests.conformance.steps import claim_one
 from tests.delivery.fake_sqs import FakeSQS
 from tests.delivery.steps import claim_all, forget_trouble, pointers
 
+pytestmark = pytest.mark.above_the_stores
+
 FIELDS = {"taskId", "workerId", "attemptCount", "maxAttempts", "error", "traceback", "timestamp"}
 
 

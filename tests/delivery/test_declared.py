@@ -13,6 +13,8 @@ from tests.delivery.fake_sqs import FakeSQS
 from tests.delivery.steps import Seen, hand_over
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.above_the_stores
+
 SPEC = """
 app Desk {
   queue tasks { delivery { via: sqs sqs_queue: "desk-tasks" dead_events: "desk-deaths" max_attempts: 1 } }

@@ -13,6 +13,8 @@ from botocore.exceptions import ClientError, EndpointConnectionError, HTTPClient
 from tests.delivery.emulator import fresh_name
 from tests.delivery.fake_sqs import FakeSQS
 
+pytestmark = pytest.mark.above_the_stores
+
 
 @pytest.fixture
 def waiting() -> Iterator[Callable[[Callable[[], Any]], Future[Any]]]:

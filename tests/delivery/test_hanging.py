@@ -15,6 +15,8 @@ from tests.delivery.fake_sqs import FakeSQS
 from tests.delivery.steps import Seen
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.above_the_stores
+
 HOURS = 3600
 EVERYTHING = frozenset({"*"})
 

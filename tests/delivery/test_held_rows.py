@@ -12,7 +12,7 @@ from holdfast.client.client import internals
 from tests.delivery.fake_sqs import FakeSQS
 from tests.delivery.steps import Seen, hand_over
 
-pytestmark = pytest.mark.on_postgres
+pytestmark = [pytest.mark.on_postgres, pytest.mark.above_the_stores]
 
 MINUTE = 60_000_000
 

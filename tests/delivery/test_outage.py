@@ -13,6 +13,8 @@ from tests.delivery.fake_sqs import CREDENTIALS, FakeSQS
 from tests.delivery.steps import Seen
 from tests.waiting import spend
 
+pytestmark = pytest.mark.above_the_stores
+
 OUTAGE = float(os.environ.get("HOLDFAST_SQS_OUTAGE", "2"))
 MOST_REQUESTS = 30
 """And one a second: a handful by each of the two threads that ask SQS, further and further apart. A hot loop makes

@@ -15,6 +15,8 @@ from tests.delivery.fake_sqs import FakeSQS
 from tests.delivery.steps import claim_all, pointers, seen, work_off
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.above_the_stores
+
 # --- 1. It is no pointer: deleted -------------------------------------------------------------------------------------
 
 NO_POINTERS = [

@@ -15,6 +15,8 @@ from tests.delivery.emulator import fresh_name
 from tests.delivery.steps import Seen
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.above_the_stores
+
 
 @pytest.fixture
 def redriven(moto: str) -> str:

@@ -40,6 +40,8 @@ from tests.delivery.fake_sqs import CREDENTIALS, FakeSQS
 from tests.delivery.steps import POINTER, claim_all, forget_trouble, hand_over, pointers, seen, try_to_claim, work_off
 from tests.waiting import LONGEST
 
+pytestmark = pytest.mark.above_the_stores
+
 MONTHS = 90 * 86_400
 
 

@@ -11,7 +11,7 @@ from tests.delivery.fake_sqs import FakeSQS
 from tests.delivery.steps import Seen, hand_over
 from tests.waiting import eventually, leave_time
 
-pytestmark = pytest.mark.on_postgres
+pytestmark = [pytest.mark.on_postgres, pytest.mark.above_the_stores]
 
 NEVER = 3600.0
 FEW = 25

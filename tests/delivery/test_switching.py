@@ -12,6 +12,8 @@ from tests.conformance.steps import bodies
 from tests.delivery.fake_sqs import FakeSQS
 from tests.delivery.steps import Seen, claim_all, hand_over, pointers, try_to_claim, work_off
 
+pytestmark = pytest.mark.above_the_stores
+
 TIMES = 60
 
 

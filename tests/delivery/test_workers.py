@@ -25,7 +25,7 @@ from tests.waiting import eventually
 TASKS = size(100, 300, "HOLDFAST_SQS_TASKS")
 PATIENCE = 180 + TASKS / 20
 
-pytestmark = pytest.mark.timeout(4 * PATIENCE)
+pytestmark = [pytest.mark.timeout(4 * PATIENCE), pytest.mark.above_the_stores]
 
 
 class Workers:

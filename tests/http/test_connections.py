@@ -22,6 +22,8 @@ from holdfast.server.protocol.request_head import Request
 from tests.http.servers import Running, everything, hook, running, sign
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.above_the_stores
+
 HELD = b"GET /admin/held HTTP/1.1\r\nHost: localhost\r\n\r\n"
 HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 

@@ -23,6 +23,8 @@ from holdfast.spec.running import function_of
 from tests.http.servers import Running, everything, hook, running, sign
 from tests.waiting import eventually, spend
 
+pytestmark = pytest.mark.above_the_stores
+
 IDLE = 3.0
 """Seconds that a connection of `file_server` may rest."""
 

@@ -16,6 +16,8 @@ from holdfast.server.guard import Hosts, is_foreign
 from holdfast.server.tokens import Tokens, new_token
 from tests.http.servers import Running, hook, running
 
+pytestmark = pytest.mark.above_the_stores
+
 PATHS = ["/hook/orders", "/admin/look", "/admin/act", "/openapi.json", "/nowhere", "/health"]
 
 

@@ -12,6 +12,8 @@ from holdfast.server.token_throttle import FREE, MOST_WAITING, PACE, Guesses, To
 from holdfast.server.tokens import Tokens, new_token
 from tests.http.servers import Running, running
 
+pytestmark = pytest.mark.above_the_stores
+
 TEXT, TOKEN = new_token("ann", "admin")
 OTHER, OTHER_TOKEN = new_token("bob", "read")
 PATH = "/admin/queues"

@@ -1,6 +1,10 @@
 """Header fields by name, and which of them are stored."""
 
+import pytest
+
 from holdfast.server.webhooks.headers import Fields, stored_headers
+
+pytestmark = pytest.mark.above_the_stores
 
 
 def test_each_has_its_value() -> None:

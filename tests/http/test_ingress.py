@@ -16,7 +16,7 @@ from holdfast.server.webhooks.hook import Hook, networks, type_check
 from holdfast.server.webhooks.signatures import Verifier
 from tests.http.servers import NOW, SECRET, Running, hook, running, sign, sign_base64
 
-pytestmark = pytest.mark.on_postgres
+pytestmark = [pytest.mark.on_postgres, pytest.mark.above_the_stores]
 
 
 @pytest.fixture

@@ -8,6 +8,8 @@ import pytest
 from holdfast import Holdfast
 from tests.http.servers import Running, hook, running, sign
 
+pytestmark = pytest.mark.above_the_stores
+
 TEXTS = [
     *(
         "",

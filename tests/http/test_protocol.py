@@ -20,6 +20,8 @@ from holdfast.server.protocol.request_head import Request, RequestRefused
 from tests.http.servers import Running, everything, hook, running, sign
 from tests.waiting import eventually, leave_time
 
+pytestmark = pytest.mark.above_the_stores
+
 LIMITS = ServerLimits(
     headers=20,
     header_bytes=8_000,

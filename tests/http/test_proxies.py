@@ -12,6 +12,8 @@ from holdfast.server.webhooks.headers import Fields
 from holdfast.server.webhooks.hook import networks
 from tests.http.servers import Running, hook, running, sign
 
+pytestmark = pytest.mark.above_the_stores
+
 LARGE = 3_000_000
 
 

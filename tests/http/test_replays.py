@@ -16,6 +16,8 @@ from holdfast.commands.rules import CommandKey
 from holdfast.server.webhooks.signatures import Verifier
 from tests.http.servers import NOW, SECRET, hook, running, sign, sign_base64
 
+pytestmark = pytest.mark.above_the_stores
+
 
 @pytest.fixture
 def hf(url: str) -> Iterator[Holdfast]:

@@ -14,6 +14,8 @@ from holdfast.server.webhooks.rules import CheckedDelivery
 from holdfast.server.webhooks.signatures import Verifier
 from tests.http.servers import NOW, SECRET, sign
 
+pytestmark = pytest.mark.above_the_stores
+
 FAULT = TypeFault("$.payload", "no")
 
 

@@ -23,6 +23,8 @@ from tests.http.servers import hook, running, sign
 from tests.servers import PostgresServer
 from tests.waiting import LONGEST, eventually
 
+pytestmark = pytest.mark.above_the_stores
+
 ROOT = Path(__file__).parents[2]
 
 

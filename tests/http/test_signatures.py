@@ -10,6 +10,8 @@ from holdfast.errors import InvalidInput
 from holdfast.server.webhooks.headers import Fields
 from holdfast.server.webhooks.signatures import MOST_SIGNATURES, Verifier, secrets_of
 
+pytestmark = pytest.mark.above_the_stores
+
 # RFC 4231, test case 2: what HMAC-SHA256 is, in the forms of all who sign the body alone.
 KEY = "Jefe"
 BODY = b"what do ya want for nothing?"

@@ -8,6 +8,8 @@ import pytest
 from holdfast.errors import InvalidInput
 from holdfast.server.tokens import Tokens, enough, load_tokens, new_token, read_token
 
+pytestmark = pytest.mark.above_the_stores
+
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
 
 

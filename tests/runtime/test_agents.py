@@ -20,7 +20,7 @@ from holdfast.worker.programs.run import Program
 from tests.runtime.attempts import Attempt, python, run, sh
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.usefixtures("temporary")
+pytestmark = [pytest.mark.usefixtures("temporary"), pytest.mark.of_queues, pytest.mark.above_the_stores]
 
 
 def environment_of(context: Attempt, **options: Any) -> dict[str, str]:

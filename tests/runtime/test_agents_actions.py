@@ -19,7 +19,7 @@ from tests.runtime.faults import Cable
 from tests.runtime.steps import PATIENCE, ended
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.usefixtures("temporary")
+pytestmark = [pytest.mark.usefixtures("temporary"), pytest.mark.of_queues, pytest.mark.above_the_stores]
 
 
 @pytest.fixture

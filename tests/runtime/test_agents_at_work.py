@@ -20,7 +20,7 @@ from tests.runtime.faults import Cable
 from tests.runtime.steps import Calls, ended, let_time_pass
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.usefixtures("temporary")
+pytestmark = [pytest.mark.usefixtures("temporary"), pytest.mark.of_queues, pytest.mark.above_the_stores]
 
 TIDY = 'trap "sleep 2.5; echo tidied >>$SAID; exit 0" TERM; sleep 600 & echo $! >>"$SAID"; echo $$ >>"$SAID"; wait'
 """Takes longer to tidy up than a handler may take to stop."""

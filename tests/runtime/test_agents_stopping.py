@@ -21,7 +21,7 @@ from tests.runtime.attempts import Attempt, is_alive, run, sh
 from tests.runtime.steps import PATIENCE
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.usefixtures("temporary")
+pytestmark = [pytest.mark.usefixtures("temporary"), pytest.mark.of_queues, pytest.mark.above_the_stores]
 
 
 class Running:

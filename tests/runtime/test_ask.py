@@ -11,6 +11,8 @@ from tests.runtime import cells
 from tests.runtime.steps import ended, let_time_pass
 from tests.waiting import eventually
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 
 @pytest.fixture(params=["def", "async def", "process"])
 def answering(request: pytest.FixtureRequest, hf: Holdfast) -> Holdfast:

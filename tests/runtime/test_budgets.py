@@ -9,6 +9,8 @@ from holdfast.worker.context import Context
 from holdfast.worker.outcomes import GaveUp, Snooze
 from tests.runtime.steps import Calls, ended
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 
 @pytest.mark.parametrize("whose", ["the queue's", "its own"])
 def test_who_has_spent_too_much_does_not_begin_again(hf: Holdfast, whose: str) -> None:

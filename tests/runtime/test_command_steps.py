@@ -18,6 +18,8 @@ from tests.runtime.steps import PATIENCE
 from tests.runtime.test_sagas import ended
 from tests.waiting import eventually
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 Connect = Callable[..., Holdfast]
 
 

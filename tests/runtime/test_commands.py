@@ -16,6 +16,8 @@ from holdfast.worker.command_handler import consume
 from tests.runtime.steps import ended
 from tests.waiting import eventually
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 Connect = Callable[..., Holdfast]
 KINDS = pytest.mark.parametrize("kind", ["def", "async def"])
 FORMS = pytest.mark.parametrize("with_conn", [True, False], ids=["conn", "no conn"])

@@ -18,6 +18,8 @@ from holdfast.worker.programs.run import Program
 from tests.runtime.attempts import Attempt, is_alive, message
 from tests.waiting import eventually
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 
 def checked(check: str, timeout: float = 20, **options: Any) -> CommitmentResult:
     """One commitment, verified."""

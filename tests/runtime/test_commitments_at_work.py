@@ -12,6 +12,8 @@ from tests.runtime.attempts import sh
 from tests.runtime.steps import Calls, ended
 from tests.waiting import eventually
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 HANDLERS = pytest.mark.parametrize("kind", ["def", "async def"])
 
 

@@ -18,6 +18,8 @@ from tests.acceptance.children import Family
 from tests.runtime.steps import PATIENCE, Calls
 from tests.waiting import eventually
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 Connect = Callable[..., Holdfast]
 
 

@@ -18,7 +18,10 @@ from holdfast.worker.worker import Worker
 from tests.runtime.steps import PATIENCE, Calls, ended
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.not_through_sqs("is about what was claimed together, by the fifty; SQS delivers by tens")
+pytestmark = [
+    pytest.mark.not_through_sqs("is about what was claimed together, by the fifty; SQS delivers by tens"),
+    pytest.mark.above_the_stores,
+]
 
 BATCH, THIRD = 50, 3
 

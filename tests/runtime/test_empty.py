@@ -19,7 +19,7 @@ from tests.conformance.steps import NoticedBell
 from tests.runtime.steps import PATIENCE, Calls, ended, swallow_rings
 from tests.waiting import eventually, leave_time, spend
 
-pytestmark = pytest.mark.on_postgres
+pytestmark = [pytest.mark.on_postgres, pytest.mark.of_queues, pytest.mark.above_the_stores]
 
 Connect = Callable[..., Holdfast]
 

@@ -16,6 +16,8 @@ from tests.runtime.faults import Cable
 from tests.runtime.steps import Calls, ended
 from tests.waiting import eventually
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 
 async def extend_and_wait(message: Message, context: Any) -> None:
     """As `cells.extend_and_wait`."""

@@ -12,6 +12,8 @@ from holdfast.worker.executors.process_child import CellContext
 from tests.runtime import cells
 from tests.runtime.steps import ended
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 
 @pytest.mark.parametrize("kind", [Context, AsyncContext, CellContext])
 def test_it_has_the_arguments_of_the_client(kind: Any) -> None:

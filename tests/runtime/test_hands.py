@@ -16,6 +16,8 @@ from holdfast.worker.worker import QUICK, Worker
 from tests.runtime.steps import PATIENCE, ended
 from tests.waiting import eventually, spend
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 MEETINGS = 2_000
 
 

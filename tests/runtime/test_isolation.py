@@ -25,6 +25,8 @@ from tests.runtime.isolation_steps import all_gone, declare, done
 from tests.runtime.steps import Calls, ended
 from tests.waiting import eventually
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 # --- as in a thread -----------------------------------------------------------------------------------------------
 
 

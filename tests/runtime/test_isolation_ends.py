@@ -19,6 +19,8 @@ from tests.runtime.isolation_steps import all_gone, declare, done, is_running, p
 from tests.runtime.steps import PATIENCE, Calls, ended, let_time_pass
 from tests.waiting import eventually
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 ROOT = Path(__file__).parents[2]
 
 # --- being killed -------------------------------------------------------------------------------------------------

@@ -3,10 +3,14 @@
 import itertools
 import threading
 
+import pytest
+
 from holdfast import Holdfast, Message, State
 from holdfast.worker.context import Context
 from tests.runtime.steps import PATIENCE, Calls, ended
 from tests.waiting import eventually
+
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
 
 
 def test_a_process_has_one_last_attempt_at_a_time(hf: Holdfast) -> None:

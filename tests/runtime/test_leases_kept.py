@@ -22,7 +22,7 @@ from tests.runtime.faults import Cable, held_up
 from tests.runtime.steps import PATIENCE, Calls, ended
 from tests.waiting import eventually, leave_time, spend, until_interrupted
 
-pytestmark = pytest.mark.on_postgres
+pytestmark = [pytest.mark.on_postgres, pytest.mark.of_queues, pytest.mark.above_the_stores]
 
 Connect = Callable[..., Holdfast]
 

@@ -16,6 +16,8 @@ from tests.runtime.steps import Calls, swallow_rings
 from tests.runtime.test_empty import asleep
 from tests.waiting import eventually
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 
 @pytest.fixture
 def deep(monkeypatch: pytest.MonkeyPatch) -> None:

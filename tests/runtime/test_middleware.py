@@ -10,6 +10,8 @@ from holdfast import AsyncHoldfast, Holdfast, InvalidInput, Outgoing, QueueFull,
 from tests.conformance.test_conn import commit, of_the_driver, roll_back
 from tests.runtime.stamps import async_stamp, stamp
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 
 def test_the_first_is_outermost_and_what_it_changes_is_stored(hf: Holdfast) -> None:
     hf.around_enqueue(stamp("outer"))

@@ -10,6 +10,8 @@ from tests.runtime.stamps import async_stamp, stamp
 from tests.runtime.steps import Calls, ended
 from tests.waiting import eventually
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 
 def consume(hf: Holdfast, kind: str, handle: Any) -> None:
     """A consumer of `q`. `handle` gets the message and a `context.enqueue` that gives back what it gives."""

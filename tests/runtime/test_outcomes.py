@@ -12,7 +12,13 @@ from holdfast.worker.context import Context
 from tests.runtime.steps import Calls, ended
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.behind_pooler, pytest.mark.on_postgres, pytest.mark.through_sqs]
+pytestmark = [
+    pytest.mark.behind_pooler,
+    pytest.mark.on_postgres,
+    pytest.mark.through_sqs,
+    pytest.mark.of_queues,
+    pytest.mark.above_the_stores,
+]
 
 
 @pytest.fixture(params=["def", "async def"])

@@ -12,6 +12,8 @@ from holdfast.worker.context import Context
 from tests.runtime.steps import PATIENCE, Calls, ended, let_time_pass
 from tests.waiting import eventually, spend
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 
 @pytest.mark.not_through_sqs("is about the size of runs: what SQS delivers has a lease each, by tens")
 def test_quick_handlers_get_runs_of_hundreds(hf: Holdfast) -> None:

@@ -20,6 +20,8 @@ from holdfast.worker.pools.scaling import Load, Scaler
 from tests.runtime.steps import PATIENCE, Calls, ended
 from tests.waiting import eventually
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 
 @pytest.fixture
 def module(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:

@@ -14,6 +14,8 @@ from holdfast.worker.worker import Worker
 from tests.runtime.steps import PATIENCE, ended
 from tests.waiting import eventually
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 
 class Broken(BaseException):
     """Nothing that a consumer goes on after."""

@@ -8,6 +8,8 @@ import pytest
 
 from holdfast import Holdfast, InvalidInput, PreflightFailed, exec_handler
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 
 async def awaited() -> None: ...
 

@@ -12,6 +12,8 @@ from holdfast.worker.lease_renewal import RENEW_AFTER, TICK, HandlerWatch, Renew
 from tests.runtime.steps import PATIENCE, Calls, ended
 from tests.waiting import eventually
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 
 class Lease(HeldLease):
     """One that is held since a moment."""

@@ -11,6 +11,8 @@ from holdfast.worker import lease_renewal
 from tests.runtime import cells
 from tests.waiting import eventually, until_interrupted
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 
 def ended(hf: Holdfast, saga_id: str) -> SagaStatus:
     def is_over() -> bool:

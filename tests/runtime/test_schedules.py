@@ -2,8 +2,12 @@
 
 from datetime import datetime
 
+import pytest
+
 from holdfast import Holdfast, Message
 from tests.runtime.steps import Calls
+
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
 
 
 def test_running_consumers_get_what_is_sent_by_the_clock(hf: Holdfast) -> None:

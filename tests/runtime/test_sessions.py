@@ -10,6 +10,8 @@ from holdfast import Holdfast, InvalidInput, Message, Retry, State
 from holdfast.client.client import internals
 from tests.runtime.steps import Calls, ended
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 
 def test_it_is_kept_and_does_not_block_the_loop(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     hf.queue("q", backoff=0, max_attempts=2)

@@ -13,6 +13,8 @@ from holdfast.worker.context import Context
 from tests.runtime.steps import PATIENCE, Calls
 from tests.waiting import eventually, spend
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 Connect = Callable[..., Holdfast]
 
 

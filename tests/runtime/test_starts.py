@@ -20,6 +20,8 @@ from tests.runtime.faults import Cable
 from tests.runtime.steps import PATIENCE, Calls
 from tests.waiting import eventually, spend
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 Connect = Callable[..., Holdfast]
 
 CHANGES = {

@@ -18,7 +18,7 @@ from tests.clock import FakeClock
 from tests.runtime.steps import PATIENCE, Calls, ended
 from tests.waiting import eventually, until_interrupted
 
-pytestmark = pytest.mark.on_postgres
+pytestmark = [pytest.mark.on_postgres, pytest.mark.of_queues, pytest.mark.above_the_stores]
 
 WAITING = (State.PENDING, State.ENQUEUED)
 """What is handed back; SQS may have it already."""

@@ -16,7 +16,7 @@ from tests.runtime.steps import Calls
 from tests.stores import TOPICS
 from tests.waiting import LONGEST, eventually
 
-pytestmark = pytest.mark.not_through_sqs(TOPICS)
+pytestmark = [pytest.mark.not_through_sqs(TOPICS), pytest.mark.above_the_stores]
 
 
 def test_each_group_gets_what_it_wants(hf: Holdfast) -> None:

@@ -19,6 +19,8 @@ from tests.runtime.recorded import Recorded
 from tests.runtime.steps import Calls, ended, let_time_pass
 from tests.waiting import eventually, until_interrupted
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 
 def is_below(child: ReadableSpan, parent: ReadableSpan) -> bool:
     assert child.context

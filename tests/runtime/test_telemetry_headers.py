@@ -12,6 +12,8 @@ from tests.runtime.recorded import Recorded
 from tests.runtime.steps import Calls
 from tests.waiting import eventually
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
 

@@ -18,6 +18,8 @@ from tests.runtime.steps import PATIENCE, Calls, ended, let_time_pass
 from tests.tracing import not_traced
 from tests.waiting import eventually, leave_time, spend, until_interrupted
 
+pytestmark = [pytest.mark.of_queues, pytest.mark.above_the_stores]
+
 
 def status_of(hf: Holdfast, message_id: str) -> Any:
     found = hf.status(message_id)

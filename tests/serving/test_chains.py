@@ -13,6 +13,8 @@ from holdfast.spec.check import check_reading
 from holdfast.spec.reading import read_text
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.above_the_stores
+
 SPEC = """app Shop {
   queue orders {
     message_type { id: int, to: json }

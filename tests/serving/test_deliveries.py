@@ -14,6 +14,8 @@ from holdfast.spec.apply import apply
 from holdfast.spec.reading import read_text
 from tests.http.servers import SECRET, Running, running
 
+pytestmark = pytest.mark.above_the_stores
+
 SIGNED = 'verify_hmac { header: "X-Signature" secret_env: "SECRET" }'
 
 

@@ -13,6 +13,8 @@ from holdfast.spec.apply import apply
 from holdfast.spec.check import check_reading
 from holdfast.spec.reading import read_text
 
+pytestmark = pytest.mark.above_the_stores
+
 SPEC = """app Shop {
   topic orders {
     group mail {

@@ -12,6 +12,8 @@ from holdfast.server.webhooks.hook import Hook
 from holdfast.spec.apply import apply
 from holdfast.spec.reading import read_text
 
+pytestmark = pytest.mark.above_the_stores
+
 SECRETS = {"A": "first secret", "B": "second secret"}
 
 

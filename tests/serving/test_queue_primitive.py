@@ -25,6 +25,8 @@ from holdfast.server.serving.loading import Sources, load
 from tests.http.servers import serving
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.above_the_stores
+
 SEED = Path(__file__).parents[1] / "spec" / "golden" / "seed.holdfast"
 SECRET = "pagerduty's secret"
 QUEUE = "WebhookIngress"

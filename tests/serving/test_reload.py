@@ -22,6 +22,8 @@ from tests.serving.conftest import Desk
 from tests.serving.served import Served
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.above_the_stores
+
 Look = Callable[[], Holdfast]
 
 OTHER = 'webhook Other { queue: Graves verify_hmac { header: "X-Signature" secret_env: "HOOK_SECRET" } }'

@@ -17,6 +17,8 @@ from tests.serving.conftest import Desk
 from tests.serving.served import Served
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.above_the_stores
+
 ORDER = """
   queue Stock {{
     message_type {{ item: string, charge: string }}

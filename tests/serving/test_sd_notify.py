@@ -14,6 +14,8 @@ from tests.manager import Manager
 from tests.serving.conftest import Desk
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.above_the_stores
+
 STUCK = """
 from holdfast.server.serving.workers import Workers
 

@@ -15,7 +15,7 @@ from tests.acceptance.programs import GUARD
 from tests.serving.conftest import Desk
 from tests.waiting import eventually, leave_time
 
-pytestmark = pytest.mark.on_postgres
+pytestmark = [pytest.mark.on_postgres, pytest.mark.above_the_stores]
 
 Look = Callable[[], Holdfast]
 

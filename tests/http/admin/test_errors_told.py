@@ -7,6 +7,8 @@ import pytest
 from holdfast import Holdfast, Step
 from tests.http.admin.conftest import Ask
 
+pytestmark = pytest.mark.above_the_stores
+
 SENTENCE = "RuntimeError: guard rejected"
 
 

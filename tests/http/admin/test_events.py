@@ -18,6 +18,8 @@ from holdfast.server import events_stream
 from tests.conformance.steps import kill
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.above_the_stores
+
 
 @pytest.fixture
 def hf(url: str) -> Iterator[Holdfast]:

@@ -15,7 +15,7 @@ from holdfast.worker.maintenance import leader
 from tests.http.admin.conftest import Ask, asking, build
 from tests.waiting import LONGEST, eventually
 
-pytestmark = pytest.mark.on_postgres
+pytestmark = [pytest.mark.on_postgres, pytest.mark.above_the_stores]
 
 
 def test_it_lives_and_is_ready(hf: Holdfast, ask: Ask) -> None:

@@ -11,6 +11,8 @@ from holdfast.client.client import internals
 from tests.clock import FakeClock
 from tests.http.admin.conftest import Ask
 
+pytestmark = pytest.mark.above_the_stores
+
 NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
 
 

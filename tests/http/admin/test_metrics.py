@@ -21,6 +21,8 @@ from tests.clock import FakeClock
 from tests.conformance.steps import beat, kill
 from tests.conformance.topics import die
 
+pytestmark = pytest.mark.above_the_stores
+
 NAMED = re.compile(r"\bholdfast_[a-z_]+")
 
 

@@ -8,6 +8,8 @@ from tests.clock import FakeClock
 from tests.conformance.steps import beat, bodies, kill
 from tests.http.admin.conftest import Ask
 
+pytestmark = pytest.mark.above_the_stores
+
 NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
 GROUP = "/admin/topics/orders/groups/email"
 

@@ -3,12 +3,15 @@
 import asyncio
 
 import httpx
+import pytest
 from fastapi import FastAPI
 
 from holdfast import Holdfast
 from tests.clock import FakeClock
 from tests.conformance.steps import kill
 from tests.http.admin.conftest import Ask
+
+pytestmark = pytest.mark.above_the_stores
 
 
 def test_queues_have_the_fields_of_the_seed(hf: Holdfast, ask: Ask, clock: FakeClock) -> None:

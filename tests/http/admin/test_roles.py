@@ -17,6 +17,8 @@ from holdfast.server.tokens import ROLES, Tokens, new_token
 from tests.architecture.source import ROOT
 from tests.http.admin.conftest import build
 
+pytestmark = pytest.mark.above_the_stores
+
 OPEN = {"/health", "/ready"}
 """They say that the server runs, and nothing else."""
 

@@ -9,6 +9,8 @@ from holdfast.sagas import admin
 from holdfast.sagas.rules import declaration as core
 from tests.http.admin.conftest import Ask
 
+pytestmark = pytest.mark.above_the_stores
+
 TRIP = "/admin/sagas/trip-1"
 
 

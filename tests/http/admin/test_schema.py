@@ -22,6 +22,8 @@ from tests.conformance.steps import kill
 from tests.http.servers import serving
 from tests.long import only_long, size
 
+pytestmark = pytest.mark.above_the_stores
+
 PHASES = size("examples,coverage", "examples,coverage,fuzzing,stateful")
 EXAMPLES = 3
 SEED = 4

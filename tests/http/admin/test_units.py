@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-pytestmark = pytest.mark.parametrize("url", ["sqlite-apsw"], indirect=True)  # The document is of no database.
+pytestmark = [pytest.mark.parametrize("url", ["sqlite-apsw"], indirect=True), pytest.mark.above_the_stores]
 
 RATE, PER_MINUTE, MOMENT, LENGTH = (
     r"\bper second\b",
