@@ -133,7 +133,7 @@ def pooled_url(pooler: Pooler, postgres_url: str) -> str:
 def delivered_by_moto(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every client of this process, and of `tests.acceptance.workers`, delivers through an SQS that is empty when the
     test begins."""
-    from tests.delivery import emulator
+    from tests.sqs import emulator
 
     emulator.reset()
     for name, value in emulator.environment().items():

@@ -5,7 +5,7 @@ import pytest
 from tests.long import only_long
 
 BOTH = pytest.mark.parametrize("db", ["sqlite", pytest.param("postgres", marks=only_long)], indirect=True)
-"""What a pool asks of the database is tested on both by `tests/conformance/test_seats.py` and `test_crew.py`."""
+"""What a pool asks of the database is tested on both by `tests/consumers/test_seats.py` and `test_crew.py`."""
 
 QUICK = 'min=1, max=3, scale_up_depth=5, scale_down_depth=1, cooldown="300ms"'
 

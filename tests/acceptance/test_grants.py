@@ -14,9 +14,9 @@ from holdfast.budgets import spend_reports
 from holdfast.client import settlements
 from holdfast.client.client import internals
 from holdfast.events import RuntimeEvent
-from tests.conformance.steps import beat, drain
 from tests.docs.pages import ROOT, blocks
 from tests.servers import PostgresServer
+from tests.steps import beat, drain
 from tests.waiting import eventually
 
 PAGE = ROOT / "docs/howto/move-to-postgresql.md"

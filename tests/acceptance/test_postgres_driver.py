@@ -12,7 +12,7 @@ from holdfast import Holdfast, Unavailable
 from holdfast.store.postgres import driver
 from holdfast.store.postgres.connection import PlainConnection, PostgresConnection
 from holdfast.store.postgres.prepared import Prepared
-from tests.conformance.test_patience import LONGEST, locked, outcomes
+from tests.client.test_patience import LONGEST, locked, outcomes
 
 UNKNOWN = "3.99.1"
 
@@ -33,7 +33,7 @@ def test_the_installed_psycopg_is_known() -> None:
     assert driver.is_known(), (
         f"psycopg {psycopg.__version__} is installed, and Holdfast knows {', '.join(driver.KNOWN)}. It works with this "
         "one, but more slowly: it uses cursors and statement_timeout in place of psycopg's generators. Run "
-        "tests/conformance, tests/acceptance/test_postgres*.py and tests/simulation with its version in "
+        "all tests with its version in "
         "holdfast.store.postgres.driver.KNOWN; if they pass, leave it there, otherwise pin psycopg in pyproject.toml"
     )
 

@@ -14,8 +14,8 @@ from tests.acceptance.children import GUARD, Child, Family
 from tests.acceptance.consumers import POISON
 from tests.acceptance.history import CLOCK_STEP, faults, read
 from tests.long import size
-from tests.runtime.faults import held_up
 from tests.waiting import eventually, spend
+from tests.worker.faults import held_up
 
 Connect = Callable[..., Holdfast]
 

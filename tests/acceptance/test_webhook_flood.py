@@ -18,7 +18,7 @@ import pytest
 from holdfast import Holdfast, State
 from tests.acceptance.children import ROOT
 from tests.long import size
-from tests.serving.served import SECRET, Served
+from tests.server.serving.served import SECRET, Served
 from tests.waiting import eventually
 
 ALERTS = size(500, 2000, "HOLDFAST_ALERTS")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.architecture.source import ROOT
 
-TABLES = ["conformance/test_topic_pitfalls.py"]
+TABLES = ["topics/test_topic_pitfalls.py"]
 TESTS = ROOT / "tests"
 
 

@@ -8,7 +8,7 @@ import pytest
 from holdfast import Attachment, Holdfast, Work
 from holdfast.client.client import internals
 from tests.cli.commands import holdfast, values
-from tests.conformance.steps import beat
+from tests.steps import beat
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from holdfast.core.duration import seconds
 from holdfast.server.tokens import new_token
 from tests.acceptance.children import GUARD, ROOT
 from tests.cli.commands import command
-from tests.serving.served import Served
+from tests.server.serving.served import Served
 from tests.waiting import eventually
 
 DEPLOY = ROOT / "deploy"

@@ -11,9 +11,9 @@ from holdfast.errors import CursorOutOfRange, NotFound
 from holdfast.topics.rules.declaration import GroupSpec
 from holdfast.topics.rules.routing import matches_any
 from tests.clock import FakeClock
-from tests.conformance.steps import Counts
 from tests.model.model import Model
 from tests.model.things import Claim, Granted, Message, Seen
+from tests.steps import Counts
 
 TOPIC = "t"
 

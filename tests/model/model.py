@@ -42,7 +42,6 @@ from holdfast.core.queue import QueueSpec, blocked_order_key, queue_spec, user_k
 from holdfast.errors import AlreadyReplayed, IdempotencyConflict, InvalidInput, LeaseLost, NotFound, QueueFull
 from holdfast.store.engine.idempotency import SOONEST_LOOK
 from tests.clock import FakeClock
-from tests.conformance.steps import Counts
 from tests.model.things import (
     SILENCE,
     WORKER,
@@ -56,6 +55,7 @@ from tests.model.things import (
     envelope,
     json_text,
 )
+from tests.steps import Counts
 
 
 class Model:

@@ -21,10 +21,10 @@ from holdfast.core.lifecycle import WAITING, State
 from holdfast.core.message import Message, MessageStatus, encode_json, id_text
 from holdfast.errors import HoldfastError, LeaseLost
 from tests.clock import FakeClock
-from tests.conformance.steps import Counts, counts
 from tests.model.databases import Database, Tables
 from tests.model.mistakes import Bad
 from tests.model.things import WORKER, Buried, Granted, Seen
+from tests.steps import Counts, counts
 
 ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 MANY = 1_000

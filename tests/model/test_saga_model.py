@@ -17,8 +17,8 @@ from tests.clock import FakeClock
 from tests.conftest import STORES
 from tests.long import size
 from tests.model.databases import Database, database
-from tests.unit.sagas import Letter, World
-from tests.unit.test_saga import definitions
+from tests.sagas.played import Letter, World
+from tests.sagas.test_rules import definitions
 
 EXAMPLES = {"sqlite-apsw": size(80, 200), "sqlite-stdlib": 30, "postgres": size(10, 40)}
 LEASE = 10**6

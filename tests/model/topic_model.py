@@ -16,9 +16,9 @@ from holdfast.core.duration import micros
 from holdfast.errors import CursorOutOfRange, NotFound
 from holdfast.topics.rules.declaration import TopicSpec, address, group_spec
 from tests.clock import FakeClock
-from tests.conformance.steps import Counts
 from tests.model.group_model import TOPIC, Entry, Group, Log, Standing, Start
 from tests.model.things import Buried, Granted, Seen, json_text
+from tests.steps import Counts
 
 MISSES = 3
 

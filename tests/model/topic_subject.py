@@ -9,10 +9,10 @@ from holdfast.client.claim import Claim
 from holdfast.core.message import Message
 from holdfast.topics.rules.declaration import address
 from holdfast.worker.maintenance.duties import liveness, retention
-from tests.conformance.steps import Counts
 from tests.model.group_model import TOPIC, Standing, Start
 from tests.model.subject import MANY, Subject, no_process_clock
 from tests.model.things import Buried, Granted, Seen
+from tests.steps import Counts
 
 OF_GROUPS = {"group": "id", **dict.fromkeys(("cursor", "run", "row", "skip", "blocked"), "group_id")}
 """The tables in which groups have rows of their own, and the column that says whose."""

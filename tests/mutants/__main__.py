@@ -26,7 +26,11 @@ from tests.servers import PostgresDesk
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / ".mutants"
-TESTS = [f"tests/{name}" for name in ("unit", "spec", "conformance", "model", "runtime", "delivery")]
+FOLDERS = (
+    *("core", "store", "client", "queues", "messages", "dead_letters", "topics", "schedules", "sagas", "commands"),
+    *("notices", "replies", "budgets", "commitments", "consumers", "sqs", "worker", "spec", "model"),
+)
+TESTS = [f"tests/{name}" for name in FOLDERS]
 """Those that run the rules and the store in their own process, and are quick."""
 
 BASELINE = 40

@@ -15,7 +15,7 @@ from holdfast.torture.plan import TorturePlan, client, declare
 from holdfast.torture.run import tidy
 from holdfast.torture.verdict import TortureVerdict
 from tests.cli.commands import command, environment, holdfast
-from tests.delivery import emulator
+from tests.sqs import emulator
 
 KEYS = {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
 

@@ -15,9 +15,9 @@ from holdfast.torture.plan import TorturePlan
 from holdfast.torture.progress import HistoryProgress
 from holdfast.torture.run import TortureRun, check_folder
 from tests.conftest import STORES
-from tests.delivery.fake_sqs import FakeSQS
 from tests.long import only_long, size
 from tests.servers import PostgresServer
+from tests.sqs.fake_sqs import FakeSQS
 from tests.torture.restarting import Restarts
 
 SECONDS = size(6.0, 20.0, "HOLDFAST_TORTURE_SECONDS")

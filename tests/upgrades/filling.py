@@ -12,7 +12,7 @@ from holdfast.client import settlements
 from holdfast.client.client import internals
 from holdfast.core.message import Lease
 from tests.clock import FakeClock
-from tests.conformance.topics import watch
+from tests.topics.publishing import watch
 
 TENANTS = ("default", "acme")
 HOUR = 3600

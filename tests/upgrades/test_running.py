@@ -15,7 +15,7 @@ import pytest
 
 from holdfast import Holdfast, SchemaTooNew
 from holdfast.client.client import internals
-from tests.conformance.steps import bodies
+from tests.steps import bodies
 from tests.upgrades.releases import RELEASES, expected, make_newer, next_migration, unpack
 
 

@@ -10,8 +10,8 @@ from holdfast import Holdfast, LeaseLost, SchemaMismatch
 from holdfast.client.client import internals
 from holdfast.store.migrate import digest_of
 from tests.clock import FakeClock
-from tests.conformance.steps import bodies
 from tests.long import only_long
+from tests.steps import bodies
 from tests.upgrades.filling import TENANTS, claim_of, observe
 from tests.upgrades.releases import make_newer, next_migration
 

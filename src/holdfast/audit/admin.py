@@ -25,7 +25,7 @@ class Act(Output):
     count: int
 
 
-class Audit(Output):
+class AuditList(Output):
     """Newest first. The next page is `before` the last id."""
 
     audit: list[Act]
@@ -36,9 +36,9 @@ def list_audit(
     access: Reads,
     n: Count = 100,
     before: Annotated[int | None, Query(ge=0, lt=2**62, description="The last id of the page before.")] = None,
-) -> Audit:
+) -> AuditList:
     """What operators did, newest first."""
-    return Audit(audit=[shown(one) for one in access.client.audit.list(n, before=before)])
+    return AuditList(audit=[shown(one) for one in access.client.audit.list(n, before=before)])
 
 
 def shown(one: AuditRecord) -> Act:

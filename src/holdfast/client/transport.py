@@ -13,7 +13,7 @@ from holdfast.core.settlement import Settlement
 from holdfast.events import Listeners
 from holdfast.settings import Settings
 from holdfast.store import fork_safety
-from holdfast.store.api import Channel, Messages, Store
+from holdfast.store.api import Channel, MessageVerbs, Store
 
 if TYPE_CHECKING:
     from holdfast.sqs.messages import DeliveredMessages
@@ -24,7 +24,7 @@ class Transport(fork_safety.Guarded):
     that SQS has to do with, so it has to be read for every call."""
 
     def __init__(self, store: Store, settings: Settings, listeners: Listeners, worker: Callable[[], str]) -> None:
-        self.messages: Messages = store.messages
+        self.messages: MessageVerbs = store.messages
         self.sqs: DeliveredMessages | None = None
         self._parts = (store, settings, listeners, worker)
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""One run of an `async def` command, on the loop that waits for it. See `executing`."""
+"""One run of an `async def` command, on the loop that waits for it. See `run`."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class ConsumerView(Output):
     work: list[WorkView]
 
 
-class Consumers(Output):
+class ConsumerList(Output):
     """By name and start; `amplification` is how many of them are busy at least half of the time."""
 
     consumers: list[ConsumerView]
@@ -77,7 +77,7 @@ class PoolView(Output):
     failed: int
 
 
-class Pools(Output):
+class PoolList(Output):
     """By name."""
 
     pools: list[PoolView]
@@ -123,22 +123,22 @@ ConsumerName = Annotated[str | None, Query(min_length=1, max_length=200, pattern
 def list_consumers(
     access: Reads,
     alive: Annotated[bool, Query(description="False: also those that fell silent within the hour.")] = True,
-) -> Consumers:
+) -> ConsumerList:
     """Who runs, where, how busy, with what in hand."""
     hf = access.client
-    return Consumers(
+    return ConsumerList(
         consumers=[_shown(one) for one in hf.consumers.list(alive)], amplification=hf.consumers.amplification()
     )
 
 
 @router.get("/pools", operation_id="list_pools", responses=refusals())
-def list_pools(access: Reads) -> Pools:
+def list_pools(access: Reads) -> PoolList:
     """The pools that have live consumers."""
     members: dict[str, list[ConsumerStatus]] = {}
     for one in access.client.consumers.list():
         if one.pool is not None:
             members.setdefault(one.pool, []).append(one)
-    return Pools(pools=[_pool(name, crew) for name, crew in sorted(members.items())])
+    return PoolList(pools=[_pool(name, crew) for name, crew in sorted(members.items())])
 
 
 @router.get("/attachments", operation_id="list_attachments", responses=refusals())

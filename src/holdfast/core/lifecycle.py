@@ -6,7 +6,7 @@ chart in docs/explanation/lifecycle.md is generated from this table.
 
 Code that ends a claim or a message asks the table for the state to store (`next_state`). SQL statements that change
 state by themselves, such as a claim, name the new state in their text; the table cannot be asked there without a round
-trip. Those are held to it by tests/conformance/test_moves.py, in which the database records every change of a state.
+trip. Those are held to it by tests/store/test_moves.py, in which the database records every change of a state.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ class ClaimResult(msgspec.Struct, Generic[Granted]):
     asked: float | None = None
 
 
-class Messages(Protocol):
+class MessageVerbs(Protocol):
     """The life of messages: in, claimed, settled."""
 
     def insert(self, new: Sequence[NewMessage]) -> list[Duplicate | None]: ...
@@ -230,7 +230,7 @@ class Faults(Protocol):
 class Store:
     """One database. What depends on its kind is set by `SqliteStore` and `PostgresStore`."""
 
-    messages: Messages
+    messages: MessageVerbs
     wakeup: Wakeup
     schema: Schema
     join: Callable[[object], Joined]
@@ -243,27 +243,27 @@ class Store:
 
         self.database = database
         self.channels = verb_groups.Channels(database)
-        self.topics = verb_groups.Topics(database)
+        self.topics = verb_groups.TopicVerbs(database)
         self.retention = verb_groups.Retention(database)
         self.places = verb_groups.Places(database)
         self.deliveries = verb_groups.Deliveries(database)
         self.deaths = verb_groups.Deaths(database)
-        self.upkeep = verb_groups.Upkeep(database)
+        self.upkeep = verb_groups.UpkeepVerbs(database)
         self.acts = verb_groups.Acts(database)
         self.reads = verb_groups.Reads(database)
         self.letters = verb_groups.Letters(database)
         self.owners = verb_groups.Owners(database)
         self.replies = verb_groups.Replies(database)
-        self.notices = verb_groups.Notices(database)
+        self.notices = verb_groups.NoticeVerbs(database)
         self.crew = verb_groups.Crew(database)
         self.seats = verb_groups.Seats(database)
         self.leaders = verb_groups.Leaders(database)
         self.efforts = verb_groups.Efforts(database)
         self.commitments = verb_groups.Commitments(database)
-        self.commands = verb_groups.Commands(database)
-        self.sagas = verb_groups.Sagas(database)
+        self.commands = verb_groups.CommandVerbs(database)
+        self.sagas = verb_groups.SagaVerbs(database)
         self.saga_definitions = verb_groups.SagaDefinitions(database)
-        self.schedules = verb_groups.Schedules(database)
+        self.schedules = verb_groups.ScheduleVerbs(database)
 
     def close(self) -> None:
         """Close all connections. The next call opens new ones."""

@@ -43,7 +43,7 @@ class Channels(Verbs):
     readers = reads(channels.readers)
 
 
-class Topics(Verbs):
+class TopicVerbs(Verbs):
     """Topics by name, and the groups that read them."""
 
     declare = writes(topics.declare)
@@ -82,7 +82,7 @@ class Retention(Verbs):
         return self._retain(topic, limit) if self._is_due(topic) else Retained()
 
 
-class Upkeep(Verbs):
+class UpkeepVerbs(Verbs):
     """What becomes due in queues as time passes: which of them are `due` in one look; how much each duty did."""
 
     due = glances(history.due)
@@ -133,7 +133,7 @@ class Owners(Verbs):
     all = glances(notices.owners)
 
 
-class Notices(Verbs):
+class NoticeVerbs(Verbs):
     """What waits for an owner's answer."""
 
     post = writes(notices.report)
@@ -210,7 +210,7 @@ class Replies(Verbs):
         return self._forget(tenant, limit) if self._is_due(tenant) else 0
 
 
-class Commands(Verbs):
+class CommandVerbs(Verbs):
     """What commands have done: the key by which a run is known, and what it returned."""
 
     find = glances(commands.find)
@@ -251,7 +251,7 @@ class SagaDefinitions(Verbs):
     names = glances(instances.names)
 
 
-class Sagas(Verbs):
+class SagaVerbs(Verbs):
     """Several steps that all happen, or are undone."""
 
     declare = writes(instances.declare)
@@ -276,7 +276,7 @@ class Sagas(Verbs):
         return moved + (self._forget(tenant, left) if left > 0 and self._is_over(tenant) else 0)
 
 
-class Schedules(Verbs):
+class ScheduleVerbs(Verbs):
     """Messages that are sent by the clock."""
 
     declare = writes(schedules.declare)

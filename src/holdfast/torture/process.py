@@ -17,7 +17,7 @@ from holdfast.errors import StoreError
 from holdfast.torture.control_channel import FILL, HOLD, Strings
 from holdfast.torture.history import ERROR, FAIL, HistoryLog
 from holdfast.torture.plan import GROUPS, ORDERED_GROUPS, STEP_QUEUES, SWEEP, TOPICS, WORK_QUEUES, TortureJob, settings
-from holdfast.torture.producing import PATIENCE, Producer, send_late
+from holdfast.torture.producing import PATIENCE, TortureProducer, send_late
 from holdfast.torture.recording import introduce, recorded
 from holdfast.torture.working import TortureWorker, consume
 
@@ -30,7 +30,7 @@ Role = Callable[[Holdfast, TortureJob, HistoryLog, Strings], None]
 
 
 def produce(hf: Holdfast, job: TortureJob, log: HistoryLog, strings: Strings) -> None:
-    Producer(hf, job, log, strings).work()
+    TortureProducer(hf, job, log, strings).work()
 
 
 def work(hf: Holdfast, job: TortureJob, log: HistoryLog, strings: Strings) -> None:

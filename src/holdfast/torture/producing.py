@@ -18,7 +18,7 @@ PATIENCE = 1.0
 """Seconds: a producer often gives up while the database is away, and does not know what became of its message."""
 
 
-class Producer:
+class TortureProducer:
     """Sends until it is told to stop."""
 
     def __init__(self, hf: Holdfast, job: TortureJob, sink: Sink, strings: Strings) -> None:

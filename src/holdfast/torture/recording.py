@@ -16,7 +16,7 @@ from holdfast.core.message import Duplicate, Lease, MessageId, NewMessage, id_te
 from holdfast.core.settlement import Settlement
 from holdfast.errors import DeliveryFailed, HoldfastError, StoreError, StoreFull
 from holdfast.settings import Settings
-from holdfast.store.api import Channel, ClaimRequest, ClaimResult, Grant, Granted, Make, Messages, Topic
+from holdfast.store.api import Channel, ClaimRequest, ClaimResult, Grant, Granted, Make, MessageVerbs, Topic
 from holdfast.store.open import open_store
 from holdfast.torture.history import (
     ACK,
@@ -75,7 +75,7 @@ def introduce(client: Holdfast, queues: Iterable[str] = (), topics: Iterable[str
 class RecordedMessages:
     """The life of messages, as one process sees it."""
 
-    def __init__(self, below: Messages, sink: Sink, unheard: Callable[[], int] = int) -> None:
+    def __init__(self, below: MessageVerbs, sink: Sink, unheard: Callable[[], int] = int) -> None:
         """`unheard` counts the answers that were lost and asked for again."""
         self._below = below
         self._sink = sink

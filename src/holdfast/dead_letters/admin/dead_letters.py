@@ -53,7 +53,7 @@ class DeadLetterView(Output):
     preview: Json
 
 
-class DeadLetters(Output):
+class DeadLetterList(Output):
     """Oldest first. The next page is `after` the last id."""
 
     dead_letters: list[DeadLetterView]
@@ -165,12 +165,12 @@ def list_dead_letters(
     key: Text = None,
     since: Moment = None,
     before: Moment = None,
-) -> DeadLetters:
+) -> DeadLetterList:
     """Dead letters of a queue, oldest first."""
     hf, name = access.client, existing(name)
     hf.queues.is_paused(name)  # An unknown queue is no empty one.
     found = hf.dead_letters.list(name, n=n, after=after, error=error, key=key, since=since, before=before)
-    return DeadLetters(dead_letters=[DeadLetterView(**_glance(letter)) for letter in found])
+    return DeadLetterList(dead_letters=[DeadLetterView(**_glance(letter)) for letter in found])
 
 
 @of_queue.get("/{dead_id:uuid}", operation_id="get_dead_letter", responses=refusals())

@@ -17,7 +17,7 @@ from functools import cache
 import psycopg
 
 KNOWN = ("3.3",)
-"""Add one after tests/conformance, tests/acceptance/test_postgres*.py and tests/simulation have passed with it."""
+"""Add one after all tests have passed with it."""
 
 log = logging.getLogger("holdfast.postgres")
 
