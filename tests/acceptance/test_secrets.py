@@ -88,7 +88,15 @@ def test_the_same_for_asyncio(name: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [["queues"], ["send", "q", "1"], ["migrate"], ["rebase"], ["doctor"], ["dlq", "list"], ["peek", "q"]],
+    [
+        ["queues", "list"],
+        ["send", "q", "1"],
+        ["migrate"],
+        ["rebase"],
+        ["doctor"],
+        ["dlq", "list"],
+        ["queues", "peek", "q"],
+    ],
     ids=" ".join,
 )
 @pytest.mark.parametrize("name", ["half an address", "not escaped: %", "another database, half an address"])

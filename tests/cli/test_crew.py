@@ -1,4 +1,4 @@
-"""`holdfast consumers`, `attach`, `detach` and `attachments`, as an operator types them."""
+"""`holdfast consumers` and `pools`, as an operator types them."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ def crew(db: str) -> None:
 
 
 def test_consumers_are_a_table(run: Any, crew: None) -> None:
-    lines = run("consumers")
+    lines = run("consumers", "list")
     [mailer] = [line for line in lines if "mailer" in line]
     [printer] = [line for line in lines if "printer" in line]
     for words in ("gpu", "working", "emails, sms", "80%", "emails m1 page 3 and 1 more"):
@@ -33,18 +33,18 @@ def test_consumers_are_a_table(run: Any, crew: None) -> None:
         assert words in printer
     assert not any("late" in line for line in lines)
     assert lines[-1] == "Amplification: 1 (saturation of 50% or more)"
-    assert run("consumers", "--threshold", "0")[-1] == "Amplification: 2 (saturation of 0% or more)"
+    assert run("consumers", "list", "--threshold", "0")[-1] == "Amplification: 2 (saturation of 0% or more)"
 
 
 def test_the_dead_can_be_asked_for_and_amplify_nothing(run: Any, crew: None) -> None:
-    lines = run("consumers", "--all")
+    lines = run("consumers", "list", "--all")
     [late] = [line for line in lines if "late" in line]
     assert "dead" in late
     assert lines[-1] == "Amplification: 1 (saturation of 50% or more)"
 
 
 def test_programs_get_json(run: Any, crew: None) -> None:
-    mailer, printer = values(run("consumers", "--json"))
+    mailer, printer = values(run("consumers", "list", "--json"))
     assert (mailer["id"], mailer["saturation"], mailer["alive"]) == ("w1", 0.8, True)
     assert mailer["work"][0] == {
         "id": "m1",
@@ -55,18 +55,18 @@ def test_programs_get_json(run: Any, crew: None) -> None:
     }
     assert (printer["state"], printer["work"]) == ("idle", [])
     assert (mailer["amplification"], printer["amplification"]) == (1, 1)
-    assert values(run("consumers", "--json", "--threshold", "0"))[0]["amplification"] == 2
+    assert values(run("consumers", "list", "--json", "--threshold", "0"))[0]["amplification"] == 2
 
 
 def test_where_nobody_works(run: Any) -> None:
-    assert run("consumers") == ["No consumer is running."]
-    assert run("consumers", "--json") == []
+    assert run("consumers", "list") == ["No consumer is running."]
+    assert run("consumers", "list", "--json") == []
 
 
 def test_a_consumer_is_attached_and_detached(run: Any, db: str, crew: None) -> None:
-    said = run("attach", "mailer", "emails", "--weight", "2.5", "--empty", "hibernate")
+    said = run("consumers", "attach", "mailer", "emails", "--weight", "2.5", "--empty", "hibernate")
     assert said == ["'mailer' takes from 'emails': 1 running."]
-    said = run("detach", "nobody", "sms")
+    said = run("consumers", "detach", "nobody", "sms")
     assert said == ["'nobody' takes nothing more from 'sms': none of that name is running now."]
     with Holdfast(db) as hf:
         first, second = hf.consumers.attachments()
@@ -75,18 +75,18 @@ def test_a_consumer_is_attached_and_detached(run: Any, db: str, crew: None) -> N
 
 
 def test_what_was_attached_is_listed(run: Any, crew: None) -> None:
-    assert run("attachments") == ["Nothing was attached or detached."]
-    run("attach", "mailer", "emails", "--weight", "2.5")
-    run("detach", "printer", "sms")
-    lines = run("attachments")
+    assert run("consumers", "attachments") == ["Nothing was attached or detached."]
+    run("consumers", "attach", "mailer", "emails", "--weight", "2.5")
+    run("consumers", "detach", "printer", "sms")
+    lines = run("consumers", "attachments")
     [mailer] = [line for line in lines if "mailer" in line]
     [printer] = [line for line in lines if "printer" in line]
     for words in ("emails", "attached", "2.5"):
         assert words in mailer
     assert "detached" in printer
-    [one] = values(run("attachments", "printer", "--json"))
+    [one] = values(run("consumers", "attachments", "printer", "--json"))
     assert (one["consumer"], one["queue"], one["attached"], one["weight"]) == ("printer", "sms", False, None)
-    assert run("attachments", "nobody", "--json") == []
+    assert run("consumers", "attachments", "nobody", "--json") == []
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_what_was_attached_is_listed(run: Any, crew: None) -> None:
     ids=str,
 )
 def test_what_cannot_be_is_refused(db: str, crew: None, tmp_path: Path, args: list[str], code: int, says: str) -> None:
-    answer = holdfast("attach", *args, folder=tmp_path, HOLDFAST_DB=db)
+    answer = holdfast("consumers", "attach", *args, folder=tmp_path, HOLDFAST_DB=db)
     assert (answer.returncode, answer.stdout) == (code, "")
     assert says in answer.stderr
     with Holdfast(db) as hf:

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cli.commands import command, environment, holdfast
 
 
@@ -28,6 +30,33 @@ def test_the_help_of_the_group_is_that_of_the_commands(tmp_path: Path) -> None:
     for name, (_, line) in COMMANDS.items():
         text = " ".join(holdfast(name, "--help", folder=tmp_path).stdout.split())
         assert line.split(",")[0].removesuffix(".") in text
+
+
+@pytest.mark.parametrize("args", [["queues", "list"], ["dead-letters", "list"], ["pools", "list"]], ids=" ".join)
+def test_a_noun_imports_no_other(args: list[str]) -> None:
+    """Nor does it import what an everyday command needs."""
+    program = (
+        f"import sys\nfrom holdfast.cli.main import main\nsys.argv[1:] = {[*args, '--help']}\nassert main() == 0\n"
+        "modules = [name.split('.') for name in sys.modules if name.startswith('holdfast.')]\n"
+        "print(*(parts[1] for parts in modules if 'cli' in parts))"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    noun = {"queues": "queues", "dead-letters": "dead_letters", "pools": "consumers"}[args[0]]
+    assert set(answer.stdout.splitlines()[-1].split()) == {"cli", noun}, answer.stderr
+
+
+def test_a_noun_alone_shows_what_it_can(tmp_path: Path) -> None:
+    answer = holdfast("queues", folder=tmp_path)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    for name in ("list", "settings", "peek", "pause", "resume", "purge", "blocked", "unblock"):
+        assert f"\n  {name} " in answer.stderr
+
+
+@pytest.mark.parametrize("old", ["status", "peek", "settings", "attach", "detach", "attachments"])
+def test_verbs_are_on_their_nouns(old: str, tmp_path: Path) -> None:
+    answer = holdfast(old, folder=tmp_path)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert f"No such command '{old}'" in answer.stderr
 
 
 def test_the_version_is_told(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`holdfast send`, `queues`, `peek`, `status`, `dlq`, `notices` and `schedules`, as an operator types them."""
+"""`holdfast send`, and the commands of nouns such as `queues` and `dead-letters`, as an operator types them."""
 
 import json
 import subprocess
@@ -25,16 +25,16 @@ def kill(db: str, count: int = 1, error: str = "boom") -> list[str]:
 def test_what_was_sent_can_be_seen(run: Any, db: str) -> None:
     [line] = run("send", "emails", '{"to": "ada"}', "--priority", "high", "--key", "k", "--reply-to", "answers")
     message_id = line.split()[0]
-    [message] = values(run("peek", "emails", "--json"))
+    [message] = values(run("queues", "peek", "emails", "--json"))
     assert (message["id"], message["body"], message["priority"]) == (message_id, {"to": "ada"}, 1)
     assert (message["key"], message["reply_to"]) == ("k", "answers")
-    assert any(message_id in row and '{"to":"ada"}' in row for row in run("peek", "emails"))
+    assert any(message_id in row and '{"to":"ada"}' in row for row in run("queues", "peek", "emails"))
 
 
 def test_what_is_no_json_is_sent_as_text(run: Any) -> None:
     run("send", "emails", "hello you")
     run("send", "emails", "7")
-    assert [message["body"] for message in values(run("peek", "emails", "--json"))] == ["hello you", 7]
+    assert [message["body"] for message in values(run("queues", "peek", "emails", "--json"))] == ["hello you", 7]
 
 
 def test_a_body_has_to_fit_the_message_type(run: Any, db: str, tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_a_body_has_to_fit_the_message_type(run: Any, db: str, tmp_path: Path) -
     assert (answer.returncode, answer.stdout) == (1, "")
     assert "does not fit the message type of 'emails': Expected `int`, got `str`" in answer.stderr
     run("send", "emails", '{"n": 1}')
-    assert [message["body"] for message in values(run("peek", "emails", "--json"))] == [{"n": 1}]
+    assert [message["body"] for message in values(run("queues", "peek", "emails", "--json"))] == [{"n": 1}]
 
 
 def test_a_key_is_sent_once(run: Any) -> None:
@@ -57,7 +57,7 @@ def test_a_file_is_sent_line_by_line(run: Any, tmp_path: Path) -> None:
     file = tmp_path / "bodies.jsonl"
     file.write_text("".join(f'{{"n": {number}}}\n' for number in range(2_500)) + "\n")
     assert run("send", "emails", "--lines", str(file)) == ["2,500 messages are in 'emails'"]
-    [queue] = values(run("queues", "--json"))
+    [queue] = values(run("queues", "list", "--json"))
     assert {name: queue[name] for name in ("queue", "pending", "waiting", "state")} == {
         "queue": "emails",
         "pending": 2500,
@@ -81,34 +81,34 @@ def test_standard_input_is_a_file_too(db: str, tmp_path: Path) -> None:
 
 
 def test_queues_of_nobody(run: Any) -> None:
-    assert run("queues") == ["The tenant 'default' has no queues yet: holdfast send QUEUE BODY makes one."]
+    assert run("queues", "list") == ["The tenant 'default' has no queues yet: holdfast send QUEUE BODY makes one."]
 
 
 def test_settings_are_shown(run: Any, db: str) -> None:
     with Holdfast(db) as hf:
         hf.queue("orders", lease="2m", max_depth=7)
-    [found] = values(run("settings", "orders", "--json"))
+    [found] = values(run("queues", "settings", "orders", "--json"))
     assert (found["lease"], found["max_depth"], found["max_attempts"]) == (120.0, 7, 5)
-    assert any("max_depth" in line and "7" in line for line in run("settings", "orders"))
+    assert any("max_depth" in line and "7" in line for line in run("queues", "settings", "orders"))
 
 
 def test_a_paused_queue_says_so_and_tenants_are_apart(run: Any, db: str) -> None:
     with Holdfast(db, tenant="acme") as hf:
         hf.enqueue("orders", 1)
         hf.queues.pause("orders")
-    assert any("orders" in line and "paused" in line for line in run("queues", "--tenant", "acme"))
-    assert values(run("queues", "--json")) == []
+    assert any("orders" in line and "paused" in line for line in run("queues", "list", "--tenant", "acme"))
+    assert values(run("queues", "list", "--json")) == []
 
 
 def test_dead_letters_are_listed_and_shown(run: Any, db: str) -> None:
-    assert run("dlq", "list") == ["No dead letters."]
+    assert run("dead-letters", "list") == ["No dead letters."]
     first, second = kill(db, 2, "Traceback (most recent call last):\n  …\nValueError: no such user")
-    listing = run("dlq", "list", "-n", "1")
+    listing = run("dead-letters", "list", "-n", "1")
     assert any(first in line and "ValueError: no such user" in line for line in listing)
     assert listing[-1] == "1 of 2"
-    assert [letter["id"] for letter in values(run("dlq", "list", "--after", first, "--json"))] == [second]
-    assert values(run("dlq", "list", "--error", "timeout", "--json")) == []
-    shown = json.loads("\n".join(run("dlq", "show", second)))
+    assert [letter["id"] for letter in values(run("dead-letters", "list", "--after", first, "--json"))] == [second]
+    assert values(run("dead-letters", "list", "--error", "timeout", "--json")) == []
+    shown = json.loads("\n".join(run("dead-letters", "show", second)))
     assert (shown["message"]["body"], shown["history"][0]["worker"]) == ({"n": 1}, "w")
     assert shown["error"] == "ValueError: no such user"
     assert shown["traceback"].startswith("Traceback")
@@ -116,25 +116,25 @@ def test_dead_letters_are_listed_and_shown(run: Any, db: str) -> None:
 
 def test_one_is_mended_and_replayed(run: Any, db: str) -> None:
     [dead] = kill(db)
-    [line] = run("dlq", "replay", dead, "--body", '{"n": "mended"}')
+    [line] = run("dead-letters", "replay", dead, "--body", '{"n": "mended"}')
     assert line.startswith("replayed as ")
-    assert [message["body"] for message in values(run("peek", "emails", "--json"))] == [{"n": "mended"}]
+    assert [message["body"] for message in values(run("queues", "peek", "emails", "--json"))] == [{"n": "mended"}]
 
 
 def test_many_are_replayed_and_deleted_and_someone_did_it(run: Any, db: str) -> None:
     kill(db, 150)
-    assert run("dlq", "replay", "--queue", "emails", "--yes") == ["150 replayed"]
-    assert run("dlq", "replay", "--queue", "emails", "--yes") == ["No such dead letters."]
-    assert run("dlq", "delete", "--error", "boom", "--since", "2020-01-01", "--yes") == ["150 deleted"]
-    lines = values(run("dlq", "audit", "--json"))
+    assert run("dead-letters", "replay", "--queue", "emails", "--yes") == ["150 replayed"]
+    assert run("dead-letters", "replay", "--queue", "emails", "--yes") == ["No such dead letters."]
+    assert run("dead-letters", "delete", "--error", "boom", "--since", "2020-01-01", "--yes") == ["150 deleted"]
+    lines = values(run("audit", "list", "--json"))
     assert [(line["act"], line["count"]) for line in lines] == [("delete", 150), ("replay", 150)]
-    assert any("150" in line and "delete" in line for line in run("dlq", "audit"))
+    assert any("150" in line and "delete" in line for line in run("audit", "list"))
 
 
 def test_without_a_yes_nothing_happens(db: str, tmp_path: Path) -> None:
     kill(db)
     for act in (["delete"], ["replay", "--queue", "emails"]):
-        answer = holdfast("dlq", *act, "--db", db, folder=tmp_path)
+        answer = holdfast("dead-letters", *act, "--db", db, folder=tmp_path)
         assert answer.returncode != 0
         assert "1 dead letters" in answer.stdout + answer.stderr
     with Holdfast(db) as hf:
@@ -147,8 +147,8 @@ def test_without_a_yes_nothing_happens(db: str, tmp_path: Path) -> None:
         ["send", "emails"],
         ["send", "emails", "1", "--lines", "-"],
         ["send", "emails", "--lines", "-", "--idempotency-key", "k"],
-        ["dlq", "replay"],
-        ["dlq", "replay", "01890a5d-ac96-774b-bcce-b302099a8057", "--queue", "q"],
+        ["dead-letters", "replay"],
+        ["dead-letters", "replay", "01890a5d-ac96-774b-bcce-b302099a8057", "--queue", "q"],
     ],
 )
 def test_a_wrong_call_says_what_is_right(db: str, tmp_path: Path, wrong: list[str]) -> None:
@@ -160,9 +160,9 @@ def test_a_wrong_call_says_what_is_right(db: str, tmp_path: Path, wrong: list[st
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
-        (["peek", "nowhere"], "was never declared"),
-        (["dlq", "show", "01890a5d-ac96-774b-bcce-b302099a8057"], "there is no dead letter"),
-        (["dlq", "replay", "nonsense"], "is not a message id"),
+        (["queues", "peek", "nowhere"], "was never declared"),
+        (["dead-letters", "show", "01890a5d-ac96-774b-bcce-b302099a8057"], "there is no dead letter"),
+        (["dead-letters", "replay", "nonsense"], "is not a message id"),
         (["send", "emails", "1", "--delay", "soon"], "is not a duration"),
         (["send", "a/b", "1"], "may not hold slashes"),
     ],
@@ -185,8 +185,8 @@ def test_notices_are_listed_and_acknowledged(run: Any, db: str) -> None:
     assert (first["queue"], first["owner"], first["level"]) == ("emails", "mia", 0)
     assert any(first["id"] in line and "mia" in line for line in run("notices", "list", "--owner", "mia", "-n", "1"))
     assert run("notices", "list", "--owner", "boss") == ["Nothing waits for an answer."]
-    assert run("notices", "ack", first["id"], "--remark", "on it") == ["1 of 1 acknowledged."]
-    assert run("notices", "ack", first["id"], second["id"]) == ["1 of 2 acknowledged."]
+    assert run("notices", "acknowledge", first["id"], "--remark", "on it") == ["1 of 1 acknowledged."]
+    assert run("notices", "acknowledge", first["id"], second["id"]) == ["1 of 2 acknowledged."]
     assert [line["remark"] for line in values(run("notices", "list", "--all", "--json"))] == ["on it", None]
 
 
@@ -278,7 +278,10 @@ def test_schedules_are_listed_stopped_run_and_removed(run: Any, db: str, tmp_pat
     assert run("schedules", "resume", "tidy") == ["tidy goes on."]
     [message_id] = run("schedules", "run", "report")
     [again] = values(run("schedules", "run", "report", "--json"))
-    assert [message["id"] for message in values(run("peek", "reports", "--json"))] == [message_id, again["id"]]
+    assert [message["id"] for message in values(run("queues", "peek", "reports", "--json"))] == [
+        message_id,
+        again["id"],
+    ]
     assert run("schedules", "remove", "tidy") == ["tidy is removed."]
     assert run("schedules", "remove", "tidy") == ["There was no schedule tidy."]
     refused = holdfast("schedules", "pause", "tidy", folder=tmp_path, HOLDFAST_DB=db)
@@ -292,16 +295,16 @@ def test_a_message_shows_where_it_is_and_each_claim(run: Any, db: str, tmp_path:
         hf.nack(hf.claim("emails"), "no route", delay=0)
         [claim] = hf.claim("emails")
         spend_reports.remember(internals(hf), claim, "thread-7")
-        shown = run("status", sent.id)
+        shown = run("messages", "show", sent.id)
         assert any(
             "processing" in line and "thread-7" in line and f"{claim.lease.since:%H:%M:%S}" in line for line in shown
         )
         assert any("failed" in line and "no route" in line for line in shown)
-        [found] = values(run("status", sent.id, "--json"))
+        [found] = values(run("messages", "show", sent.id, "--json"))
         assert (found["state"], found["session"], found["message"]["body"]) == ("processing", "thread-7", {"to": "ada"})
         assert datetime.fromisoformat(found["claimed_at"]) == claim.lease.since
         assert [step["event"] for step in found["timeline"]] == ["enqueued", "claimed", "failed", "claimed"]
         assert [line["claimed_at"] for line in found["history"]] == [found["timeline"][1]["at"]]
-    answer = holdfast("status", "01890a5d-ac96-774b-bcce-b302099a8057", "--db", db, folder=tmp_path)
+    answer = holdfast("messages", "show", "01890a5d-ac96-774b-bcce-b302099a8057", "--db", db, folder=tmp_path)
     assert (answer.returncode, answer.stdout) == (1, "")
     assert "there is no message 01890a5d" in answer.stderr

@@ -26,7 +26,7 @@ def test_what_is_published_goes_to_every_group(run: Any, topic: str, tmp_path: P
     [line] = run("publish", "orders.eu.created", '{"id": 42}', "--priority", "high", "--key", "k")
     message_id = line.split()[0]
     for group in ("email", "eu"):
-        [message] = values(run("peek", f"orders/{group}", "--json"))
+        [message] = values(run("queues", "peek", f"orders/{group}", "--json"))
         assert (message["id"], message["body"], message["topic"]) == (message_id, {"id": 42}, "orders.eu.created")
         assert (message["priority"], message["key"]) == (1, "k")
     file = tmp_path / "bodies.jsonl"
@@ -45,7 +45,7 @@ def test_a_name_that_belongs_to_nobody_is_refused(run: Any, topic: str, db: str,
         refused = holdfast("publish", "order.eu.created", *arguments, folder=tmp_path, HOLDFAST_DB=db)
         assert refused.returncode == 1
         assert "did you mean 'orders.eu.created'?" in refused.stderr
-    assert run("queues", "--json") == []
+    assert run("queues", "list", "--json") == []
 
 
 def test_topics_and_how_far_their_groups_are(run: Any, topic: str, db: str) -> None:
@@ -54,17 +54,17 @@ def test_topics_and_how_far_their_groups_are(run: Any, topic: str, db: str) -> N
         hf.publish("jobs.a", 1)
         hf.publish_many("orders.eu", range(3))
         hf.claim("orders/eu", n=2)
-    jobs, orders = values(run("topics", "--json"))
+    jobs, orders = values(run("topics", "list", "--json"))
     assert (jobs["topic"], jobs["mode"], jobs["groups"], jobs["lag"]) == ("jobs", "queue", None, 1)
     assert (orders["topic"], orders["mode"], orders["groups"]) == ("orders", "pubsub", 2)
     assert (orders["lag"], orders["in_flight"], orders["lost"]) == (3, 2, 0)
-    table = "\n".join(run("topics"))
+    table = "\n".join(run("topics", "list"))
     assert "orders" in table
     assert "pubsub" in table
 
 
 def test_topics_of_nobody(run: Any) -> None:
-    assert run("topics") == ["The tenant 'default' has no topics yet: hf.topic(name) declares one."]
+    assert run("topics", "list") == ["The tenant 'default' has no topics yet: hf.topic(name) declares one."]
 
 
 def test_groups_are_listed(run: Any, topic: str, db: str) -> None:

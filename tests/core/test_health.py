@@ -106,7 +106,7 @@ def test_commands_in_advice_can_be_pasted() -> None:
     one = queue("a b", tenant="acme", dead=MOST_COUNTED)
     found = only(queue_findings([one], NOW, False), "dead letters")
     assert found.found == "acme/a b: 1,000 or more not replayed"
-    assert "dlq list --queue 'a b' --tenant acme`" in str(found.advice)
+    assert "dead-letters list --queue 'a b' --tenant acme`" in str(found.advice)
 
 
 def test_numbers_for_people() -> None:

@@ -65,6 +65,6 @@ def test_commands_and_metrics_know_what_sqs_has(applied: str, sqs: FakeSQS, tmp_
         told = generate_latest(registry).decode().splitlines()
     assert 'holdfast_enqueued{queue="tasks"} 3.0' in told
     assert 'holdfast_sqs_total{queue="tasks",what="sent"} 3.0' in told
-    answer = run("queues", "--db", applied, "--json", folder=tmp_path)
+    answer = run("queues", "list", "--db", applied, "--json", folder=tmp_path)
     [queue] = [json.loads(line) for line in answer.stdout.splitlines()]
     assert (queue["enqueued"], queue["delivery"]) == (3, "sqs desk-tasks")

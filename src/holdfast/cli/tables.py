@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -41,6 +42,15 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], right: 
     if not console.is_terminal:
         console = Console(highlight=False, width=200)
     console.print(table, markup=False)
+
+
+def show_settings(settings: dict[str, Any], as_json: bool) -> None:
+    """The stored settings of a queue, a topic or a group: one per line, with JSON values."""
+    plain_settings = msgspec.to_builtins(settings)
+    if as_json:
+        show_json([plain_settings])
+    else:
+        show_table(("setting", "value"), [(name, json.dumps(value)) for name, value in plain_settings.items()])
 
 
 def show_findings(findings: Iterable[HealthFinding]) -> None:

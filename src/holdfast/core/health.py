@@ -200,7 +200,7 @@ def _dead(queue: QueueHealth) -> HealthFinding:
     return advise(
         "dead letters",
         f"{queue.label}: {count(queue.dead)} not replayed",
-        f"See `holdfast dlq list {queue.options}`; replay or delete them.",
+        f"See `holdfast dead-letters list {queue.options}`; replay or delete them.",
     )
 
 

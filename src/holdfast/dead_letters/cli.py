@@ -1,4 +1,4 @@
-"""`holdfast dlq`: dead letters, and what to do about them."""
+"""`holdfast dead-letters`, or `dlq`: dead letters, and what to do about them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from holdfast.errors import NotFound
 
 
 @click.group()
-def dlq() -> None:
-    """Look at dead letters, replay them, delete them; and see who did."""
+def dead_letters() -> None:
+    """Look at dead letters, replay them, delete them. Short: dlq."""
 
 
 def chosen(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,7 +34,7 @@ def chosen(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@dlq.command("list")
+@dead_letters.command("list")
 @chosen
 @click.option("-n", "count", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many at most.")
 @click.option("--after", metavar="ID", help="Go on after this dead letter.")
@@ -61,7 +61,7 @@ def list_(count: int, after: str | None, url: str, tenant: str, as_json: bool, *
         click.echo("No dead letters.")
 
 
-@dlq.command()
+@dead_letters.command()
 @click.argument("dead_id")
 @client_options
 def show(dead_id: str, url: str, tenant: str) -> None:
@@ -73,7 +73,7 @@ def show(dead_id: str, url: str, tenant: str) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(readable(_plain(letter)))).decode())
 
 
-@dlq.command()
+@dead_letters.command()
 @click.argument("dead_id", required=False)
 @chosen
 @click.option("--body", help="Another body for the one with DEAD_ID, as JSON.")
@@ -86,8 +86,8 @@ def replay(
     """Give one dead letter another life, or all that are chosen and had none.
 
     \b
-        holdfast dlq replay 01890a5d-ac96-774b-bcce-b302099a8057
-        holdfast dlq replay --queue emails --error timeout --rate 50
+        holdfast dead-letters replay 01890a5d-ac96-774b-bcce-b302099a8057
+        holdfast dead-letters replay --queue emails --error timeout --rate 50
     """
     if (dead_id is None) == (not any(choice.values())):
         raise click.UsageError("give either a DEAD_ID, or --queue, --error, --key, --since or --before")
@@ -103,7 +103,7 @@ def replay(
             click.echo(f"{done:,} replayed")
 
 
-@dlq.command()
+@dead_letters.command()
 @chosen
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @client_options
@@ -115,26 +115,6 @@ def delete(yes: bool, url: str, tenant: str, **choice: Any) -> None:
             with progress_bar("deleting", count) as told:
                 done = hf.dead_letters.delete_many(progress=told, **_selection(choice))
             click.echo(f"{done:,} deleted")
-
-
-@dlq.command()
-@click.option("-n", "count", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many at most.")
-@client_options
-@json_option
-def audit(count: int, url: str, tenant: str, as_json: bool) -> None:
-    """Show who replayed or deleted dead letters, newest first."""
-    with open_client(url, tenant) as hf:
-        lines = hf.audit.list(count)
-    if as_json:
-        show_json(lines)
-    elif lines:
-        show_table(
-            ("when", "who", "what", "queue", "which", "how many"),
-            [(moment(o.at), o.actor, o.act, o.queue, msgspec.json.encode(o.about).decode(), o.count) for o in lines],
-            right=("how many",),
-        )
-    else:
-        click.echo("Nobody has replayed or deleted a dead letter.")
 
 
 def _selection(choice: dict[str, Any]) -> dict[str, Any]:

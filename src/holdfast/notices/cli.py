@@ -53,7 +53,7 @@ def list_(
 @click.argument("ids", nargs=-1, required=True, metavar="ID…")
 @click.option("--remark", help="What is being done about it.")
 @client_options
-def ack(url: str, tenant: str, ids: tuple[str, ...], remark: str | None) -> None:
+def acknowledge(url: str, tenant: str, ids: tuple[str, ...], remark: str | None) -> None:
     """Acknowledge notices: they climb no further."""
     with open_client(url, tenant) as hf:
         done = hf.notices.acknowledge(*ids, remark=remark)

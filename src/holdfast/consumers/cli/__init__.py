@@ -1,1 +1,1 @@
-"""`holdfast consumers`, `attach`, `detach` and `attachments`."""
+"""`holdfast consumers` and `holdfast pools`."""

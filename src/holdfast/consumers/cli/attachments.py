@@ -1,4 +1,4 @@
-"""`holdfast attach`, `detach` and `attachments`: which queues a consumer takes from, changed while it runs."""
+"""`holdfast consumers attach|detach|attachments`: which queues a consumer takes from, changed while it runs."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import click
 from holdfast import ConsumerStatus, Work
 from holdfast.cli.options import client_options, json_option, open_client
 from holdfast.cli.tables import moment, show_json, show_table
+from holdfast.consumers.cli.attachments import attach, attachments, detach
 from holdfast.consumers.client import SATURATED
 from holdfast.consumers.rules import amplification
 from holdfast.core.times import readable
@@ -15,7 +16,12 @@ COLUMNS = ("consumer", "pool", "state", "queues", "saturation", "work", "handled
 RIGHT = ("saturation", "handled", "failed", "pid")
 
 
-@click.command()
+@click.group()
+def consumers() -> None:
+    """List running consumers; attach them to queues and detach them."""
+
+
+@consumers.command("list")
 @click.option("--all", "everyone", is_flag=True, help="Those too that fell silent within the last hour.")
 @click.option(
     "--threshold",
@@ -26,7 +32,7 @@ RIGHT = ("saturation", "handled", "failed", "pid")
 )
 @client_options
 @json_option
-def consumers(url: str, tenant: str, everyone: bool, threshold: float, as_json: bool) -> None:
+def list_(url: str, tenant: str, everyone: bool, threshold: float, as_json: bool) -> None:
     """List running consumers: their queues, how busy they are, and what they have in hand.
 
     `saturation` is the share of its time that a consumer spends working. The amplification below the table (as JSON: in
@@ -42,6 +48,10 @@ def consumers(url: str, tenant: str, everyone: bool, threshold: float, as_json: 
         click.echo(f"Amplification: {amplified} (saturation of {threshold:.0%} or more)")
     else:
         click.echo("No consumer is running.")
+
+
+for command in (attach, detach, attachments):
+    consumers.add_command(command)
 
 
 def _cells(one: ConsumerStatus) -> list[object]:

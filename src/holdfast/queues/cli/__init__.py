@@ -1,1 +1,1 @@
-"""`holdfast queues` and `peek`."""
+"""`holdfast queues`."""

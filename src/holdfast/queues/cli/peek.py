@@ -1,4 +1,4 @@
-"""`holdfast peek`: the next messages, without taking them."""
+"""`holdfast queues peek`: the next messages, without taking them."""
 
 from __future__ import annotations
 

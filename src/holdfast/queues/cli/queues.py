@@ -1,27 +1,32 @@
-"""`holdfast queues`: what there is, and how much of it."""
+"""`holdfast queues`: what there is, and how much of it; looking into one queue, and operating it."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
-import msgspec
 
 from holdfast import Holdfast
 from holdfast.cli.options import client_options, json_option, open_client
-from holdfast.cli.tables import show_json, show_table
+from holdfast.cli.tables import show_json, show_settings, show_table
 from holdfast.client.client import internals
 from holdfast.core.stats import metrics
+from holdfast.queues.cli.operate import blocked, pause, purge, resume, unblock
+from holdfast.queues.cli.peek import peek
 
 COUNTS = ("pending", "waiting", "processing", "dead")
 COLUMNS = ("queue", *COUNTS, "consumers", "done/s", "failed/s", "oldest", "state", "delivery")
 
 
-@click.command()
+@click.group()
+def queues() -> None:
+    """List queues; show their settings, look into them, pause and purge them."""
+
+
+@queues.command("list")
 @client_options
 @json_option
-def queues(url: str, tenant: str, as_json: bool) -> None:
+def list_(url: str, tenant: str, as_json: bool) -> None:
     """List all queues of a tenant: how many messages are where.
 
     `pending` can be claimed now, `waiting` is delayed or backing off, `processing` is in someone's hands. Rates are
@@ -38,18 +43,19 @@ def queues(url: str, tenant: str, as_json: bool) -> None:
         click.echo(f"The tenant {tenant!r} has no queues yet: holdfast send QUEUE BODY makes one.")
 
 
-@click.command()
-@click.argument("name", metavar="NAME")
+@queues.command()
+@click.argument("name")
 @client_options
 @json_option
 def settings(name: str, url: str, tenant: str, as_json: bool) -> None:
     """Show all settings of a queue, a topic, or a group (TOPIC/GROUP), as stored. Durations are seconds."""
     with open_client(url, tenant) as hf:
-        found = msgspec.to_builtins(hf.queues.settings(name))
-    if as_json:
-        show_json([found])
-    else:
-        show_table(("setting", "value"), [(key, json.dumps(value)) for key, value in found.items()])
+        found = hf.queues.settings(name)
+    show_settings(found, as_json)
+
+
+for command in (peek, pause, resume, purge, blocked, unblock):
+    queues.add_command(command)
 
 
 def _line(hf: Holdfast, name: str) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""`holdfast topics` and `groups`."""
+"""`holdfast topics` and `holdfast groups`."""

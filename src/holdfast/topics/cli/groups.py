@@ -8,7 +8,7 @@ import click
 
 from holdfast import GroupStatus, Holdfast, UnknownGroup
 from holdfast.cli.options import client_options, json_option, open_client
-from holdfast.cli.tables import moment, show_json, show_table
+from holdfast.cli.tables import moment, show_json, show_settings, show_table
 
 COLUMNS = ("group", "state", "patterns", "lag", "oldest", "in flight", "dead letters", "lost", "members", "last seen")
 RIGHT = ("lag", "oldest", "in flight", "dead letters", "lost", "members")
@@ -37,6 +37,18 @@ def list_(topic: str, url: str, tenant: str, as_json: bool) -> None:
         show_table(COLUMNS, [_cells(one) for one in found], right=RIGHT)
     else:
         click.echo(f"Nobody has subscribed to {topic!r}.")
+
+
+@groups.command()
+@click.argument("topic")
+@click.argument("group")
+@client_options
+@json_option
+def settings(topic: str, group: str, url: str, tenant: str, as_json: bool) -> None:
+    """Show all settings of a group, as stored. Durations are seconds."""
+    with open_client(url, tenant) as hf:
+        found = hf.groups.settings(topic, group)
+    show_settings(found, as_json)
 
 
 @groups.command()

@@ -8,15 +8,20 @@ import click
 
 from holdfast import Holdfast, NotFound
 from holdfast.cli.options import client_options, json_option, open_client
-from holdfast.cli.tables import show_json, show_table
+from holdfast.cli.tables import show_json, show_settings, show_table
 
 COLUMNS = ("topic", "mode", "groups", "lag", "oldest", "in flight", "dead letters", "lost")
 
 
-@click.command()
+@click.group()
+def topics() -> None:
+    """List topics, and show their settings."""
+
+
+@topics.command("list")
 @client_options
 @json_option
-def topics(url: str, tenant: str, as_json: bool) -> None:
+def list_(url: str, tenant: str, as_json: bool) -> None:
     """List all topics of a tenant: how far behind the last of their groups is.
 
     `lag` is that of the group with the most messages before it, `oldest` for how many seconds a message has waited for
@@ -30,6 +35,17 @@ def topics(url: str, tenant: str, as_json: bool) -> None:
         show_table(COLUMNS, [_cells(line) for line in found], right=COLUMNS[2:])
     else:
         click.echo(f"The tenant {tenant!r} has no topics yet: hf.topic(name) declares one.")
+
+
+@topics.command()
+@click.argument("topic")
+@client_options
+@json_option
+def settings(topic: str, url: str, tenant: str, as_json: bool) -> None:
+    """Show all settings of a topic, as stored. Durations are seconds."""
+    with open_client(url, tenant) as hf:
+        found = hf.topics.settings(topic)
+    show_settings(found, as_json)
 
 
 def _line(hf: Holdfast, name: str) -> dict[str, Any]:
