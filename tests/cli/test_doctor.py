@@ -65,7 +65,7 @@ def test_people_get_a_list(db: str, tmp_path: Path) -> None:
     lines = [line.rstrip() for line in answer.stdout.splitlines()]
     assert (answer.returncode, answer.stderr) == (0, "")
     assert "advice  paused        emails" in lines
-    assert any(line.strip() == "→ Nothing is handed out until hf.queues.resume('emails')." for line in lines)
+    assert any(line.strip() == "→ Nothing is handed out until `holdfast queues resume emails`." for line in lines)
     assert lines[-1] == "problems: 0, advice: 1"
 
 

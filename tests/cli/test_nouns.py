@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from holdfast import Holdfast, State
+from holdfast.budgets import spend_reports
 from holdfast.client.client import internals
+from holdfast.worker.outcomes import BudgetSpent
 from tests.cli.commands import command, environment, holdfast, values
 from tests.steps import beat
 
@@ -29,6 +31,18 @@ def test_a_queue_is_paused_and_resumed(run: Any, db: str) -> None:
         assert (hf.queues.is_paused("emails"), hf.claim("emails")) == (True, [])
         assert run("queues", "resume", "emails") == ["emails goes on."]
         assert not hf.queues.is_paused("emails")
+
+
+def test_a_queue_whose_budget_is_spent_stays_paused(run: Any, db: str) -> None:
+    with Holdfast(db) as hf:
+        hf.queue("emails", budget=5)
+        hf.enqueue("emails", 1)
+        [claim] = hf.claim("emails")
+        with pytest.raises(BudgetSpent):
+            spend_reports.spend(internals(hf), claim, 6)
+        assert run("queues", "resume", "emails") == ["emails stays paused: its budget is spent."]
+        hf.queue("emails", budget=10)
+        assert run("queues", "resume", "emails") == ["emails goes on."]
 
 
 def test_a_queue_is_purged_without_what_is_worked_on(run: Any, db: str) -> None:

@@ -103,10 +103,13 @@ def test_a_cut_list_of_queues_says_so() -> None:
 
 
 def test_commands_in_advice_can_be_pasted() -> None:
-    one = queue("a b", tenant="acme", dead=MOST_COUNTED)
-    found = only(queue_findings([one], NOW, False), "dead letters")
+    one = queue("a b", tenant="acme", dead=MOST_COUNTED, paused=True, blocked=1)
+    findings = queue_findings([one], NOW, False)
+    found = only(findings, "dead letters")
     assert found.found == "acme/a b: 1,000 or more not replayed"
-    assert "dead-letters list --queue 'a b' --tenant acme`" in str(found.advice)
+    assert "`holdfast dead-letters list --queue 'a b' --tenant acme`" in str(found.advice)
+    assert "`holdfast queues resume 'a b' --tenant acme`" in str(only(findings, "paused").advice)
+    assert "`holdfast queues blocked 'a b' --tenant acme`" in str(only(findings, "blocked keys").advice)
 
 
 def test_numbers_for_people() -> None:

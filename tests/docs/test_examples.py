@@ -18,6 +18,7 @@ from tests.docs.pages import ROOT, Block, blocks, links, pages, run
 from tests.waiting import LONGEST
 
 POSTGRES = re.compile(r"postgresql://[^\"'\s)]+")
+MENTION = re.compile(r"`holdfast ([a-z][a-z-]*)(?: ([a-z|-]*[a-z]))?")
 MOST_EXCLUDED = 3
 
 PAGES = {str(page.relative_to(ROOT)): page for page in pages()}
@@ -103,6 +104,32 @@ def is_command(line: str) -> bool:
         return False
     known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
     return {word for word in words[2:] if word.startswith("--")} <= known
+
+
+def test_commands_in_sentences_exist() -> None:
+    """In pages, docstrings, and what errors and `holdfast doctor` advise."""
+    sources = {str(path.relative_to(ROOT)): path for path in (ROOT / "src").rglob("*.py")}
+    named = [(name, words) for name, page in {**PAGES, **sources}.items() for words in mentions(page.read_text())]
+    assert len(named) > 100, "they are not found"
+    assert [(name, words) for name, words in named if not is_mentioned_rightly(*words)] == []
+
+
+def mentions(text: str) -> list[tuple[str, str]]:
+    """The first word after `holdfast`, and the second if it may be a verb: `holdfast queues list|peek`."""
+    return MENTION.findall(text)
+
+
+def is_mentioned_rightly(command: str, verbs: str) -> bool:
+    context = click.Context(holdfast)
+    found = holdfast.get_command(context, command)
+    if not isinstance(found, click.Group) or not verbs:
+        return found is not None
+    return all(found.get_command(context, verb) is not None for verb in verbs.split("|"))
+
+
+def test_a_command_in_a_sentence_that_does_not_exist_is_caught() -> None:
+    text = "`holdfast fly`, `holdfast queues`, `holdfast queues list|fly`, `holdfast send Q`, `holdfast dlq list -n 1`"
+    assert [is_mentioned_rightly(*words) for words in mentions(text)] == [False, True, False, True, True]
 
 
 @pytest.mark.parametrize("line", ["holdfast fly", "holdfast work --fly", "holdfast dlq fly", "python3 dev.py fly"])

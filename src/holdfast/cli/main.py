@@ -71,7 +71,9 @@ SECTIONS = {
         ),
     },
 }
-"""The sections of the help: command → the module that defines it under the same name, and its line in the help."""
+"""The sections of the help: command → the module that defines it under the same name (with _ for -), and its line in
+the help.
+"""
 
 COMMANDS = {name: found for section in SECTIONS.values() for name, found in section.items()}
 

@@ -48,10 +48,10 @@ class QueueHealth(msgspec.Struct, frozen=True):
         return label(self.tenant, self.name)
 
     @property
-    def options(self) -> str:
-        """The queue as options of a command."""
+    def argument(self) -> str:
+        """The queue as the argument of a command, and its tenant as an option."""
         tenant = "" if self.tenant == "default" else f" --tenant {shlex.quote(self.tenant)}"
-        return f"--queue {shlex.quote(self.name)}{tenant}"
+        return f"{shlex.quote(self.name)}{tenant}"
 
 
 def label(tenant: str, name: str) -> str:
@@ -164,7 +164,7 @@ def _listed(check: str, findings: Iterable[HealthFinding], otherwise: str) -> li
 
 
 def _paused(queue: QueueHealth) -> HealthFinding:
-    return advise("paused", queue.label, f"Nothing is handed out until hf.queues.resume({queue.name!r}).")
+    return advise("paused", queue.label, f"Nothing is handed out until `holdfast queues resume {queue.argument}`.")
 
 
 def _leases(queue: QueueHealth) -> HealthFinding:
@@ -192,7 +192,7 @@ def _blocked(queue: QueueHealth) -> HealthFinding:
     return advise(
         "blocked keys",
         f"{queue.label}: {count(queue.blocked)}",
-        f"See hf.queues.blocked({queue.name!r}); replay the dead letter of each, or hf.queues.unblock it.",
+        f"See `holdfast queues blocked {queue.argument}`; replay the dead letter of each, or unblock it.",
     )
 
 
@@ -200,7 +200,7 @@ def _dead(queue: QueueHealth) -> HealthFinding:
     return advise(
         "dead letters",
         f"{queue.label}: {count(queue.dead)} not replayed",
-        f"See `holdfast dead-letters list {queue.options}`; replay or delete them.",
+        f"See `holdfast dead-letters list --queue {queue.argument}`; replay or delete them.",
     )
 
 

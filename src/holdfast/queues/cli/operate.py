@@ -26,10 +26,11 @@ def pause(queue: str, url: str, tenant: str) -> None:
 @click.argument("queue")
 @client_options
 def resume(queue: str, url: str, tenant: str) -> None:
-    """End the pause of a queue. If its budget is spent, the next spend report pauses it again."""
+    """End the pause of a queue. A queue whose budget is spent stays paused until there is more to spend."""
     with open_client(url, tenant, strict=True) as hf:
         hf.queues.resume(queue)
-    click.echo(f"{queue} goes on.")
+        paused = hf.queues.is_paused(queue)
+    click.echo(f"{queue} stays paused: its budget is spent." if paused else f"{queue} goes on.")
 
 
 @click.command()
