@@ -10,15 +10,16 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.client.client import internals
+from holdfast.errors import Unavailable
 from holdfast.sqs.background_calls import BackgroundCalls
 from holdfast.sqs.circuit_breaker import Troubles
 from holdfast.sqs.queue import Received, Sqs, SqsQueue
-from holdfast.sqs.receiver import Round
+from holdfast.sqs.receiver import ProcessCourier, Round
 from holdfast.worker.context import Context
 from holdfast.worker.held_leases import HeldLeases
 from tests.sqs.fake_sqs import FakeSQS
 from tests.sqs.steps import Seen, hand_over, pointers
-from tests.waiting import eventually
+from tests.waiting import eventually, spend
 
 pytestmark = pytest.mark.above_the_stores
 
@@ -172,6 +173,48 @@ def test_an_enqueue_rings_the_sender(url: str, sqs: FakeSQS, monkeypatch: pytest
             with Holdfast(url, delivery="sqs") as other:
                 other.enqueue("q", 1)
             seen.wait(1)
+
+
+def test_the_sender_survives_a_database_that_fails_while_it_sleeps(
+    url: str, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn, failed = ProcessCourier._turn, list[int]()
+
+    def fails_at_first(courier: ProcessCourier, bell: Any) -> None:
+        if len(failed) < 2:
+            failed.append(1)
+            raise Unavailable("the database is away")
+        turn(courier, bell)
+
+    monkeypatch.setattr(ProcessCourier, "_turn", fails_at_first)
+    monkeypatch.setattr("holdfast.sqs.receiver.SOON", 0.01)
+    with Holdfast(url, delivery="sqs", sqs_create=True) as hf:
+        hf.enqueue("q", 1)
+        seen = Seen()
+        hf.consumer("q")(seen.note)
+        with hf.running():
+            seen.wait(1)
+    assert len(failed) == 2
+
+
+def test_the_sender_has_ended_when_the_consumers_have(url: str, sqs: FakeSQS, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise it would open the database again after the client was closed."""
+    turn, senders = ProcessCourier._turn, set[threading.Thread]()
+
+    def slow_to_end(courier: ProcessCourier, bell: Any) -> None:
+        senders.add(threading.current_thread())
+        turn(courier, bell)
+        if courier._over.is_set():
+            spend(0.3)
+
+    monkeypatch.setattr(ProcessCourier, "_turn", slow_to_end)
+    with Holdfast(url, delivery="sqs", sqs_create=True) as hf:
+        hf.enqueue("q", 1)
+        seen = Seen()
+        hf.consumer("q")(seen.note)
+        with hf.running():
+            seen.wait(1)
+        assert [sender.is_alive() for sender in senders] == [False]
 
 
 def test_an_sqs_that_does_not_wait_is_not_asked_in_a_hot_loop(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,9 @@ LONGEST_NAP, SAFETY_NAP = 5.0, 60.0
 
 SHORTEST_NAP = 0.05
 
+SENDER_ENDS_WITHIN = 2.0
+"""Seconds that whoever stops waits for the thread that hands over: it may be in the middle of a call of SQS."""
+
 SOON = 0.5
 """Seconds until the sender looks again where pointers go, if that has just changed."""
 
@@ -294,16 +297,17 @@ class ProcessCourier:
         return self._rounds.get(channel.id) or self._begin(channel)
 
     def stop(self) -> None:
-        """Ends, without waiting for SQS for more than a moment."""
+        """End, without waiting for SQS for more than a moment."""
         with self._lock:
             self._over.set()
-            is_open, self._thread = self._thread is not None, None
+            sender, self._thread = self._thread, None
         if self._bell is not None:
             self._bell.poke()
         for one in list(self._rounds.values()):
             one.stop()
-        if is_open:
+        if sender is not None:
             self._messages.end_beside()
+            sender.join(SENDER_ENDS_WITHIN)  # The client may be closed next, and its file removed.
 
     def _open(self) -> None:
         if self._thread is None and not self._over.is_set():
@@ -327,7 +331,12 @@ class ProcessCourier:
         with self._parts.bells.borrowed() as bell:
             self._bell = bell
             while not self._over.is_set():
-                self._turn(bell)
+                try:
+                    self._turn(bell)
+                except HoldfastError as problem:  # Its sleep looks into the database, too.
+                    if not self._over.is_set():
+                        log.warning("handing over to SQS: %s; it goes on", problem)
+                        self._over.wait(SOON)
             self._bell = None
 
     def _turn(self, bell: Waiter) -> None:
